@@ -1,0 +1,119 @@
+"""One tree of errors: every error has a code, a hint and says whether trying again can help.
+
+A message names what is wrong and where; it never carries a secret or a value from the user's rows.
+The exit code is 2 when the command, the project file or a definition is wrong (nothing was tried), and 1 when work failed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A place in a user's file; lines and columns count from 1."""
+
+    file: str
+    line: int | None = None
+    column: int | None = None
+
+    def __str__(self) -> str:
+        parts = [self.file]
+        if self.line is not None:
+            parts.append(str(self.line))
+            if self.column is not None:
+                parts.append(str(self.column))
+        return ":".join(parts)
+
+
+class PenstockError(Exception):
+    """The base of every error that a user may see."""
+
+    code = "error"
+    exit_code = 1
+    retryable = False
+
+    def __init__(self, message: str, *, hint: str | None = None, location: Location | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.location = location
+
+    def __str__(self) -> str:
+        return f"{self.location}: {self.message}" if self.location else self.message
+
+
+class UsageError(PenstockError):
+    """The command asks for something that does not exist or does not make sense."""
+
+    code = "usage"
+    exit_code = 2
+
+
+class ConfigError(PenstockError):
+    """penstock.yml, a target or an override is wrong."""
+
+    code = "config"
+    exit_code = 2
+
+
+class DefinitionError(PenstockError):
+    """A definition file cannot be used: syntax, cycle, duplicate name, unknown input, exception while loading."""
+
+    code = "definition"
+    exit_code = 2
+
+
+class UserCodeError(PenstockError):
+    """The user's function or query failed while running; the engine is fine."""
+
+    code = "user_code"
+
+
+class UnplannedReadError(UserCodeError):
+    """A definition read a dataset that the plan did not know it reads."""
+
+    code = "unplanned_read"
+
+
+class ExpectationError(PenstockError):
+    """Rows broke an `expect_or_fail` expectation; nothing was written."""
+
+    code = "expectation_failed"
+
+
+class RawFileError(PenstockError):
+    """A raw file cannot be read or does not fit its table."""
+
+    code = "raw_file"
+
+
+class StorageError(PenstockError):
+    """A folder or object store cannot be read or written."""
+
+    code = "storage"
+
+
+class EventLogError(PenstockError):
+    """The event log cannot be opened, read or written."""
+
+    code = "event_log"
+
+
+class SessionError(PenstockError):
+    """Spark cannot be started or reached, or is not configured for Delta."""
+
+    code = "session"
+
+
+class ConcurrentRunError(PenstockError):
+    """Another run holds the project or moved the table meanwhile."""
+
+    code = "concurrent_run"
+    retryable = True
+
+
+class VerificationError(PenstockError):
+    """What was written is not what was meant; the step is reported as failed."""
+
+    code = "verification"

@@ -1,0 +1,1 @@
+"""The append-only truth of every build: contract, backends by URI, projections. Never imports Spark."""

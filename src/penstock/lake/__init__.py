@@ -1,0 +1,1 @@
+"""The only door to Spark, Delta tables, raw files and progress."""

@@ -1,0 +1,1 @@
+"""Values of the domain: frozen dataclasses, no I/O, no Spark."""

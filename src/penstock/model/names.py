@@ -1,0 +1,49 @@
+"""Names of datasets: `database.name`, the same in definitions, on disk and in a Spark session."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+STAGING_DATABASE = "staging"
+QUARANTINE_SUFFIX = "__quarantine"
+
+_PART = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+def is_name_part(text: str) -> bool:
+    """Tell whether the text can be a database or table name on every storage and in SQL without surprises."""
+    return bool(_PART.match(text)) and len(text) <= 120
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class DatasetName:
+    """The name of a dataset; compares and prints as `database.name`, always in lower case as Spark keeps it."""
+
+    database: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.database}.{self.name}"
+
+    @property
+    def path(self) -> str:
+        """The folder of the table below the storage."""
+        return f"{self.database}/{self.name}"
+
+    @property
+    def quarantine(self) -> DatasetName:
+        """Where rows go that an `expect_or_drop` expectation dropped."""
+        return DatasetName(self.database, self.name + QUARANTINE_SUFFIX)
+
+
+def to_dataset_name(text: str, default_database: str) -> DatasetName:
+    """Read `name` or `database.name`, with optional backticks; raises ValueError saying what is wrong with it."""
+    parts = [part.strip().strip("`").lower() for part in text.split(".")]
+    if len(parts) == 3 and parts[0] == "spark_catalog":
+        parts = parts[1:]
+    if len(parts) == 1:
+        parts = [default_database.lower(), *parts]
+    if len(parts) != 2 or not all(is_name_part(part) for part in parts):
+        raise ValueError(f"{text!r} is not a dataset name: use letters, digits and underscores, as name or database.name")
+    return DatasetName(parts[0], parts[1])

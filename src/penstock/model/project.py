@@ -1,0 +1,55 @@
+"""The project as penstock.yml describes it, after targets, variables and overrides are applied."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+DEFAULT_LAYOUT = "{table}/{batch}.parquet"
+LAYOUTS = (DEFAULT_LAYOUT, "{batch}/{table}.parquet")
+
+Scalar = str | int | float | bool
+
+
+@dataclass(frozen=True, slots=True)
+class RawSettings:
+    """Where raw batches arrive and how the files are named below that folder."""
+
+    path: str
+    layout: str = DEFAULT_LAYOUT
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSettings:
+    """How to get a session: a master to start one (local by default), or the address of a Spark Connect server."""
+
+    master: str = "local[*]"
+    remote: str | None = None
+    jars: str | None = None
+    """A folder of jars to use instead of resolving them (offline use)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A project, ready for use: every path is absolute or a URI, every variable is filled in."""
+
+    root: Path
+    file: Path
+    name: str
+    storage: str
+    database: str = "main"
+    libraries: tuple[str, ...] = ("transformations/**",)
+    configuration: Mapping[str, str] = field(default_factory=dict)
+    raw: RawSettings | None = None
+    event_log: str = ""
+    spark: SparkSettings = SparkSettings()
+    threads: int = 4
+    """How many datasets may be worked on at the same time."""
+    target: str | None = None
+    vars: Mapping[str, Scalar] = field(default_factory=dict)
+
+    @property
+    def state_folder(self) -> Path:
+        """Where run results, logs and caches of this project live; never the truth about a table."""
+        return self.root / ".penstock"

@@ -1,0 +1,78 @@
+"""What a user defined: datasets, what they read, what they expect. Built by `config`, decided on by `plan`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from penstock.errors import Location
+from penstock.model.names import DatasetName
+
+
+class DatasetKind(StrEnum):
+    """What kind of thing a dataset is."""
+
+    STAGING = "staging"
+    MATERIALIZED_VIEW = "materialized_view"
+    TABLE = "table"
+    TEMPORARY_VIEW = "temporary_view"
+
+
+class OnViolation(StrEnum):
+    """What happens to rows that break an expectation."""
+
+    WARN = "warn"
+    DROP = "drop"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """A condition that rows should meet; NULL counts as broken."""
+
+    name: str
+    condition: str
+    on_violation: OnViolation
+
+
+@dataclass(frozen=True, slots=True)
+class Untraced:
+    """Why a definition's fingerprint cannot be trusted, so that the dataset is recomputed on every run."""
+
+    code: str
+    """`not_deterministic`, `untraced_value`, `untraced_read` or `untraced_import`."""
+    text: str
+    location: Location | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableLayout:
+    """How a table is stored and described."""
+
+    comment: str | None = None
+    partition_cols: tuple[str, ...] = ()
+    cluster_by: tuple[str, ...] = ()
+    table_properties: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetSpec:
+    """One derived dataset or temporary view as the user defined it.
+
+    `fingerprint` covers the logic: normalised SQL or function text, values closed over, project modules imported.
+    Exactly one of `sql` and `function` is set.
+    """
+
+    name: DatasetName
+    kind: DatasetKind
+    location: Location
+    inputs: tuple[DatasetName, ...]
+    fingerprint: str
+    untraced: tuple[Untraced, ...] = ()
+    layout: TableLayout = TableLayout()
+    expectations: tuple[Expectation, ...] = ()
+    tags: tuple[str, ...] = ()
+    sql: str | None = None
+    function: Callable[[], Any] | None = None

@@ -1,0 +1,1 @@
+"""Build requests and their execution: order, parallelism, locks, results."""

@@ -1,0 +1,1 @@
+"""Listeners on events: logging, and later metrics and lineage."""
