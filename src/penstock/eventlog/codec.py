@@ -1,0 +1,179 @@
+"""Events to JSON and back: the same text on every backend, so that answers can be compared byte for byte.
+
+Objects are written with sorted keys and without spaces; a status as code and name. Nothing here knows a backend.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from penstock.errors import EventLogError
+from penstock.model.events import (
+    BuildCancel,
+    BuildRequest,
+    Delegation,
+    Event,
+    EventType,
+    Job,
+    JobGraph,
+    Partition,
+    PartitionInvalidation,
+    Payload,
+    TaskCancel,
+)
+from penstock.model.status import BuildStatus, JobStatus, PartitionStatus
+
+Fields = dict[str, Any]
+Status = TypeVar("Status", BuildStatus, PartitionStatus, JobStatus)
+
+_encoder = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+_TYPES: dict[str, EventType] = {kind.value: kind for kind in EventType}
+
+
+def to_text(value: object) -> str:
+    """Write a JSON value in the one form used everywhere; broken Unicode is replaced."""
+    try:
+        text = _encoder.encode(value)
+    except (TypeError, ValueError) as error:
+        raise EventLogError(
+            f"an event holds a value that JSON cannot: {error}", hint="use strings, finite numbers, lists and objects"
+        ) from error
+    return clean_text(text)
+
+
+def clean_text(text: str) -> str:
+    """Replace halves of surrogate pairs, which no store accepts, by the replacement character."""
+    if text.isascii():
+        return text
+    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace") if _is_broken(text) else text
+
+
+def _is_broken(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def to_fields(payload: Payload) -> Fields:
+    """The payload as a JSON object."""
+    return _ENCODERS[payload.event_type](payload)
+
+
+def from_fields(event_type: str, fields: Mapping[str, Any]) -> Payload:
+    """Read a payload back; fields that a newer writer added are ignored, a kind that is not known is an error."""
+    kind = _TYPES.get(event_type)
+    if kind is None:
+        raise EventLogError(
+            f"the log holds an event of type {event_type!r}, which this version does not know",
+            hint="upgrade penstock to read this log",
+        )
+    return _DECODERS[kind](fields)
+
+
+def to_json(event: Event) -> Fields:
+    """The event as a JSON object: the core fields and one payload under the name of its type."""
+    kind = event.event_type.value
+    return {
+        "event_id": event.event_id,
+        "timestamp": event.timestamp,
+        "build_request_id": event.build_request_id,
+        "event_type": kind,
+        kind: to_fields(event.payload),
+    }
+
+
+def from_json(value: Mapping[str, Any]) -> Event:
+    """Read an event back from `to_json`."""
+    kind = value["event_type"]
+    return Event(value["event_id"], value["timestamp"], value["build_request_id"], from_fields(kind, value[kind]))
+
+
+def to_status(kind: type[Status], code: int) -> Status:
+    """The status for a stored code; a code of a newer version reads as UNKNOWN."""
+    try:
+        return kind(code)
+    except ValueError:
+        return kind(0)
+
+
+def _status(status: BuildStatus | PartitionStatus | JobStatus) -> Fields:
+    if status.value == 0:
+        raise EventLogError("an event with status UNKNOWN cannot be written", hint="UNKNOWN is for reading only")
+    return {"status_code": status.value, "status_name": status.name}
+
+
+def _build_request(value: BuildRequest) -> Fields:
+    partitions = list(value.requested_partitions)
+    return {**_status(value.status), "requested_partitions": partitions, "message": value.message}
+
+
+def _partition(value: Partition) -> Fields:
+    return {
+        "partition_ref": value.partition_ref,
+        **_status(value.status),
+        "message": value.message,
+        "job_run_id": value.job_run_id,
+    }
+
+
+def _job(value: Job) -> Fields:
+    return {
+        "job_run_id": value.job_run_id,
+        "job_label": value.job_label,
+        "target_partitions": list(value.target_partitions),
+        **_status(value.status),
+        "message": value.message,
+        "config": value.config,
+        "manifests": list(value.manifests),
+    }
+
+
+def _delegation(value: Delegation) -> Fields:
+    return {
+        "partition_ref": value.partition_ref,
+        "delegated_to_build_request_id": value.delegated_to_build_request_id,
+        "message": value.message,
+    }
+
+
+def _invalidation(value: PartitionInvalidation) -> Fields:
+    return {"partition_ref": value.partition_ref, "reason": value.reason}
+
+
+_ENCODERS: dict[EventType, Callable[[Any], Fields]] = {
+    EventType.BUILD_REQUEST: _build_request,
+    EventType.PARTITION: _partition,
+    EventType.JOB: _job,
+    EventType.DELEGATION: _delegation,
+    EventType.JOB_GRAPH: lambda value: {"job_graph": value.job_graph, "message": value.message},
+    EventType.PARTITION_INVALIDATION: _invalidation,
+    EventType.TASK_CANCEL: lambda value: {"job_run_id": value.job_run_id, "reason": value.reason},
+    EventType.BUILD_CANCEL: lambda value: {"reason": value.reason},
+}
+
+_DECODERS: dict[EventType, Callable[[Mapping[str, Any]], Payload]] = {
+    EventType.BUILD_REQUEST: lambda f: BuildRequest(
+        to_status(BuildStatus, f["status_code"]), tuple(f["requested_partitions"]), f["message"]
+    ),
+    EventType.PARTITION: lambda f: Partition(
+        f["partition_ref"], to_status(PartitionStatus, f["status_code"]), f["message"], f["job_run_id"]
+    ),
+    EventType.JOB: lambda f: Job(
+        f["job_run_id"],
+        f["job_label"],
+        tuple(f["target_partitions"]),
+        to_status(JobStatus, f["status_code"]),
+        f["message"],
+        f["config"],
+        tuple(f["manifests"]),
+    ),
+    EventType.DELEGATION: lambda f: Delegation(f["partition_ref"], f["delegated_to_build_request_id"], f["message"]),
+    EventType.JOB_GRAPH: lambda f: JobGraph(f["job_graph"], f["message"]),
+    EventType.PARTITION_INVALIDATION: lambda f: PartitionInvalidation(f["partition_ref"], f["reason"]),
+    EventType.TASK_CANCEL: lambda f: TaskCancel(f["job_run_id"], f["reason"]),
+    EventType.BUILD_CANCEL: lambda f: BuildCancel(f["reason"]),
+}

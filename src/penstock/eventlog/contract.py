@@ -1,0 +1,134 @@
+"""What every event log does, whatever it is stored in: append, read from a position, tail, close.
+
+The order of events is the order of commit, never that of timestamps or ids, so nothing ever lands behind a position
+that a reader has passed. How the engine writes:
+
+    with open_event_log("sqlite:///path/to/log.db") as log:
+        log.append([recorder.build(BuildStatus.RECEIVED), ...])        # returns when the events are safe
+        log.read(after=position, filter=Filter(partitions=("sales.orders/*",)), strict=True)
+
+`strict=True` sees everything that any writer was told is written: use it for claims. Without it a reader may be up to
+a second behind other writers (never behind its own process), which lets remote logs answer from a local projection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, NewType, Protocol, Self
+
+from penstock.errors import EventLogError
+from penstock.model.events import Event, EventType
+
+Position = NewType("Position", int)
+"""A place in one log: compare positions of the same log, and store them; they survive compaction and pruning."""
+
+START = Position(0)
+
+STALENESS_SECONDS = 1.0
+"""How far a read that is not strict may be behind other writers."""
+
+Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An event and its place in the log."""
+
+    position: Position
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which events to read: every condition given must hold; within one, any of its values.
+
+    A partition with `*` (any text) or `?` (one character) is a pattern. An event belongs to a partition when its
+    payload names it: as its partition, as a target of the job or as requested by the build. Times are nanoseconds,
+    from `since` (included) to `until` (not included).
+    """
+
+    event_types: tuple[EventType, ...] = ()
+    build_request_ids: tuple[str, ...] = ()
+    partitions: tuple[str, ...] = ()
+    job_labels: tuple[str, ...] = ()
+    job_run_ids: tuple[str, ...] = ()
+    since: int | None = None
+    until: int | None = None
+
+
+EVERYTHING = Filter()
+
+
+class AppendError(EventLogError):
+    """Events could not be written; `events` are the ones of this call, none of which a reader may count on."""
+
+    code = "event_log_append"
+    retryable = True
+
+    def __init__(self, message: str, events: Sequence[Event], *, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.events = tuple(events)
+
+
+class NewerLogError(EventLogError):
+    """The log was written by a newer version of penstock; nothing was read or changed."""
+
+    code = "event_log_newer"
+
+
+class EventLog(Protocol):
+    """An append-only log of events with a total order."""
+
+    @property
+    def uri(self) -> str:
+        """The log's URI without credentials."""
+        ...
+
+    def append(self, events: Sequence[Event]) -> Position:
+        """Write the events, all or none and in this order, and return the log's head when they are safe.
+
+        An event whose id is already in the log counts once. Raises `AppendError` when the deadline passes.
+        """
+        ...
+
+    def read(
+        self,
+        after: Position = START,
+        filter: Filter = EVERYTHING,  # noqa: A002
+        limit: int | None = None,
+        *,
+        strict: bool = False,
+    ) -> list[Entry]:
+        """The events behind a position that pass the filter, in log order."""
+        ...
+
+    def head(self, *, strict: bool = False) -> Position:
+        """The position of the last event; events appended from now on come behind it."""
+        ...
+
+    def tail(
+        self,
+        after: Position | None = None,
+        filter: Filter = EVERYTHING,  # noqa: A002
+        *,
+        poll_seconds: float = 0.2,
+        stop: Callable[[], bool] | None = None,
+    ) -> Iterator[Entry]:
+        """Follow the log: yield events behind a position (None: from now on) as they come, until `stop()` is true."""
+        ...
+
+    def select(self, sql: str, parameters: Sequence[object] = (), *, strict: bool = False) -> list[Row]:
+        """Run a query of `projections` on the read tables; for that module only."""
+        ...
+
+    def close(self) -> None:
+        """Let go of files and connections; events already appended are safe without it."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...

@@ -1,0 +1,227 @@
+"""How a batch of events changes the tables: rows to insert, and states folded on, the same for every SQL store.
+
+Each state table has one statement, so that a batch is a few `executemany` calls in log order. In a fold, status 0 means
+"this event says nothing about the status". Any history is accepted; only events that are new may be given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from penstock.errors import EventLogError
+from penstock.eventlog.codec import clean_text, to_fields, to_text
+from penstock.eventlog.contract import Row
+from penstock.eventlog.tables import EVENT_COLUMNS
+from penstock.model.events import (
+    BuildCancel,
+    BuildRequest,
+    Delegation,
+    Event,
+    Job,
+    Partition,
+    PartitionInvalidation,
+    TaskCancel,
+)
+
+INSERT_EVENT = f"INSERT INTO penstock_event ({', '.join(EVENT_COLUMNS)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
+
+INSERT_EVENT_PARTITION = "INSERT INTO penstock_event_partition (partition_ref, position) VALUES (?, ?)"
+
+FOLD_BUILD = """
+INSERT INTO penstock_build (build_request_id, status, requested_partitions, message, cancel_reason,
+    created_at, updated_at, first_position, last_position)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (build_request_id) DO UPDATE SET
+    status = CASE WHEN excluded.status = 0 THEN penstock_build.status ELSE excluded.status END,
+    message = CASE WHEN excluded.status = 0 THEN penstock_build.message ELSE excluded.message END,
+    requested_partitions = CASE WHEN excluded.requested_partitions = '[]'
+        THEN penstock_build.requested_partitions ELSE excluded.requested_partitions END,
+    cancel_reason = COALESCE(excluded.cancel_reason, penstock_build.cancel_reason),
+    updated_at = excluded.updated_at,
+    last_position = excluded.last_position"""
+
+FOLD_PARTITION = """
+INSERT INTO penstock_partition (partition_ref, status, build_request_id, job_run_id, message, updated_at, last_position,
+    available_build_request_id, available_at, invalidated_reason)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (partition_ref) DO UPDATE SET
+    status = CASE WHEN excluded.status = 0 THEN penstock_partition.status ELSE excluded.status END,
+    build_request_id = CASE WHEN excluded.status = 0
+        THEN penstock_partition.build_request_id ELSE excluded.build_request_id END,
+    job_run_id = CASE WHEN excluded.status = 0 THEN penstock_partition.job_run_id ELSE excluded.job_run_id END,
+    message = CASE WHEN excluded.status = 0 THEN penstock_partition.message ELSE excluded.message END,
+    updated_at = excluded.updated_at,
+    last_position = excluded.last_position,
+    available_build_request_id = CASE WHEN excluded.status IN (0, 4)
+        THEN excluded.available_build_request_id ELSE penstock_partition.available_build_request_id END,
+    available_at = CASE WHEN excluded.status IN (0, 4)
+        THEN excluded.available_at ELSE penstock_partition.available_at END,
+    invalidated_reason = CASE WHEN excluded.status IN (0, 4)
+        THEN excluded.invalidated_reason ELSE penstock_partition.invalidated_reason END"""
+
+FOLD_BUILD_PARTITION = """
+INSERT INTO penstock_build_partition (partition_ref, build_request_id, status, job_run_id, delegated_to,
+    first_position, last_position, claim_position)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (partition_ref, build_request_id) DO UPDATE SET
+    status = CASE WHEN excluded.status = 0 THEN penstock_build_partition.status ELSE excluded.status END,
+    job_run_id = COALESCE(excluded.job_run_id, penstock_build_partition.job_run_id),
+    delegated_to = COALESCE(excluded.delegated_to, penstock_build_partition.delegated_to),
+    last_position = excluded.last_position,
+    claim_position = COALESCE(penstock_build_partition.claim_position, excluded.claim_position)"""
+
+FOLD_JOB = """
+INSERT INTO penstock_job (job_run_id, build_request_id, job_label, target_partitions, status, message, cancel_reason,
+    created_at, updated_at, first_position, last_position)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (job_run_id) DO UPDATE SET
+    build_request_id = CASE WHEN excluded.status = 0
+        THEN penstock_job.build_request_id ELSE excluded.build_request_id END,
+    job_label = CASE WHEN excluded.status = 0 THEN penstock_job.job_label ELSE excluded.job_label END,
+    target_partitions = CASE WHEN excluded.status = 0
+        THEN penstock_job.target_partitions ELSE excluded.target_partitions END,
+    status = CASE WHEN excluded.status = 0 THEN penstock_job.status ELSE excluded.status END,
+    message = CASE WHEN excluded.status = 0 THEN penstock_job.message ELSE excluded.message END,
+    cancel_reason = COALESCE(excluded.cancel_reason, penstock_job.cancel_reason),
+    updated_at = excluded.updated_at,
+    last_position = excluded.last_position"""
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """An event ready to be written: what goes into columns is checked, the payload is JSON text."""
+
+    event: Event
+    body: str
+    job_run_id: str | None
+    job_label: str | None
+    partitions: tuple[str, ...]
+
+
+def encode(event: Event) -> Encoded:
+    """Turn an event into what is stored, or say clearly why it cannot be."""
+    payload = event.payload
+    partitions: tuple[str, ...] = ()
+    if isinstance(payload, Partition | Delegation | PartitionInvalidation):
+        partitions = (payload.partition_ref,)
+    elif isinstance(payload, Job):
+        partitions = tuple(dict.fromkeys(payload.target_partitions))
+    elif isinstance(payload, BuildRequest):
+        partitions = tuple(dict.fromkeys(payload.requested_partitions))
+    run = payload.job_run_id if isinstance(payload, Job | TaskCancel | Partition) else None
+    label = payload.job_label if isinstance(payload, Job) else None
+    for text in (event.event_id, event.build_request_id, run, label, *partitions):
+        _check_key(text)
+    return Encoded(event, to_text(to_fields(payload)), run, label, partitions)
+
+
+def _check_key(text: str | None) -> None:
+    if text is not None and ("\0" in text or clean_text(text) != text):
+        raise EventLogError(
+            f"{text!r} cannot be a name or an id in the event log", hint="it holds a character that no store accepts"
+        )
+
+
+def apply_events(executemany: Callable[[str, Sequence[Row]], object], entries: Iterable[tuple[int, Encoded]]) -> None:
+    """Write new events at their positions and fold the states on, in the caller's transaction."""
+    batch = list(entries)
+    executemany(INSERT_EVENT, [_event_row(position, item) for position, item in batch])
+    _run(executemany, INSERT_EVENT_PARTITION, [(ref, position) for position, item in batch for ref in item.partitions])
+    apply_states(executemany, ((position, item.event) for position, item in batch))
+
+
+def apply_states(executemany: Callable[[str, Sequence[Row]], object], entries: Iterable[tuple[int, Event]]) -> None:
+    """Fold events into the state tables; also used to build them again from the events."""
+    builds: list[Row] = []
+    partitions: list[Row] = []
+    pairs: list[Row] = []
+    jobs: list[Row] = []
+    for position, event in entries:
+        payload = event.payload
+        if isinstance(payload, BuildRequest | BuildCancel):
+            builds.append(_build_row(position, event, payload))
+        elif isinstance(payload, Partition):
+            partitions.append(_partition_row(position, event, payload))
+            pairs.append(_pair_row(position, event, payload))
+        elif isinstance(payload, PartitionInvalidation):
+            partitions.append(_invalidation_row(position, event, payload))
+        elif isinstance(payload, Delegation):
+            to = payload.delegated_to_build_request_id
+            pairs.append((payload.partition_ref, event.build_request_id, 0, None, to, position, position, None))
+        elif isinstance(payload, Job | TaskCancel):
+            jobs.append(_job_row(position, event, payload))
+    _run(executemany, FOLD_BUILD, builds)
+    _run(executemany, FOLD_PARTITION, partitions)
+    _run(executemany, FOLD_BUILD_PARTITION, pairs)
+    _run(executemany, FOLD_JOB, jobs)
+
+
+def _run(executemany: Callable[[str, Sequence[Row]], object], sql: str, rows: list[Row]) -> None:
+    if rows:
+        executemany(sql, rows)
+
+
+def _event_row(position: int, item: Encoded) -> Row:
+    event = item.event
+    return (
+        position,
+        event.event_id,
+        event.timestamp,
+        event.build_request_id,
+        event.event_type.value,
+        item.job_run_id,
+        item.job_label,
+        item.body,
+    )
+
+
+def _stored(text: str) -> str:
+    # PostgreSQL refuses NUL in text; bodies escape it as JSON, so only the copies in the state tables lose it.
+    return clean_text(text).replace("\0", "\ufffd")
+
+
+def _build_row(position: int, event: Event, payload: BuildRequest | BuildCancel) -> Row:
+    said: Row
+    if isinstance(payload, BuildRequest):
+        said = (payload.status.value, to_text(list(payload.requested_partitions)), _stored(payload.message), None)
+    else:
+        said = (0, "[]", "", _stored(payload.reason))
+    return (event.build_request_id, *said, event.timestamp, event.timestamp, position, position)
+
+
+def _partition_row(position: int, event: Event, payload: Partition) -> Row:
+    available = payload.status == 4
+    return (
+        payload.partition_ref,
+        payload.status.value,
+        event.build_request_id,
+        payload.job_run_id,
+        _stored(payload.message),
+        event.timestamp,
+        position,
+        event.build_request_id if available else None,
+        event.timestamp if available else None,
+        None,
+    )
+
+
+def _invalidation_row(position: int, event: Event, payload: PartitionInvalidation) -> Row:
+    said = (payload.partition_ref, 0, event.build_request_id, None, "", event.timestamp, position)
+    return (*said, None, None, _stored(payload.reason))
+
+
+def _pair_row(position: int, event: Event, payload: Partition) -> Row:
+    claim = position if payload.status == 2 and payload.job_run_id is not None else None
+    said = (payload.partition_ref, event.build_request_id, payload.status.value, payload.job_run_id, None)
+    return (*said, position, position, claim)
+
+
+def _job_row(position: int, event: Event, payload: Job | TaskCancel) -> Row:
+    said: Row
+    if isinstance(payload, Job):
+        targets = to_text(list(payload.target_partitions))
+        said = (payload.job_label, targets, payload.status.value, _stored(payload.message), None)
+    else:
+        said = ("", "[]", 0, "", _stored(payload.reason))
+    return (payload.job_run_id, event.build_request_id, *said, event.timestamp, event.timestamp, position, position)

@@ -1,0 +1,74 @@
+"""Group commit: while one thread writes, the others' events wait together and go in one batch after it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+
+from penstock.eventlog.contract import AppendError, Position
+from penstock.eventlog.fold import Encoded
+
+MAX_GROUP = 10_000
+"""So many events go in one commit at most, unless one call brings more."""
+
+
+class _Waiting:
+    __slots__ = ("batch", "done", "error", "position")
+
+    def __init__(self, batch: Sequence[Encoded]) -> None:
+        self.batch = batch
+        self.done = False
+        self.position: Position | None = None
+        self.error: BaseException | None = None
+
+
+class GroupCommit:
+    """Turns calls of many threads into few writes; each call returns when its own events are written, in call order."""
+
+    def __init__(self, write: Callable[[Sequence[Encoded]], Position]) -> None:
+        self._write = write
+        self._queue: list[_Waiting] = []
+        self._queue_lock = threading.Lock()
+        self._writer = threading.Lock()
+
+    def write(self, batch: Sequence[Encoded]) -> Position:
+        """Write a batch with whatever else is waiting; raises what the write raised, with this call's events."""
+        mine = _Waiting(batch)
+        with self._queue_lock:
+            self._queue.append(mine)
+        with self._writer:
+            while not mine.done:
+                self._write_group(self._take())
+        if mine.error is not None:
+            raise _for_call(mine.error, batch)
+        assert mine.position is not None  # noqa: S101
+        return mine.position
+
+    def _take(self) -> list[_Waiting]:
+        with self._queue_lock:
+            size = count = 0
+            while count < len(self._queue) and size < MAX_GROUP:
+                size += len(self._queue[count].batch)
+                count += 1
+            group, self._queue = self._queue[:count], self._queue[count:]
+        return group
+
+    def _write_group(self, group: list[_Waiting]) -> None:
+        try:
+            position = self._write([item for waiting in group for item in waiting.batch])
+        except BaseException as error:  # noqa: BLE001
+            for waiting in group:
+                waiting.error = error
+                waiting.done = True
+        else:
+            for waiting in group:
+                waiting.position = position
+                waiting.done = True
+
+
+def _for_call(error: BaseException, batch: Sequence[Encoded]) -> BaseException:
+    if isinstance(error, AppendError):
+        mine = AppendError(error.message, [item.event for item in batch], hint=error.hint)
+        mine.__cause__ = error.__cause__
+        return mine
+    return error

@@ -1,0 +1,34 @@
+"""A log in this process's memory, `memory://`, for tests: the same tables and answers, gone when it is closed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.eventlog.contract import Position, Row
+from penstock.eventlog.fold import Encoded
+from penstock.eventlog.sql import SqlEventLog
+from penstock.eventlog.store import SqliteStore
+
+
+class MemoryEventLog(SqlEventLog):
+    """A log that nobody else sees."""
+
+    def __init__(self) -> None:
+        super().__init__("memory://")
+        self.store = SqliteStore(None)
+
+    def select(self, sql: str, parameters: Sequence[object] = (), *, strict: bool = False) -> list[Row]:  # noqa: ARG002
+        """Run a query of `projections`."""
+        return self.store.select(sql, parameters)
+
+    def _write(self, batch: Sequence[Encoded]) -> Position:
+        return self.store.append(batch)
+
+    def close(self) -> None:
+        """Forget everything."""
+        self.store.close()
+
+
+def open_log(uri: str) -> MemoryEventLog:  # noqa: ARG001
+    """Make an empty log."""
+    return MemoryEventLog()

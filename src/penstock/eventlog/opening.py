@@ -1,0 +1,48 @@
+"""From a URI to an open log. A backend is imported only when its scheme is asked for."""
+
+from __future__ import annotations
+
+import importlib
+from typing import cast
+from urllib.parse import urlsplit
+
+from penstock.errors import ConfigError
+from penstock.eventlog.contract import EventLog
+
+_BACKENDS = {
+    "memory": "penstock.eventlog.memory",
+    "sqlite": "penstock.eventlog.sqlite",
+    "postgresql": "penstock.eventlog.postgres",
+    "postgres": "penstock.eventlog.postgres",
+    "delta": "penstock.eventlog.delta",
+    "delta+s3": "penstock.eventlog.delta",
+    "delta+azure": "penstock.eventlog.delta",
+    "delta+gs": "penstock.eventlog.delta",
+}
+
+_EXTRAS = {"psycopg": "postgres", "obstore": "s3"}
+
+KNOWN_FORMS = (
+    "sqlite:///path, postgresql://user@host/database, delta:///path, "
+    "delta+s3://bucket/path, delta+azure://container/path, delta+gs://bucket/path, memory://"
+)
+
+
+def open_event_log(uri: str) -> EventLog:
+    """Open the event log at a URI, making it when there is none; close it when done (it is a context manager)."""
+    scheme = urlsplit(uri).scheme.lower()
+    backend = _BACKENDS.get(scheme)
+    if backend is None:
+        raise ConfigError(f"no event log is known for {scheme or 'a plain path'!r}", hint=f"use one of {KNOWN_FORMS}")
+    try:
+        module = importlib.import_module(backend)
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing == "penstock":
+            raise
+        extra = _EXTRAS.get(missing)
+        package = f"penstock[{extra}]" if extra else "penstock"
+        raise ConfigError(
+            f"an event log of {scheme}:// needs the package {missing}", hint=f'install it with: pip install "{package}"'
+        ) from error
+    return cast(EventLog, module.open_log(uri))

@@ -1,0 +1,155 @@
+"""What all logs share that answer from SQL tables: reading, filtering, tailing and grouping of appends.
+
+A backend gives `select` and `_write`; this class gives the contract. It knows no database.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from types import TracebackType
+from typing import Self
+
+from penstock.eventlog.codec import from_fields
+from penstock.eventlog.contract import EVERYTHING, START, Entry, Filter, Position, Row
+from penstock.eventlog.fold import Encoded, encode
+from penstock.eventlog.group import GroupCommit
+from penstock.model.events import Event
+
+SELECT_EVENTS = (
+    "SELECT e.position, e.event_id, e.timestamp, e.build_request_id, e.event_type, e.body FROM penstock_event e"
+)
+
+TAIL_BATCH = 1000
+
+
+class SqlEventLog(ABC):
+    """A log whose events and states can be asked for in SQL."""
+
+    def __init__(self, uri: str) -> None:
+        self._uri = uri
+        self._group = GroupCommit(self._write)
+
+    @property
+    def uri(self) -> str:
+        """The log's URI without credentials."""
+        return self._uri
+
+    @abstractmethod
+    def select(self, sql: str, parameters: Sequence[object] = (), *, strict: bool = False) -> list[Row]:
+        """Run a query of `projections` on the read tables."""
+
+    @abstractmethod
+    def _write(self, batch: Sequence[Encoded]) -> Position:
+        """Write a batch, all or none, leaving out events that the log has; return the head."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of files and connections."""
+
+    def glob_condition(self, column: str, pattern: str) -> tuple[str, str]:
+        """The condition that a column matches a pattern of `*` and `?`, and its parameter."""
+        return f"{column} GLOB ?", pattern.replace("[", "[[]")
+
+    def append(self, events: Sequence[Event]) -> Position:
+        """Write the events, all or none and in this order, and return the log's head when they are safe."""
+        encoded = [encode(event) for event in events]
+        return self._group.write(encoded) if encoded else self.head()
+
+    def read(
+        self,
+        after: Position = START,
+        filter: Filter = EVERYTHING,  # noqa: A002
+        limit: int | None = None,
+        *,
+        strict: bool = False,
+    ) -> list[Entry]:
+        """The events behind a position that pass the filter, in log order."""
+        where, parameters = self._where(after, filter)
+        sql = f"{SELECT_EVENTS}{where} ORDER BY e.position"
+        if limit is not None:
+            sql += " LIMIT ?"
+            parameters.append(limit)
+        return [to_entry(row) for row in self.select(sql, parameters, strict=strict)]
+
+    def head(self, *, strict: bool = False) -> Position:
+        """The position of the last event."""
+        rows = self.select("SELECT value FROM penstock_meta WHERE name = 'last_position'", (), strict=strict)
+        return Position(int(rows[0][0])) if rows else START
+
+    def tail(
+        self,
+        after: Position | None = None,
+        filter: Filter = EVERYTHING,  # noqa: A002
+        *,
+        poll_seconds: float = 0.2,
+        stop: Callable[[], bool] | None = None,
+    ) -> Iterator[Entry]:
+        """Follow the log: yield events behind a position (None: from now on) as they come, until `stop()` is true."""
+        cursor = self.head(strict=True) if after is None else after
+        while True:
+            # The head is asked for first: whatever passes the filter up to it is in the answer that follows.
+            head = self.head()
+            entries = self.read(cursor, filter, TAIL_BATCH) if head > cursor else []
+            yield from entries
+            if len(entries) == TAIL_BATCH:
+                cursor = entries[-1].position
+                continue
+            cursor = max(cursor, head, entries[-1].position if entries else START)
+            if stop is not None and stop():
+                return
+            time.sleep(poll_seconds)
+
+    def _where(self, after: Position, chosen: Filter) -> tuple[str, list[object]]:
+        conditions: list[str] = []
+        parameters: list[object] = []
+        if after > START:
+            conditions.append("e.position > ?")
+            parameters.append(after)
+        for column, values in (
+            ("e.event_type", [kind.value for kind in chosen.event_types]),
+            ("e.build_request_id", chosen.build_request_ids),
+            ("e.job_label", chosen.job_labels),
+            ("e.job_run_id", chosen.job_run_ids),
+        ):
+            if values:
+                conditions.append(f"{column} IN ({', '.join('?' * len(values))})")
+                parameters.extend(values)
+        if chosen.partitions:
+            refs, values = self._partition_condition(chosen.partitions)
+            conditions.append(refs)
+            parameters.extend(values)
+        for operator, limit in ((">=", chosen.since), ("<", chosen.until)):
+            if limit is not None:
+                conditions.append(f"e.timestamp {operator} ?")
+                parameters.append(limit)
+        return (f" WHERE {' AND '.join(conditions)}" if conditions else ""), parameters
+
+    def _partition_condition(self, partitions: Sequence[str]) -> tuple[str, list[str]]:
+        exact = [ref for ref in partitions if not is_pattern(ref)]
+        patterns = [self.glob_condition("partition_ref", ref) for ref in partitions if is_pattern(ref)]
+        either = [f"partition_ref IN ({', '.join('?' * len(exact))})"] if exact else []
+        either += [condition for condition, _ in patterns]
+        sql = f"e.position IN (SELECT position FROM penstock_event_partition WHERE {' OR '.join(either)})"  # noqa: S608
+        return sql, [*exact, *(value for _, value in patterns)]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def is_pattern(partition: str) -> bool:
+    """Tell whether a partition in a filter stands for many."""
+    return "*" in partition or "?" in partition
+
+
+def to_entry(row: Row) -> Entry:
+    """Read an event back from its row."""
+    position, event_id, timestamp, build_request_id, event_type, body = row
+    return Entry(position, Event(event_id, timestamp, build_request_id, from_fields(event_type, json.loads(body))))

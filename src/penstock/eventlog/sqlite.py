@@ -1,0 +1,70 @@
+"""The embedded log: one SQLite file, `sqlite:///path/to/log.db`. Opening and appending import nothing heavy."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from penstock.errors import ConfigError, EventLogError
+from penstock.eventlog.contract import AppendError, Position, Row
+from penstock.eventlog.fold import Encoded
+from penstock.eventlog.sql import SqlEventLog
+from penstock.eventlog.store import BUSY_SECONDS, SqliteStore
+
+_SYNCHRONOUS = ("NORMAL", "FULL", "OFF")
+
+
+class SqliteEventLog(SqlEventLog):
+    """A log in one SQLite file, for one machine and any number of processes on it."""
+
+    def __init__(self, uri: str, store: SqliteStore) -> None:
+        super().__init__(uri)
+        self.store = store
+
+    def select(self, sql: str, parameters: Sequence[object] = (), *, strict: bool = False) -> list[Row]:  # noqa: ARG002
+        """Run a query of `projections`; always strict, because every reader sees the same file."""
+        return self.store.select(sql, parameters)
+
+    def _write(self, batch: Sequence[Encoded]) -> Position:
+        try:
+            return self.store.append(batch)
+        except sqlite3.OperationalError as error:
+            raise AppendError(
+                f"{len(batch)} events could not be written to {self.uri}: {error}",
+                [item.event for item in batch],
+                hint="another process holds the database, or the disk is full or read-only",
+            ) from error
+
+    def close(self) -> None:
+        """Close the file."""
+        self.store.close()
+
+
+def open_log(uri: str) -> SqliteEventLog:
+    """Open or make the log of `sqlite:///relative`, `sqlite:////absolute`; `?synchronous=full&busy_seconds=5`."""
+    path, synchronous, busy_seconds = _read_uri(uri)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        store = SqliteStore(path, synchronous=synchronous, busy_seconds=busy_seconds)
+    except (sqlite3.DatabaseError, OSError) as error:
+        raise EventLogError(f"the event log {path} cannot be opened: {error}") from error
+    return SqliteEventLog(f"sqlite:///{path}", store)
+
+
+def _read_uri(uri: str) -> tuple[Path, str, float]:
+    parts = urlsplit(uri)
+    if parts.netloc or len(parts.path) < 2:
+        raise ConfigError(
+            f"{uri} does not name a file", hint="use sqlite:///folder/log.db, or sqlite:////folder/log.db from the root"
+        )
+    options = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+    synchronous = options.pop("synchronous", "normal").upper()
+    busy = options.pop("busy_seconds", str(BUSY_SECONDS))
+    if options or synchronous not in _SYNCHRONOUS or not busy.replace(".", "", 1).isdigit():
+        raise ConfigError(
+            f"{uri} has an option that SQLite logs do not know",
+            hint="known: synchronous=normal|full|off, busy_seconds=N",
+        )
+    return Path(unquote(parts.path[1:])), synchronous, float(busy)

@@ -1,0 +1,141 @@
+"""How the engine makes events: a recorder per build request, which checks every move before it gives the event.
+
+    recorder = BuildRecorder(clock, build_request_id)
+    log.append([recorder.build(BuildStatus.RECEIVED, requested_partitions=("sales.orders/day=1",))])
+    run = recorder.new_job_run()
+    log.append([
+        recorder.job(run, JobStatus.SCHEDULED, job_label="staging.orders", target_partitions=refs),
+        recorder.partition(ref, PartitionStatus.SCHEDULED, job_run_id=run),
+    ])
+
+It does no I/O: append what it returns, in the order it was made. One recorder may be shared by the threads of a build.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+
+from penstock.model.clock import Clock, uuid7
+from penstock.model.events import (
+    BuildCancel,
+    BuildRequest,
+    Delegation,
+    Event,
+    Job,
+    JobGraph,
+    Json,
+    Partition,
+    PartitionInvalidation,
+    Payload,
+    TaskCancel,
+)
+from penstock.model.status import (
+    BuildStatus,
+    JobStatus,
+    PartitionStatus,
+    check_build_move,
+    check_job_move,
+    check_partition_move,
+)
+
+
+class BuildRecorder:
+    """Makes the events of one build request and refuses moves that the build, a partition or a job run cannot make."""
+
+    def __init__(self, clock: Clock, build_request_id: str, new_id: Callable[[Clock], str] = uuid7) -> None:
+        self.build_request_id = build_request_id
+        self._clock = clock
+        self._new_id = new_id
+        self._lock = threading.Lock()
+        self._build: BuildStatus | None = None
+        self._partitions: dict[str, PartitionStatus] = {}
+        self._jobs: dict[str, JobStatus] = {}
+        self._labels: dict[str, tuple[str, tuple[str, ...]]] = {}
+
+    def resume(self, events: Iterable[Event]) -> None:
+        """Take over the state that earlier events of this build left, say after a restart; accepts any history."""
+        with self._lock:
+            for event in events:
+                if event.build_request_id == self.build_request_id:
+                    self._remember(event.payload)
+
+    def build(self, status: BuildStatus, *, requested_partitions: Iterable[str] = (), message: str = "") -> Event:
+        """The build came to a status."""
+        return self._make(BuildRequest(status, tuple(requested_partitions), message))
+
+    def partition(
+        self, partition_ref: str, status: PartitionStatus, *, job_run_id: str | None = None, message: str = ""
+    ) -> Event:
+        """A partition came to a status; SCHEDULED with a job run claims it."""
+        return self._make(Partition(partition_ref, status, message, job_run_id))
+
+    def new_job_run(self) -> str:
+        """An id for a job run that is about to be scheduled."""
+        return self._new_id(self._clock)
+
+    def job(
+        self,
+        job_run_id: str,
+        status: JobStatus,
+        *,
+        job_label: str | None = None,
+        target_partitions: Iterable[str] | None = None,
+        message: str = "",
+        config: Json = None,
+        manifests: Iterable[Json] = (),
+    ) -> Event:
+        """A job run came to a status; label and targets are given once, with SCHEDULED, and repeated from then on."""
+        label, targets = self._labels.get(job_run_id, ("", ()))
+        label = job_label if job_label is not None else label
+        targets = tuple(target_partitions) if target_partitions is not None else targets
+        return self._make(Job(job_run_id, label, targets, status, message, config, tuple(manifests)))
+
+    def delegation(self, partition_ref: str, to_build_request_id: str, *, message: str = "") -> Event:
+        """This build waits for the partition that another build makes."""
+        return self._make(Delegation(partition_ref, to_build_request_id, message))
+
+    def job_graph(self, graph: Json, *, message: str = "") -> Event:
+        """What the build is going to run."""
+        return self._make(JobGraph(graph, message))
+
+    def invalidate(self, partition_ref: str, reason: str) -> Event:
+        """The partition may not be used until it is AVAILABLE again."""
+        return self._make(PartitionInvalidation(partition_ref, reason))
+
+    def cancel_job(self, job_run_id: str, reason: str) -> Event:
+        """Ask that a job run be stopped."""
+        return self._make(TaskCancel(job_run_id, reason))
+
+    def cancel_build(self, reason: str) -> Event:
+        """Ask that the build be stopped."""
+        return self._make(BuildCancel(reason))
+
+    def _make(self, payload: Payload) -> Event:
+        with self._lock:
+            self._check(payload)
+            self._remember(payload)
+            return Event(self._new_id(self._clock), self._clock.now_ns(), self.build_request_id, payload)
+
+    def _check(self, payload: Payload) -> None:
+        if isinstance(payload, BuildRequest):
+            check_build_move(self.build_request_id, self._build, payload.status)
+        elif isinstance(payload, Partition):
+            ref = payload.partition_ref
+            check_partition_move(ref, self._partitions.get(ref), payload.status)
+        elif isinstance(payload, Job):
+            check_job_move(payload.job_run_id, self._jobs.get(payload.job_run_id), payload.status)
+
+    def _remember(self, payload: Payload) -> None:
+        if isinstance(payload, BuildRequest):
+            self._build = payload.status
+        elif isinstance(payload, Partition):
+            self._partitions[payload.partition_ref] = payload.status
+        elif isinstance(payload, Job):
+            self._jobs[payload.job_run_id] = payload.status
+            self._labels[payload.job_run_id] = (payload.job_label, payload.target_partitions)
+
+
+def standalone_event(clock: Clock, build_request_id: str, payload: Payload) -> Event:
+    """An event outside a running build, such as a cancel or an invalidation that a person asks for."""
+    return Event(uuid7(clock), clock.now_ns(), build_request_id, payload)

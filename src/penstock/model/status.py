@@ -1,0 +1,124 @@
+"""Statuses of builds, partitions and job runs: a code, a name, and which moves are legal.
+
+The code is what is stored and never changes its meaning; the name is stored beside it for people who query the log.
+Moves are checked where an event is emitted; whoever reads a history accepts any.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TypeVar
+
+from penstock.errors import EventLogError
+
+
+class BuildStatus(IntEnum):
+    """Where a build request stands. UNKNOWN is never written: it is how an older reader shows a newer code."""
+
+    UNKNOWN = 0
+    RECEIVED = 1
+    PLANNING = 2
+    EXECUTING = 3
+    COMPLETED = 4
+    FAILED = 5
+    CANCELLED = 6
+    ANALYSIS_COMPLETED = 7
+
+    @property
+    def is_final(self) -> bool:
+        """Nothing follows this status."""
+        return self in FINAL_BUILD
+
+
+class PartitionStatus(IntEnum):
+    """Where a partition stands within a build."""
+
+    UNKNOWN = 0
+    REQUESTED = 1
+    SCHEDULED = 2
+    BUILDING = 3
+    AVAILABLE = 4
+    FAILED = 5
+    DELEGATED = 6
+
+    @property
+    def is_final(self) -> bool:
+        """Nothing follows this status within the same build."""
+        return self in FINAL_PARTITION
+
+
+class JobStatus(IntEnum):
+    """Where a job run stands."""
+
+    UNKNOWN = 0
+    SCHEDULED = 1
+    RUNNING = 2
+    COMPLETED = 3
+    FAILED = 4
+    CANCELLED = 5
+    SKIPPED = 6
+
+    @property
+    def is_final(self) -> bool:
+        """Nothing follows this status."""
+        return self in FINAL_JOB
+
+
+FINAL_BUILD = frozenset({BuildStatus.COMPLETED, BuildStatus.FAILED, BuildStatus.CANCELLED})
+FINAL_PARTITION = frozenset({PartitionStatus.AVAILABLE, PartitionStatus.FAILED, PartitionStatus.DELEGATED})
+FINAL_JOB = frozenset({JobStatus.COMPLETED, JobStatus.FAILED, JobStatus.CANCELLED, JobStatus.SKIPPED})
+
+_STOPPED = (BuildStatus.FAILED, BuildStatus.CANCELLED)
+
+BUILD_MOVES: dict[BuildStatus | None, tuple[BuildStatus, ...]] = {
+    None: (BuildStatus.RECEIVED,),
+    BuildStatus.RECEIVED: (BuildStatus.PLANNING, *_STOPPED),
+    BuildStatus.PLANNING: (BuildStatus.ANALYSIS_COMPLETED, *_STOPPED),
+    BuildStatus.ANALYSIS_COMPLETED: (BuildStatus.EXECUTING, *_STOPPED),
+    BuildStatus.EXECUTING: (BuildStatus.COMPLETED, *_STOPPED),
+}
+
+PARTITION_MOVES: dict[PartitionStatus | None, tuple[PartitionStatus, ...]] = {
+    None: (PartitionStatus.REQUESTED,),
+    PartitionStatus.REQUESTED: (PartitionStatus.SCHEDULED, PartitionStatus.DELEGATED),
+    PartitionStatus.SCHEDULED: (PartitionStatus.BUILDING, PartitionStatus.DELEGATED),
+    PartitionStatus.BUILDING: (PartitionStatus.AVAILABLE, PartitionStatus.FAILED),
+}
+
+JOB_MOVES: dict[JobStatus | None, tuple[JobStatus, ...]] = {
+    None: (JobStatus.SCHEDULED,),
+    JobStatus.SCHEDULED: (JobStatus.RUNNING, JobStatus.SKIPPED, JobStatus.CANCELLED),
+    JobStatus.RUNNING: (JobStatus.RUNNING, JobStatus.COMPLETED, JobStatus.FAILED, JobStatus.CANCELLED),
+}
+
+Status = TypeVar("Status", BuildStatus, PartitionStatus, JobStatus)
+
+
+class IllegalMoveError(EventLogError):
+    """A build, partition or job run cannot go from where it stands to the status asked for."""
+
+    code = "illegal_move"
+
+
+def check_build_move(build_request_id: str, before: BuildStatus | None, after: BuildStatus) -> None:
+    """Refuse a move that a build cannot make; `before` is None when it has no status yet."""
+    _check(f"build {build_request_id}", before, after, BUILD_MOVES)
+
+
+def check_partition_move(partition_ref: str, before: PartitionStatus | None, after: PartitionStatus) -> None:
+    """Refuse a move that a partition cannot make within one build."""
+    _check(f"partition {partition_ref}", before, after, PARTITION_MOVES)
+
+
+def check_job_move(job_run_id: str, before: JobStatus | None, after: JobStatus) -> None:
+    """Refuse a move that a job run cannot make; RUNNING after RUNNING is a heartbeat."""
+    _check(f"job run {job_run_id}", before, after, JOB_MOVES)
+
+
+def _check(subject: str, before: Status | None, after: Status, moves: dict[Status | None, tuple[Status, ...]]) -> None:
+    legal = moves.get(before, ())
+    if after in legal:
+        return
+    where = f"is {before.name}" if before is not None else "has no status yet"
+    hint = f"from here it can become {', '.join(s.name for s in legal)}" if legal else "that status is final"
+    raise IllegalMoveError(f"{subject} {where} and cannot become {after.name}", hint=hint)

@@ -1,0 +1,15 @@
+"""The contract on the log in memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from contract.event_log_contract import EventLogContract
+
+
+class TestMemory(EventLogContract):
+    shared = False
+
+    @pytest.fixture
+    def uri(self) -> str:
+        return "memory://"

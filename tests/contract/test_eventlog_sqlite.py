@@ -1,0 +1,77 @@
+"""The contract on SQLite, and what only SQLite does."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from contract.event_log_contract import EventLogContract
+from contract.events import Maker
+from penstock.errors import ConfigError, EventLogError
+from penstock.eventlog.contract import AppendError, NewerLogError
+from penstock.eventlog.opening import open_event_log
+
+
+class TestSqlite(EventLogContract):
+    @pytest.fixture
+    def uri(self, tmp_path: Path) -> str:
+        return f"sqlite:///{tmp_path}/folder/log.db"
+
+
+def test_a_relative_path_is_below_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with open_event_log("sqlite:///logs/log.db?synchronous=full&busy_seconds=5") as log:
+        log.append(Maker().one_of_each())
+    assert (tmp_path / "logs" / "log.db").exists()
+
+
+@pytest.mark.parametrize(
+    "uri", ["sqlite://host/x.db", "sqlite:///", "sqlite:///x?fast=1", "sqlite:///x?busy_seconds=x"]
+)
+def test_a_wrong_uri_is_explained(uri: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        open_event_log(uri)
+    assert caught.value.hint
+
+
+def test_a_writer_that_cannot_get_the_lock_gives_its_events_back(tmp_path: Path) -> None:
+    with open_event_log(f"sqlite:///{tmp_path}/log.db?busy_seconds=0.1") as log:
+        holder = sqlite3.connect(tmp_path / "log.db", isolation_level=None)
+        holder.execute("BEGIN IMMEDIATE")
+        events = Maker().one_of_each()
+        with pytest.raises(AppendError) as caught:
+            log.append(events)
+        assert list(caught.value.events) == events
+        assert caught.value.retryable
+        holder.execute("ROLLBACK")
+        holder.close()
+        log.append(events)
+        assert len(log.read()) == len(events)
+
+
+def test_a_database_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    other = sqlite3.connect(path)
+    other.execute("CREATE TABLE mine (x)")
+    other.close()
+    with pytest.raises(EventLogError, match="something else"):
+        open_event_log(f"sqlite:///{path}")
+
+
+def test_a_file_that_is_no_database_is_explained(tmp_path: Path) -> None:
+    (tmp_path / "log.db").write_text("not a database, but long enough to be looked at as one" * 20)
+    with pytest.raises(EventLogError, match="cannot be opened"):
+        open_event_log(f"sqlite:///{tmp_path}/log.db")
+
+
+def test_a_log_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    uri = f"sqlite:///{tmp_path}/log.db"
+    open_event_log(uri).close()
+    database = sqlite3.connect(tmp_path / "log.db")
+    database.execute("UPDATE penstock_meta SET value = '99' WHERE name = 'schema_version'")
+    database.commit()
+    database.close()
+    with pytest.raises(NewerLogError, match="schema version 99"):
+        open_event_log(uri)
