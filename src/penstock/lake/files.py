@@ -224,3 +224,14 @@ def to_store_options(configuration: Mapping[str, str]) -> dict[str, Any]:
     if configuration.get(_S3A + "path.style.access", "").lower() == "true":
         options["virtual_hosted_style_request"] = False
     return options
+
+
+def to_reader_options(configuration: Mapping[str, str]) -> dict[str, str]:
+    """The same settings in the words of the JVM-free Delta reader."""
+    names = {"endpoint": "AWS_ENDPOINT_URL", "access_key_id": "AWS_ACCESS_KEY_ID", "region": "AWS_REGION"}
+    names |= {"secret_access_key": "AWS_SECRET_ACCESS_KEY"}
+    options = to_store_options(configuration)
+    result = {theirs: str(options[ours]) for ours, theirs in names.items() if ours in options}
+    if "client_options" in options:
+        result["AWS_ALLOW_HTTP"] = "true"
+    return result

@@ -81,6 +81,14 @@ def create_manifest(files: Files, name: DatasetName, manifest: Manifest) -> Mani
             return numbered
 
 
+def find_build(files: Files, name: DatasetName, number: int) -> str | None:
+    """The build request that made a commit; None when its manifest is gone."""
+    try:
+        return _read_manifest(files, name, number).build_request_id or None
+    except ProgressError:
+        return None
+
+
 def _check_not_foreign(commit: Commit) -> None:
     if commit.changes_rows:
         raise ProgressError(

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import SessionError
 from penstock.lake.class_archive import archive_options
-from penstock.lake.files import is_remote
 from penstock.lake.jars import find_jars, resolve_jars, spark_home
 from penstock.lake.java import Java, find_java
 from penstock.model.project import SparkSettings
@@ -132,9 +131,10 @@ def _start(request: SessionRequest) -> SparkSession:
     conf = SparkConf(loadDefaults=False).setAll(list(options.items()))
     log = request.state_folder / "logs" / "spark.log"
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("wb") as output, _environment(_session_environment(java, request)):
+    with log.open("ab") as output, _environment(_session_environment(java, request)):
         try:
-            gateway = launch_gateway(conf, popen_kwargs={"stdout": output, "stderr": output})
+            running = SparkContext._gateway  # noqa: SLF001 - a second session of one process reuses its JVM
+            gateway = running or launch_gateway(conf, popen_kwargs={"stdout": output, "stderr": output})
             context = SparkContext(conf=conf, gateway=gateway)
         except PySparkRuntimeError:
             raise SessionError(f"Spark did not start: {_last_line(log)}", hint=f"see {log}") from None
@@ -200,6 +200,3 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
-
-
-__all__ = ["SessionRequest", "check_delta", "find_active_session", "is_remote", "open_session", "to_session_options"]

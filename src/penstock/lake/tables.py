@@ -7,7 +7,8 @@ how a run learns that another one was faster.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -162,3 +163,15 @@ def _text(value: str) -> str:
 
 def _normal(location: str) -> str:
     return location.replace("file:///", "/").replace("file:/", "/").rstrip("/")
+
+
+@contextmanager
+def use_database(session: SparkSession, files: Files, database: str) -> Iterator[None]:
+    """Let unqualified names mean this database for the block; the session's own choice is put back after."""
+    before = session.catalog.currentDatabase()
+    session.sql(f"CREATE DATABASE IF NOT EXISTS {_quote(database)} LOCATION {_text(files.spark_path(database))}")
+    session.catalog.setCurrentDatabase(database)
+    try:
+        yield
+    finally:
+        session.catalog.setCurrentDatabase(before)

@@ -31,8 +31,11 @@ class Holder:
 @contextmanager
 def hold_project(
     state_folder: Path, *, holder: Holder, wait_seconds: float, on_wait: Callable[[Holder], None]
-) -> Iterator[None]:
-    """Hold the project's lock for the block; wait for another run if asked to, else say who runs."""
+) -> Iterator[Holder | None]:
+    """Hold the project's lock for the block; wait for another run if asked to, else say who runs.
+
+    Gives the holder that died without letting go, if there was one.
+    """
     try:
         state_folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(state_folder / "run.lock")
@@ -43,9 +46,10 @@ def hold_project(
             _wait(lock, note, wait_seconds, on_wait)
     except PermissionError:
         raise StorageError(f"no permission to write in {state_folder}", hint="check the owner of the project") from None
+    died = read_holder(note) if note.exists() else None
     try:
         note.write_text(json.dumps({field: getattr(holder, field) for field in Holder.__slots__}))
-        yield
+        yield died
     finally:
         note.unlink(missing_ok=True)
         lock.release()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 
 from penstock.config.definitions import check_cycles, check_inputs
 from penstock.errors import RawFileError, UsageError
@@ -43,7 +44,7 @@ class Planner:
 
     def plan(self, request: PlanRequest) -> Plan:
         """What would be done, and why, for every selected dataset."""
-        listing = list_raw(self.raw, self.project.raw.layout) if self.raw and self.project.raw else RawListing({})
+        listing = self._listing()
         views = {spec.name: spec for spec in self.specs if spec.kind is DatasetKind.TEMPORARY_VIEW}
         staging = self._staging_names(listing)
         check_inputs(self.specs, staging)
@@ -63,6 +64,31 @@ class Planner:
                 plans[name] = self._plan_staging(name, listing, states[name], name in refresh)
         datasets = (*_bad_names(listing), *plans.values())
         return Plan(self.project.name, self.project.target, datasets, views, _warnings(listing))
+
+    def dataset_kinds(self) -> list[tuple[DatasetName, DatasetKind]]:
+        """Every dataset that the project knows, staging tables first, then in the order of the graph."""
+        staging = sorted(self._staging_names(self._listing()))
+        inputs = {spec.name: frozenset(spec.inputs) for spec in self.specs}
+        kinds = {spec.name: spec.kind for spec in self.specs}
+        return [(name, DatasetKind.STAGING) for name in staging] + [(n, kinds[n]) for n in order(inputs) if n in kinds]
+
+    def find(self, text: str, known: Iterable[DatasetName]) -> DatasetName:
+        """The dataset that a user means by `name` or `database.name`; staging tables may be named without database."""
+        names = set(known)
+        try:
+            name = to_dataset_name(text, self.project.database)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+        if name not in names and "." not in text:
+            name = DatasetName(STAGING_DATABASE, name.name)
+        if name not in names:
+            near = get_close_matches(text.lower(), [*map(str, names), *(n.name for n in names)], 1)
+            hint = f"did you mean {near[0]}? " if near else ""
+            raise UsageError(f"there is no dataset {text}", hint=f"{hint}`penstock ls` lists them")
+        return name
+
+    def _listing(self) -> RawListing:
+        return list_raw(self.raw, self.project.raw.layout) if self.raw and self.project.raw else RawListing({})
 
     def graph(
         self, staging: Iterable[DatasetName], resolved: Mapping[DatasetName, ResolvedSpec]
@@ -94,17 +120,7 @@ class Planner:
     ) -> frozenset[DatasetName]:
         if request.full_refresh_all:
             return selected
-        names = set()
-        for text in request.full_refresh:
-            try:
-                name = to_dataset_name(text, self.project.database)
-            except ValueError as error:
-                raise UsageError(f"--full-refresh: {error}") from None
-            if name not in graph and "." not in text:
-                name = DatasetName(STAGING_DATABASE, name.name)
-            if name not in graph:
-                raise UsageError(f"--full-refresh: there is no dataset {text}", hint="see `penstock ls`")
-            names.add(name)
+        names = {self.find(text, graph) for text in request.full_refresh}
         return frozenset(names) & selected
 
     def _read_states(

@@ -106,6 +106,15 @@ class Scheduler:
         return DatasetResult(dataset.name, dataset.action, outcome, dataset.reasons, seconds, load, problem)
 
 
+def settle(plan: Plan, listeners: tuple[RunListener, ...]) -> tuple[DatasetResult, ...]:
+    """The results of a plan that has no work."""
+    results = tuple(_settled(dataset) for dataset in plan.datasets)
+    for result in results:
+        for listener in listeners:
+            listener.ended(result)
+    return results
+
+
 def _settled(dataset: DatasetPlan) -> DatasetResult:
     if dataset.problem is not None:
         outcome = Outcome.ERROR
