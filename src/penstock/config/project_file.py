@@ -27,9 +27,9 @@ def find_project_file(start: Path) -> Path:
     """Find penstock.yml in a folder or the nearest one above it."""
     folder = Path(os.path.abspath(start))  # noqa: PTH100  # resolve() would leave a project that is a symbolic link
     for candidate in (folder, *folder.parents):
-        if (candidate / PROJECT_FILE).is_file():
+        if os.path.isfile(candidate / PROJECT_FILE):  # noqa: PTH113  # Path.is_file() raises where it may not look
             return candidate / PROJECT_FILE
-        if (candidate / "penstock.yaml").is_file():
+        if os.path.isfile(candidate / "penstock.yaml"):  # noqa: PTH113
             raise ConfigError(
                 f"the project file must be called {PROJECT_FILE}",
                 hint=f"rename penstock.yaml to {PROJECT_FILE}",
