@@ -109,9 +109,7 @@ def _to_key(field: str, parts: list[str], existing: Node, location: Location) ->
     same = [name for name in known if name.lower() == key.lower()]
     if len(same) == 1:
         return same[0]
-    if field == "vars":
-        raise _unknown(key.lower(), known, f"{PREFIX}VARS__", location)
-    return key
+    return key.lower() if field == "vars" else key
 
 
 def _to_setting_part(part: str) -> str:

@@ -27,9 +27,9 @@ def find_project_file(start: Path) -> Path:
     """Find penstock.yml in a folder or the nearest one above it."""
     folder = Path(os.path.abspath(start))  # noqa: PTH100  # resolve() would leave a project that is a symbolic link
     for candidate in (folder, *folder.parents):
-        if (candidate / PROJECT_FILE).is_file():
+        if os.path.isfile(candidate / PROJECT_FILE):  # noqa: PTH113  # Path.is_file() raises where it may not look
             return candidate / PROJECT_FILE
-        if (candidate / "penstock.yaml").is_file():
+        if os.path.isfile(candidate / "penstock.yaml"):  # noqa: PTH113
             raise ConfigError(
                 f"the project file must be called {PROJECT_FILE}",
                 hint=f"rename penstock.yaml to {PROJECT_FILE}",
@@ -108,17 +108,9 @@ def _long_form(node: Node, short: str) -> Node:
 
 
 def _apply_vars(merged: Node, given: Mapping[str, str]) -> Node:
-    """Put the variables of the command over those of the project; one that the project does not have is refused."""
+    """Put the variables of the command over those of the project; a definition may know others, with defaults."""
     if not given:
         return merged
-    known = merged.mapping["vars"].mapping if "vars" in merged.mapping else {}
-    for name in given:
-        if name not in known:
-            raise ConfigError(
-                f"the project has no variable `{name}`{did_you_mean(name, known)}",
-                hint=f"variables: {', '.join(sorted(known)) or 'none'}; give it a default under `vars:` first",
-                location=Location(merged.location.file),
-            )
     layer = {name: scalar_node(text, Location(f"variable {name}")) for name, text in given.items()}
     return _merge(merged, Node({"vars": Node(layer, merged.location)}, merged.location))
 

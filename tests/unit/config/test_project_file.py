@@ -135,6 +135,11 @@ def test_precedence(load: Load) -> None:
     assert load(TARGETS, override, target="prod", vars={"days": "90"}).vars["days"] == 90
 
 
+def test_variables_that_only_a_definition_knows(load: Load) -> None:
+    project = load("name: x", {"PENSTOCK__VARS__FROM_DAY": "2"}, vars={"to_day": "'3'"})
+    assert project.vars == {"from_day": 2, "to_day": "3"}
+
+
 @pytest.mark.parametrize(
     ("written", "environment", "storage"),
     [
