@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -37,6 +37,16 @@ from penstock.run.catalog import (
     read_history,
     read_rows,
 )
+from penstock.run.doctor import (
+    Check,
+    check_event_log,
+    check_jars,
+    check_java,
+    check_project,
+    check_raw,
+    check_spark,
+    check_storage,
+)
 from penstock.run.locking import Holder, hold_project, this_process
 from penstock.run.planning import Planner, PlanRequest
 from penstock.run.recording import RunRecorder, close_dead_builds
@@ -61,6 +71,17 @@ class Engine:
     @property
     def planner(self) -> Planner:
         return Planner(self.project, self.specs, self.storage, self.raw)
+
+    def request(
+        self,
+        select: Sequence[str] | None = None,
+        exclude: Sequence[str] | None = None,
+        full_refresh: str | None = None,
+        full_refresh_all: bool = False,
+    ) -> PlanRequest:
+        """A request from the words of the command line."""
+        names = tuple(name.strip() for name in (full_refresh or "").split(",") if name.strip())
+        return PlanRequest(tuple(select or ()), tuple(exclude or ()), names, full_refresh_all)
 
     def plan(self, request: PlanRequest | None = None) -> Plan:
         """What a run would do, and why; writes nothing and starts no JVM."""
@@ -241,4 +262,26 @@ def _open_raw(project: Project) -> Files | None:
     return files
 
 
-__all__ = ["Engine", "PlanRequest", "open_engine", "open_project"]
+def check_machine(
+    start: Path | None = None, *, target: str | None = None, event_log: str | None = None
+) -> list[Check]:
+    """Check what a run needs, with the fix for whatever is missing."""
+    found, project = check_project(lambda: open_project(start, target=target, event_log=event_log))
+    checks = [check_java(), check_spark(), check_jars(project), found]
+    if project is not None:
+        checks += [check_raw(project), check_storage(project), check_event_log(project)]
+    return checks
+
+
+__all__ = [
+    "Check",
+    "DatasetDetails",
+    "DatasetInfo",
+    "Engine",
+    "HistoryEntry",
+    "PlanRequest",
+    "Rows",
+    "check_machine",
+    "open_engine",
+    "open_project",
+]

@@ -39,6 +39,9 @@ class Files(Protocol):
     def create(self, path: str, content: bytes) -> None:
         """Create the file with this content in one step; FileExistsError when it exists already."""
 
+    def remove(self, path: str) -> None:
+        """Remove a file that is ours."""
+
     def spark_path(self, path: str) -> str:
         """The path as Spark understands it."""
 
@@ -100,6 +103,9 @@ class LocalFiles:
             os.link(temporary, target)  # fails if the name is taken; a reader never sees half a file
         finally:
             Path(temporary).unlink()
+
+    def remove(self, path: str) -> None:
+        (self.root / path).unlink()
 
     def spark_path(self, path: str) -> str:
         return (self.root / path).absolute().as_uri() if path else self.root.absolute().as_uri()
@@ -188,6 +194,11 @@ class ObjectFiles:
             raise FileExistsError(path) from error
         except OSError as error:
             raise self._failed(error) from error
+
+    def remove(self, path: str) -> None:
+        import obstore
+
+        obstore.delete(self._store, path)
 
     def spark_path(self, path: str) -> str:
         base = self.uri.replace("s3://", "s3a://", 1)
