@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any, NewType, Protocol, Self
 
 from penstock.errors import EventLogError
+from penstock.eventlog import tables
 from penstock.model.events import Event, EventType
 
 Position = NewType("Position", int)
@@ -78,12 +79,39 @@ class NewerLogError(EventLogError):
     code = "event_log_newer"
 
 
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """What a migration did: the versions, and where the backup of the log as it was is kept."""
+
+    before: int
+    after: int
+    backup: str | None
+
+
+def check_version(version: int) -> None:
+    """Refuse a log that a newer penstock wrote, before anything is read or changed."""
+    if version > tables.SCHEMA_VERSION:
+        raise NewerLogError(
+            f"the event log has schema version {version}; this penstock knows up to {tables.SCHEMA_VERSION}",
+            hint="upgrade penstock, or roll the log back with the version that migrated it",
+        )
+
+
 class EventLog(Protocol):
     """An append-only log of events with a total order."""
 
     @property
     def uri(self) -> str:
         """The log's URI without credentials."""
+        ...
+
+    @property
+    def schema_version(self) -> int:
+        """The version of the log's tables; it is read and written as it is until somebody migrates it."""
+        ...
+
+    def migrate(self, to: int) -> Migration:
+        """Bring the log to a schema version, up or down, after a backup; writers may go on meanwhile."""
         ...
 
     def append(self, events: Sequence[Event]) -> Position:

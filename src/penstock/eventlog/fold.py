@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from penstock.errors import EventLogError
 from penstock.eventlog.codec import clean_text, to_fields, to_text
-from penstock.eventlog.contract import Row
-from penstock.eventlog.tables import EVENT_COLUMNS
+from penstock.eventlog.contract import Position, Row
+from penstock.eventlog.tables import event_columns
 from penstock.model.events import (
     BuildCancel,
     BuildRequest,
@@ -24,7 +25,15 @@ from penstock.model.events import (
     TaskCancel,
 )
 
-INSERT_EVENT = f"INSERT INTO penstock_event ({', '.join(EVENT_COLUMNS)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
+ExecuteMany = Callable[[str, list[Row]], object]
+Select = Callable[[str, Sequence[object]], list[Row]]
+
+_LOOKUP = 500
+
+SELECT_META = "SELECT value FROM penstock_meta WHERE name = ?"
+SET_META = (
+    "INSERT INTO penstock_meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+)
 
 INSERT_EVENT_PARTITION = "INSERT INTO penstock_event_partition (partition_ref, position) VALUES (?, ?)"
 
@@ -123,15 +132,54 @@ def _check_key(text: str | None) -> None:
         )
 
 
-def apply_events(executemany: Callable[[str, Sequence[Row]], object], entries: Iterable[tuple[int, Encoded]]) -> None:
+def apply_events(
+    executemany: ExecuteMany, entries: Iterable[tuple[int, Encoded]], version: int, recorded_at: int | None
+) -> None:
     """Write new events at their positions and fold the states on, in the caller's transaction."""
     batch = list(entries)
-    executemany(INSERT_EVENT, [_event_row(position, item) for position, item in batch])
+    added = (recorded_at,) if version >= 2 else ()
+    executemany(_insert_event(version), [_event_row(position, item) + added for position, item in batch])
     _run(executemany, INSERT_EVENT_PARTITION, [(ref, position) for position, item in batch for ref in item.partitions])
     apply_states(executemany, ((position, item.event) for position, item in batch))
 
 
-def apply_states(executemany: Callable[[str, Sequence[Row]], object], entries: Iterable[tuple[int, Event]]) -> None:
+@cache
+def _insert_event(version: int) -> str:
+    columns = event_columns(version)
+    return f"INSERT INTO penstock_event ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"  # noqa: S608
+
+
+def append_batch(
+    select: Select, executemany: ExecuteMany, batch: Sequence[Encoded], version: int, recorded_at: int
+) -> Position:
+    """Write the events of a batch that are new behind the last one; the caller holds the log's write lock."""
+    found = select(SELECT_META, ("last_position",))
+    last = int(found[0][0]) if found else 0
+    new = only_new(select, batch)
+    if new:
+        apply_events(executemany, enumerate(new, start=last + 1), version, recorded_at)
+        last += len(new)
+        executemany(SET_META, [("last_position", str(last))])
+    return Position(last)
+
+
+def only_new(select: Select, batch: Sequence[Encoded]) -> list[Encoded]:
+    """Leave out events that the log has, and repeats within the batch."""
+    ids = [item.event.event_id for item in batch]
+    seen: set[str] = set()
+    for start in range(0, len(ids), _LOOKUP):
+        some = ids[start : start + _LOOKUP]
+        marks = ", ".join("?" * len(some))
+        seen.update(row[0] for row in select(f"SELECT event_id FROM penstock_event WHERE event_id IN ({marks})", some))  # noqa: S608
+    new = []
+    for item in batch:
+        if item.event.event_id not in seen:
+            seen.add(item.event.event_id)
+            new.append(item)
+    return new
+
+
+def apply_states(executemany: ExecuteMany, entries: Iterable[tuple[int, Event]]) -> None:
     """Fold events into the state tables; also used to build them again from the events."""
     builds: list[Row] = []
     partitions: list[Row] = []
@@ -157,7 +205,7 @@ def apply_states(executemany: Callable[[str, Sequence[Row]], object], entries: I
     _run(executemany, FOLD_JOB, jobs)
 
 
-def _run(executemany: Callable[[str, Sequence[Row]], object], sql: str, rows: list[Row]) -> None:
+def _run(executemany: ExecuteMany, sql: str, rows: list[Row]) -> None:
     if rows:
         executemany(sql, rows)
 

@@ -8,18 +8,27 @@ from penstock.eventlog.contract import Position, Row
 from penstock.eventlog.fold import Encoded
 from penstock.eventlog.sql import SqlEventLog
 from penstock.eventlog.store import SqliteStore
+from penstock.model.clock import Clock
 
 
 class MemoryEventLog(SqlEventLog):
     """A log that nobody else sees."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
         super().__init__("memory://")
-        self.store = SqliteStore(None)
+        self.store = SqliteStore(None, clock=clock)
 
     def select(self, sql: str, parameters: Sequence[object] = (), *, strict: bool = False) -> list[Row]:  # noqa: ARG002
         """Run a query of `projections`."""
         return self.store.select(sql, parameters)
+
+    @property
+    def schema_version(self) -> int:
+        """The version of the log's tables."""
+        return self.store.version
+
+    def _migrate(self, before: int, after: int) -> str | None:
+        return self.store.migrate(before, after)
 
     def _write(self, batch: Sequence[Encoded]) -> Position:
         return self.store.append(batch)
@@ -29,6 +38,6 @@ class MemoryEventLog(SqlEventLog):
         self.store.close()
 
 
-def open_log(uri: str) -> MemoryEventLog:  # noqa: ARG001
+def open_log(uri: str, clock: Clock) -> MemoryEventLog:  # noqa: ARG001
     """Make an empty log."""
-    return MemoryEventLog()
+    return MemoryEventLog(clock)

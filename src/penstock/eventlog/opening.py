@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from penstock.errors import ConfigError
 from penstock.eventlog.contract import EventLog
+from penstock.model.clock import Clock, SystemClock
 
 _BACKENDS = {
     "memory": "penstock.eventlog.memory",
@@ -28,7 +29,7 @@ KNOWN_FORMS = (
 )
 
 
-def open_event_log(uri: str) -> EventLog:
+def open_event_log(uri: str, clock: Clock | None = None) -> EventLog:
     """Open the event log at a URI, making it when there is none; close it when done (it is a context manager)."""
     scheme = urlsplit(uri).scheme.lower()
     backend = _BACKENDS.get(scheme)
@@ -45,4 +46,4 @@ def open_event_log(uri: str) -> EventLog:
         raise ConfigError(
             f"an event log of {scheme}:// needs the package {missing}", hint=f'install it with: pip install "{package}"'
         ) from error
-    return cast(EventLog, module.open_log(uri))
+    return cast(EventLog, module.open_log(uri, clock or SystemClock()))

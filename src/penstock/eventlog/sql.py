@@ -12,10 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Self
 
+from penstock.errors import UsageError
 from penstock.eventlog.codec import from_fields
-from penstock.eventlog.contract import EVERYTHING, START, Entry, Filter, Position, Row
+from penstock.eventlog.contract import EVERYTHING, START, Entry, Filter, Migration, Position, Row
 from penstock.eventlog.fold import Encoded, encode
 from penstock.eventlog.group import GroupCommit
+from penstock.eventlog.tables import SCHEMA_VERSION
 from penstock.model.events import Event
 
 SELECT_EVENTS = (
@@ -40,6 +42,22 @@ class SqlEventLog(ABC):
     @abstractmethod
     def select(self, sql: str, parameters: Sequence[object] = (), *, strict: bool = False) -> list[Row]:
         """Run a query of `projections` on the read tables."""
+
+    @property
+    @abstractmethod
+    def schema_version(self) -> int:
+        """The version of the log's tables."""
+
+    @abstractmethod
+    def _migrate(self, before: int, after: int) -> str | None:
+        """Back the log up and change its tables; return where the backup is."""
+
+    def migrate(self, to: int = SCHEMA_VERSION) -> Migration:
+        """Bring the log to a schema version, up or down, after a backup; writers may go on meanwhile."""
+        if not 1 <= to <= SCHEMA_VERSION:
+            raise UsageError(f"there is no schema version {to}", hint=f"versions go from 1 to {SCHEMA_VERSION}")
+        before = self.schema_version
+        return Migration(before, to, self._migrate(before, to) if to != before else None)
 
     @abstractmethod
     def _write(self, batch: Sequence[Encoded]) -> Position:

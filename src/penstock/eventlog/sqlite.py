@@ -12,6 +12,7 @@ from penstock.eventlog.contract import AppendError, Position, Row
 from penstock.eventlog.fold import Encoded
 from penstock.eventlog.sql import SqlEventLog
 from penstock.eventlog.store import BUSY_SECONDS, SqliteStore
+from penstock.model.clock import Clock
 
 _SYNCHRONOUS = ("NORMAL", "FULL", "OFF")
 
@@ -26,6 +27,14 @@ class SqliteEventLog(SqlEventLog):
     def select(self, sql: str, parameters: Sequence[object] = (), *, strict: bool = False) -> list[Row]:  # noqa: ARG002
         """Run a query of `projections`; always strict, because every reader sees the same file."""
         return self.store.select(sql, parameters)
+
+    @property
+    def schema_version(self) -> int:
+        """The version of the log's tables."""
+        return self.store.version
+
+    def _migrate(self, before: int, after: int) -> str | None:
+        return self.store.migrate(before, after)
 
     def _write(self, batch: Sequence[Encoded]) -> Position:
         try:
@@ -42,12 +51,12 @@ class SqliteEventLog(SqlEventLog):
         self.store.close()
 
 
-def open_log(uri: str) -> SqliteEventLog:
+def open_log(uri: str, clock: Clock) -> SqliteEventLog:
     """Open or make the log of `sqlite:///relative`, `sqlite:////absolute`; `?synchronous=full&busy_seconds=5`."""
     path, synchronous, busy_seconds = _read_uri(uri)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        store = SqliteStore(path, synchronous=synchronous, busy_seconds=busy_seconds)
+        store = SqliteStore(path, clock=clock, synchronous=synchronous, busy_seconds=busy_seconds)
     except (sqlite3.DatabaseError, OSError) as error:
         raise EventLogError(f"the event log {path} cannot be opened: {error}") from error
     return SqliteEventLog(f"sqlite:///{path}", store)

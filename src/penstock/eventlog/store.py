@@ -7,30 +7,39 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from penstock.errors import EventLogError
-from penstock.eventlog.contract import NewerLogError, Position, Row
-from penstock.eventlog.fold import Encoded, apply_events
-from penstock.eventlog.tables import SCHEMA_VERSION, SQLITE_WORDS, create_statements
+from penstock.eventlog.contract import Position, Row, check_version
+from penstock.eventlog.fold import SELECT_META, SET_META, Encoded, Select, append_batch
+from penstock.eventlog.tables import (
+    SCHEMA_VERSION,
+    SQLITE_WORDS,
+    create_statements,
+    downgrade_statements,
+    upgrade_statements,
+)
+from penstock.model.clock import Clock, SystemClock
 
 BUSY_SECONDS = 30.0
 """How long a writer waits for the others before it gives up."""
-
-_LOOKUP = 500
-
-SET_META = (
-    "INSERT INTO penstock_meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
-)
 
 
 class SqliteStore:
     """The tables of `tables` in one SQLite file, or in memory when no path is given."""
 
-    def __init__(self, path: Path | None, *, synchronous: str = "NORMAL", busy_seconds: float = BUSY_SECONDS) -> None:
+    def __init__(
+        self,
+        path: Path | None,
+        *,
+        clock: Clock | None = None,
+        synchronous: str = "NORMAL",
+        busy_seconds: float = BUSY_SECONDS,
+    ) -> None:
         self.path = path
+        self._clock = clock or SystemClock()
         self._synchronous = synchronous
         self._busy_seconds = busy_seconds
         self._local = threading.local()
@@ -38,7 +47,11 @@ class SqliteStore:
         self._all_lock = threading.Lock()
         self._memory_lock = threading.RLock()
         self._memory = self._connect() if path is None else None
-        self.version = self._prepare()
+        try:
+            self.version = self._prepare()
+        except BaseException:
+            self.close()
+            raise
 
     def select(self, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
         """Run a query."""
@@ -76,48 +89,38 @@ class SqliteStore:
     def append(self, batch: Sequence[Encoded]) -> Position:
         """Write the events that are new behind the last one."""
         with self.transaction() as connection:
-            last = int(self.meta(connection, "last_position") or 0)
-            return self.insert(connection, batch, lambda index: last + 1 + index, last)
-
-    def insert(
-        self,
-        connection: sqlite3.Connection,
-        batch: Sequence[Encoded],
-        position_of: Callable[[int], int],
-        last: int,
-    ) -> Position:
-        """Write the events of a batch that are new, at the positions given by their place among the new ones."""
-        new = self.only_new(connection, batch)
-        if new:
-            apply_events(connection.executemany, ((position_of(index), item) for index, item in enumerate(new)))
-            last = position_of(len(new) - 1)
-            self.set_meta(connection, "last_position", str(last))
-        return Position(last)
-
-    def only_new(self, connection: sqlite3.Connection, batch: Sequence[Encoded]) -> list[Encoded]:
-        """Leave out events that the log has, and repeats within the batch."""
-        first = {item.event.event_id: item for item in reversed(batch)}
-        ids = [item.event.event_id for item in batch] if len(first) == len(batch) else list(first)
-        known: set[str] = set()
-        for start in range(0, len(ids), _LOOKUP):
-            some = ids[start : start + _LOOKUP]
-            marks = ", ".join("?" * len(some))
-            known.update(
-                row[0]
-                for row in connection.execute(f"SELECT event_id FROM penstock_event WHERE event_id IN ({marks})", some)  # noqa: S608
+            return append_batch(
+                _selecting(connection), connection.executemany, batch, self.version, self._clock.now_ns()
             )
-        seen: set[str] = set(known)
-        new = []
-        for item in batch:
-            if item.event.event_id not in seen:
-                seen.add(item.event.event_id)
-                new.append(item)
-        return new
+
+    def migrate(self, before: int, after: int) -> str | None:
+        """Change the tables to another version in one transaction; writers wait, a failure changes nothing."""
+        with self.transaction() as connection:
+            backup = self._back_up(before)
+            statements = upgrade_statements(before, after) if after > before else downgrade_statements(before, after)
+            for statement in statements:
+                connection.execute(statement)
+            self.set_meta(connection, "schema_version", str(after))
+        self.version = after
+        return backup
+
+    def _back_up(self, version: int) -> str | None:
+        """Copy the file; the caller holds the write lock, so the copy is the log exactly as it is migrated."""
+        if self.path is None:
+            return None
+        backup = self.path.with_name(f"{self.path.name}.v{version}-{self._clock.now_ns()}.bak")
+        source, target = self._connect(), sqlite3.connect(backup)
+        try:
+            source.backup(target)
+        finally:
+            source.close()
+            target.close()
+        return str(backup)
 
     @staticmethod
     def meta(connection: sqlite3.Connection, name: str) -> str | None:
         """A value that the store keeps about itself."""
-        row = connection.execute("SELECT value FROM penstock_meta WHERE name = ?", (name,)).fetchone()
+        row = connection.execute(SELECT_META, (name,)).fetchone()
         return None if row is None else str(row[0])
 
     @staticmethod
@@ -160,11 +163,7 @@ class SqliteStore:
                 version = self._stored_version(connection)
                 if version is None:
                     version = self._create(connection)
-        if version > SCHEMA_VERSION:
-            raise NewerLogError(
-                f"the event log has schema version {version}; this penstock knows up to {SCHEMA_VERSION}",
-                hint="upgrade penstock, or roll the log back with the version that migrated it",
-            )
+        check_version(version)
         return version
 
     def _create(self, connection: sqlite3.Connection) -> int:
@@ -173,7 +172,7 @@ class SqliteStore:
             raise EventLogError(
                 f"{self.path} is a SQLite database of something else", hint="give the event log a file of its own"
             )
-        for statement in create_statements(SQLITE_WORDS):
+        for statement in create_statements(SQLITE_WORDS, SCHEMA_VERSION):
             connection.execute(statement)
         self.set_meta(connection, "schema_version", str(SCHEMA_VERSION))
         return SCHEMA_VERSION
@@ -186,3 +185,7 @@ class SqliteStore:
                 return None
             raise
         return None if stored is None else int(stored)
+
+
+def _selecting(connection: sqlite3.Connection) -> Select:
+    return lambda sql, parameters: connection.execute(sql, parameters).fetchall()

@@ -7,8 +7,23 @@ fold. States are folded in the transaction that writes the events: they cannot d
 
 from __future__ import annotations
 
-SCHEMA_VERSION = 1
-"""The version that a new log gets. Raise it together with a step in `migrations`."""
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One schema version up: only additions, so that code of the version before goes on reading and writing."""
+
+    version: int
+    summary: str
+    event_columns: tuple[str, ...]
+    """Columns that events get in this version, each a nullable BIGINT (a long in the Delta table)."""
+
+
+STEPS = (Step(2, "keep when the log took each event, by the clock of the machine that wrote it", ("recorded_at",)),)
+
+SCHEMA_VERSION = 1 + len(STEPS)
+"""The version that a new log gets."""
 
 EVENT_COLUMNS = (
     "position",
@@ -101,11 +116,29 @@ INDEXES = (
 )
 
 STATE_TABLES = ("penstock_build", "penstock_partition", "penstock_build_partition", "penstock_job")
+ALL_TABLES = ("penstock_meta", "penstock_event", "penstock_event_partition", *STATE_TABLES)
 
 SQLITE_WORDS = {"key": "INTEGER", "clustered": " WITHOUT ROWID"}
 POSTGRES_WORDS = {"key": "BIGINT", "clustered": ""}
 
 
-def create_statements(words: dict[str, str]) -> list[str]:
-    """The statements that make an empty log, in the words of one database."""
-    return [*(table.format(**words) for table in TABLES), *INDEXES]
+def create_statements(words: dict[str, str], version: int) -> list[str]:
+    """The statements that make an empty log of a version, in the words of one database."""
+    return [*(table.format(**words) for table in TABLES), *INDEXES, *upgrade_statements(1, version)]
+
+
+def upgrade_statements(before: int, after: int) -> list[str]:
+    """The statements that bring a log from one version up to another."""
+    columns = [column for step in STEPS if before < step.version <= after for column in step.event_columns]
+    return [f"ALTER TABLE penstock_event ADD COLUMN {column} BIGINT" for column in columns]
+
+
+def downgrade_statements(before: int, after: int) -> list[str]:
+    """The statements that take a log back to an older version; only what the newer versions added is lost."""
+    columns = [column for step in STEPS if after < step.version <= before for column in step.event_columns]
+    return [f"ALTER TABLE penstock_event DROP COLUMN {column}" for column in reversed(columns)]
+
+
+def event_columns(version: int) -> tuple[str, ...]:
+    """The columns of an event in a version."""
+    return (*EVENT_COLUMNS, *(column for step in STEPS if step.version <= version for column in step.event_columns))

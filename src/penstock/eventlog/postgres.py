@@ -1,0 +1,210 @@
+"""A log in PostgreSQL (psycopg 3), for many machines: `postgresql://user:password@host/database`.
+
+Positions are given under a transaction-level advisory lock: whoever holds it commits before the next one gets a
+position, so the order of positions is the order of commit and nothing lands behind a reader.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any, cast
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import psycopg
+
+from penstock.errors import ConfigError, EventLogError
+from penstock.eventlog.contract import AppendError, Position, Row, check_version
+from penstock.eventlog.fold import SELECT_META, SET_META, Encoded, append_batch
+from penstock.eventlog.retry import DEADLINE_SECONDS, keep_trying
+from penstock.eventlog.sql import SqlEventLog
+from penstock.eventlog.tables import (
+    ALL_TABLES,
+    POSTGRES_WORDS,
+    SCHEMA_VERSION,
+    create_statements,
+    downgrade_statements,
+    upgrade_statements,
+)
+from penstock.model.clock import Clock
+
+Connection = psycopg.Connection[Row]
+
+_LOCK = "SELECT pg_advisory_xact_lock(7350147, hashtext(current_schema()))"
+_TRANSIENT = (psycopg.OperationalError, psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
+_MAX_IDLE = 8
+
+
+class PostgresEventLog(SqlEventLog):
+    """A log in one schema of a PostgreSQL database."""
+
+    def __init__(self, address: str, clock: Clock, deadline_seconds: float) -> None:
+        super().__init__(_without_secrets(address))
+        self._address = address
+        self._clock = clock
+        self._deadline_seconds = deadline_seconds
+        self._idle: list[Connection] = []
+        self._idle_lock = threading.Lock()
+        try:
+            self._version = self._prepare()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def schema_version(self) -> int:
+        """The version of the log's tables."""
+        return self._version
+
+    def glob_condition(self, column: str, pattern: str) -> tuple[str, str]:
+        """The condition that a column matches a pattern of `*` and `?`, and its parameter."""
+        escaped = pattern.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+        return f"{column} LIKE ?", escaped.replace("*", "%").replace("?", "_")
+
+    def select(self, sql: str, parameters: Sequence[object] = (), *, strict: bool = False) -> list[Row]:  # noqa: ARG002
+        """Run a query of `projections`; always strict, and tried again when a connection went away meanwhile."""
+        try:
+            return self._select(sql, parameters)
+        except psycopg.OperationalError:
+            self._forget_connections()
+        try:
+            return self._select(sql, parameters)
+        except psycopg.OperationalError as error:
+            raise EventLogError(f"{self.uri} cannot be read: {_first_line(error)}") from error
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._forget_connections()
+
+    def _select(self, sql: str, parameters: Sequence[object]) -> list[Row]:
+        with self._connection() as connection:
+            return connection.execute(_marks(sql), parameters).fetchall()
+
+    def _write(self, batch: Sequence[Encoded]) -> Position:
+        try:
+            return keep_trying(lambda: self._try_write(batch), _is_transient, self._deadline_seconds)
+        except psycopg.Error as error:
+            raise AppendError(
+                f"{len(batch)} events could not be written to {self.uri}: {_first_line(error)}",
+                [item.event for item in batch],
+                hint="check that the database can be reached and that this user may write to it",
+            ) from error
+
+    def _try_write(self, batch: Sequence[Encoded]) -> Position:
+        # A connection that breaks in COMMIT leaves it open whether the events are in: event ids make a repeat harmless.
+        with self._connection() as connection, connection.transaction(), connection.cursor() as cursor:
+            cursor.execute(_LOCK)
+            return append_batch(
+                lambda sql, parameters: cursor.execute(_marks(sql), parameters).fetchall(),
+                lambda sql, rows: cursor.executemany(_marks(sql), rows),
+                batch,
+                self._version,
+                self._clock.now_ns(),
+            )
+
+    def _migrate(self, before: int, after: int) -> str | None:
+        backup = f"penstock_backup_v{before}_{self._clock.now_ns()}"
+        statements = upgrade_statements(before, after) if after > before else downgrade_statements(before, after)
+        with self._connection() as connection, connection.transaction():
+            connection.execute(_LOCK)
+            connection.execute(_text(f"CREATE SCHEMA {backup}"))
+            for table in ALL_TABLES:
+                connection.execute(_text(f"CREATE TABLE {backup}.{table} AS TABLE {table}"))
+            for statement in statements:
+                connection.execute(_text(statement))
+            connection.execute(_marks(SET_META), ("schema_version", str(after)))
+        self._version = after
+        return f"schema {backup}"
+
+    def _prepare(self) -> int:
+        try:
+            with self._connection() as connection:
+                version = self._stored_version(connection)
+                if version is None:
+                    version = self._create(connection)
+        except psycopg.Error as error:
+            raise EventLogError(
+                f"{self.uri} cannot be opened: {_first_line(error)}",
+                hint="check host, database and credentials; the user must be allowed to create tables the first time",
+            ) from error
+        check_version(version)
+        return version
+
+    def _create(self, connection: Connection) -> int:
+        with connection.transaction():
+            connection.execute(_LOCK)
+            version = self._stored_version(connection)
+            if version is None:
+                for statement in create_statements(POSTGRES_WORDS, SCHEMA_VERSION):
+                    connection.execute(_text(statement))
+                connection.execute(_marks(SET_META), ("schema_version", str(SCHEMA_VERSION)))
+                version = SCHEMA_VERSION
+        return version
+
+    @staticmethod
+    def _stored_version(connection: Connection) -> int | None:
+        found = connection.execute("SELECT to_regclass('penstock_meta')").fetchone()
+        if found is None or found[0] is None:
+            return None
+        row = connection.execute(_marks(SELECT_META), ("schema_version",)).fetchone()
+        return None if row is None else int(row[0])
+
+    @contextmanager
+    def _connection(self) -> Iterator[Connection]:
+        """Lend a connection; one that failed is thrown away."""
+        with self._idle_lock:
+            connection = self._idle.pop() if self._idle else None
+        if connection is None:
+            connection = psycopg.connect(self._address, autocommit=True)
+        try:
+            yield connection
+        except BaseException:
+            connection.close()
+            raise
+        with self._idle_lock:
+            if len(self._idle) < _MAX_IDLE:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+    def _forget_connections(self) -> None:
+        with self._idle_lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+
+def open_log(uri: str, clock: Clock) -> PostgresEventLog:
+    """Open or make the log of a database; `deadline_seconds=N` in the URI says how long an append tries."""
+    parts = urlsplit(uri)
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    deadline = options.pop("deadline_seconds", str(DEADLINE_SECONDS))
+    if not deadline.replace(".", "", 1).isdigit():
+        raise ConfigError(f"deadline_seconds={deadline} is not a number of seconds")
+    address = urlunsplit(parts._replace(scheme="postgresql", query=urlencode(options)))
+    return PostgresEventLog(address, clock, float(deadline))
+
+
+@lru_cache(maxsize=512)
+def _marks(sql: str) -> Any:
+    return sql.replace("?", "%s")
+
+
+def _text(sql: str) -> Any:
+    return cast(Any, sql)
+
+
+def _is_transient(error: BaseException) -> bool:
+    return isinstance(error, _TRANSIENT)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _without_secrets(address: str) -> str:
+    parts = urlsplit(address)
+    host = parts.hostname or ""
+    return urlunsplit(("postgresql", f"{host}:{parts.port}" if parts.port else host, parts.path, "", ""))

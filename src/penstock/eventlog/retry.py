@@ -1,0 +1,37 @@
+"""Trying again with growing, random pauses until a deadline; then the caller gets its events back."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TypeVar
+
+from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
+
+logger = logging.getLogger(__name__)
+
+DEADLINE_SECONDS = 60.0
+"""How long an append tries before it gives up."""
+
+Result = TypeVar("Result")
+
+
+def keep_trying(
+    work: Callable[[], Result],
+    is_transient: Callable[[BaseException], bool],
+    deadline_seconds: float = DEADLINE_SECONDS,
+    first_pause_seconds: float = 0.05,
+) -> Result:
+    """Run the work until it succeeds, fails for good, or the deadline passes; raises the last error as it is."""
+    retrying = Retrying(
+        stop=stop_after_delay(deadline_seconds),
+        wait=wait_random_exponential(multiplier=first_pause_seconds, max=2.0),
+        retry=retry_if_exception(is_transient),
+        before_sleep=_note,
+        reraise=True,
+    )
+    return retrying(work)
+
+
+def _note(state: RetryCallState) -> None:
+    logger.debug("trying again after attempt %d of an event-log operation", state.attempt_number)

