@@ -99,14 +99,16 @@ class Engine:
         """Plan and do it, while no other run works on this project."""
         build_request_id = uuid7(self.clock)
         holder = this_process(build_request_id, self.now().isoformat(timespec="seconds"))
-        with hold_project(
-            self.project.state_folder, holder=holder, wait_seconds=wait_seconds, on_wait=on_wait or _ignore
-        ) as died:
-            with self._open_log() as log:
-                if died is not None:
-                    close_dead_builds(log, self.clock, [died.build_request_id])
-                recorder = RunRecorder(log, BuildRecorder(self.clock, build_request_id))
-                return self._run(request or PlanRequest(), recorder, listeners, on_plan or _ignore)
+        with (
+            hold_project(
+                self.project.state_folder, holder=holder, wait_seconds=wait_seconds, on_wait=on_wait or _ignore
+            ) as died,
+            self._open_log() as log,
+        ):
+            if died is not None:
+                close_dead_builds(log, self.clock, [died.build_request_id])
+            recorder = RunRecorder(log, BuildRecorder(self.clock, build_request_id))
+            return self._run(request or PlanRequest(), recorder, listeners, on_plan or _ignore)
 
     def _run(
         self,
@@ -262,9 +264,7 @@ def _open_raw(project: Project) -> Files | None:
     return files
 
 
-def check_machine(
-    start: Path | None = None, *, target: str | None = None, event_log: str | None = None
-) -> list[Check]:
+def check_machine(start: Path | None = None, *, target: str | None = None, event_log: str | None = None) -> list[Check]:
     """Check what a run needs, with the fix for whatever is missing."""
     found, project = check_project(lambda: open_project(start, target=target, event_log=event_log))
     checks = [check_java(), check_spark(), check_jars(project), found]

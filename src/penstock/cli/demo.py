@@ -34,13 +34,22 @@ def demo(
     files = write_sample_project(root, "shop")
     output.text(f"{root} now holds {len(files)} files: raw batches, SQL and Python definitions, penstock.yml.")
 
-    _chapter(output, 2, "The plan", "`penstock plan` says what would happen, and why. Nothing is written, no JVM starts.")
+    _chapter(
+        output, 2, "The plan", "`penstock plan` says what would happen, and why. Nothing is written, no JVM starts."
+    )
     _plan(output, here)
 
-    _chapter(output, 3, "The first run", "`penstock run` does exactly that. Raw files become staging tables; views follow.")
+    _chapter(
+        output, 3, "The first run", "`penstock run` does exactly that. Raw files become staging tables; views follow."
+    )
     run_project(here)
 
-    _chapter(output, 4, "A new batch", "New files arrive for some of the tables. Only those, and what reads them, are touched.")
+    _chapter(
+        output,
+        4,
+        "A new batch",
+        "New files arrive for some of the tables. Only those, and what reads them, are touched.",
+    )
     added = write_sample_batch(root, last_sample_batch(root) + 1)
     output.text("Added " + ", ".join(str(file.relative_to(root)) for file in added))
     _plan(output, here)
@@ -49,7 +58,9 @@ def demo(
     _chapter(output, 5, "Nothing new", "A third run sees at once that every table is right: no JVM, no write.")
     run_project(here)
 
-    _chapter(output, 6, "What expectations set aside", "Rows that broke an `expect_or_drop` are kept where you can see them.")
+    _chapter(
+        output, 6, "What expectations set aside", "Rows that broke an `expect_or_drop` are kept where you can see them."
+    )
     engine = open_from_settings(here)
     quarantined = next(d.name for d in engine.datasets() if engine.show(str(d.name)).has_quarantine)
     output.rows(engine.rows(str(quarantined), 5, quarantine=True))

@@ -6,13 +6,12 @@ import os
 import sys
 from typing import Annotated
 
-import click
 import typer
 
 from penstock import __version__
 from penstock.cli import datasets, demo, pipeline, project
-from penstock.cli.options import ProjectCommand, Settings
-from penstock.errors import PenstockError
+from penstock.cli.options import current_settings, with_project_options
+from penstock.errors import PenstockError, UsageError
 
 app = typer.Typer(
     name="penstock",
@@ -28,14 +27,18 @@ _BUILD = "Build"
 _LOOK = "Look"
 _PROJECT = "Project"
 
-app.command(cls=ProjectCommand, rich_help_panel=_BUILD)(pipeline.plan)
-app.command(cls=ProjectCommand, rich_help_panel=_BUILD)(pipeline.run)
-app.command("ls", cls=ProjectCommand, rich_help_panel=_LOOK)(datasets.list_datasets)
-app.command(cls=ProjectCommand, rich_help_panel=_LOOK)(datasets.show)
-app.command(cls=ProjectCommand, rich_help_panel=_LOOK)(datasets.history)
-app.command(cls=ProjectCommand, rich_help_panel=_PROJECT)(project.init)
-app.command(cls=ProjectCommand, rich_help_panel=_PROJECT)(demo.demo)
-app.command(cls=ProjectCommand, rich_help_panel=_PROJECT)(project.doctor)
+_COMMANDS = (
+    ("plan", pipeline.plan, _BUILD),
+    ("run", pipeline.run, _BUILD),
+    ("ls", datasets.list_datasets, _LOOK),
+    ("show", datasets.show, _LOOK),
+    ("history", datasets.history, _LOOK),
+    ("init", project.init, _PROJECT),
+    ("demo", demo.demo, _PROJECT),
+    ("doctor", project.doctor, _PROJECT),
+)
+for _name, _command, _panel in _COMMANDS:
+    app.command(_name, rich_help_panel=_panel)(with_project_options(_command))
 
 
 def _show_version(wanted: bool) -> None:
@@ -56,15 +59,13 @@ def root(
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line: exit code 0 when all is well, 1 when work failed, 2 when the command or project is wrong."""
-    settings = Settings()
     try:
-        code = typer.main.get_command(app).main(arguments, "penstock", standalone_mode=False, obj=settings)
+        code = typer.main.get_command(app).main(arguments, "penstock", standalone_mode=False)
     except PenstockError as error:
-        code = _report(error, settings)
-    except click.ClickException as error:
-        error.show()
-        code = 2
-    except (KeyboardInterrupt, click.Abort):
+        code = _report(error)
+    except typer.TyperException as error:
+        code = _report(UsageError(error.format_message(), hint="see `penstock --help`"))
+    except (KeyboardInterrupt, typer.Abort):
         sys.stderr.write("interrupted\n")
         code = 130
     except BrokenPipeError:
@@ -73,8 +74,8 @@ def main(arguments: list[str] | None = None) -> None:
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _report(error: PenstockError, settings: Settings) -> int:
+def _report(error: PenstockError) -> int:
     from penstock.cli.output import show_error
 
-    show_error(error, settings)
+    show_error(error, current_settings())
     return error.exit_code

@@ -1,16 +1,26 @@
-"""Options that every command understands, wherever they stand, and the settings they make."""
+"""Options that every command understands, and the settings they make."""
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_type_hints
 
-import click
-from typer.core import TyperCommand
+import typer
 
 from penstock.errors import UsageError
+
+
+class LogFormat(StrEnum):
+    """How log lines look."""
+
+    text = "text"
+    json = "json"
 
 
 @dataclass(slots=True)
@@ -26,63 +36,69 @@ class Settings:
     log_format: str = "text"
 
 
+_settings: ContextVar[Settings] = ContextVar("penstock_settings")
+
+_COMMON: dict[str, tuple[Any, Any]] = {
+    "project_dir": (
+        Annotated[
+            Path | None,
+            typer.Option("--project-dir", "-C", help="The project's folder (default: this folder or one above)."),
+        ],
+        None,
+    ),
+    "target": (Annotated[str | None, typer.Option("--target", "-t", help="Use the overrides of this target.")], None),
+    "var": (Annotated[list[str] | None, typer.Option("--var", help="Set a project variable, as name=value.")], None),
+    "event_log": (Annotated[str | None, typer.Option("--event-log", help="Use the event log at this URI.")], None),
+    "as_json": (Annotated[bool, typer.Option("--json", help="Print the result as JSON.")], False),
+    "quiet": (Annotated[bool, typer.Option("--quiet", "-q", help="Results and errors only, no progress.")], False),
+    "log_format": (
+        Annotated[LogFormat, typer.Option("--log-format", help="How log lines on stderr look.")],
+        LogFormat.text,
+    ),
+}
+
+
 def current_settings() -> Settings:
-    """The settings of the command that runs now."""
-    settings = click.get_current_context().find_root().ensure_object(Settings)
-    return settings
+    """The settings of the command that runs now; the defaults before a command was understood."""
+    return _settings.get(Settings())
 
 
-class ProjectCommand(TyperCommand):
-    """A command with the common options added."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.params.extend(_common_options())
-
-
-def _common_options() -> list[click.Option]:
-    return [
-        _option("--project-dir", "-C", help="The project's folder (default: this folder or one above).", set_=_set_dir),
-        _option("--target", "-t", help="Use the overrides of this target.", set_=_set("target")),
-        _option("--var", multiple=True, help="Set a project variable, as name=value.", set_=_set_variables),
-        _option("--event-log", help="Use the event log at this URI.", set_=_set("event_log")),
-        _option("--json", is_flag=True, help="Print the result as JSON.", set_=_set("as_json")),
-        _option("--quiet", "-q", is_flag=True, help="No progress and no log; results and errors only.", set_=_set("quiet")),
-        _option(
-            "--log-format",
-            type=click.Choice(["text", "json"]),
-            help="How log lines on stderr look.",
-            set_=_set("log_format"),
-        ),
+def with_project_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the common options; it finds what the user said in `current_settings`."""
+    signature = inspect.signature(command)
+    hints = get_type_hints(command, include_extras=True)
+    own = [p.replace(annotation=hints.get(p.name, p.annotation)) for p in signature.parameters.values()]
+    common = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+        for name, (annotation, default) in _COMMON.items()
     ]
 
+    @functools.wraps(command)
+    def wrapper(*args: Any, **kwargs: Any) -> None:
+        _settings.set(_to_settings({name: kwargs.pop(name) for name in _COMMON}))
+        command(*args, **kwargs)
 
-def _option(*names: str, set_: Callable[[Settings, Any], None], **kwargs: Any) -> click.Option:
-    def store(context: click.Context, _: click.Parameter, value: Any) -> Any:
-        if value not in (None, (), False):
-            set_(context.find_root().ensure_object(Settings), value)
-        return value
-
-    return click.Option(names, expose_value=False, callback=store, **kwargs)
-
-
-def _set(name: str) -> Callable[[Settings, Any], None]:
-    def assign(settings: Settings, value: Any) -> None:
-        setattr(settings, name, value)
-
-    return assign
+    wrapper.__signature__ = signature.replace(parameters=[*own, *common])  # type: ignore[attr-defined]
+    wrapper.__annotations__ = {p.name: p.annotation for p in (*own, *common)}
+    return wrapper
 
 
-def _set_dir(settings: Settings, value: str) -> None:
-    folder = Path(value)
-    if not folder.is_dir():
-        raise UsageError(f"--project-dir: there is no folder {value}")
-    settings.project_dir = folder
-
-
-def _set_variables(settings: Settings, values: tuple[str, ...]) -> None:
-    for value in values:
+def _to_settings(given: dict[str, Any]) -> Settings:
+    settings = Settings(
+        given["project_dir"],
+        given["target"],
+        {},
+        given["event_log"],
+        given["as_json"],
+        given["quiet"],
+        given["log_format"].value,
+    )
+    _settings.set(settings)
+    if settings.project_dir is not None and not settings.project_dir.is_dir():
+        raise UsageError(f"--project-dir: there is no folder {settings.project_dir}")
+    for value in given["var"] or ():
         name, separator, text = value.partition("=")
         if not separator or not name:
             raise UsageError(f"--var {value}: write it as name=value")
         settings.variables[name] = text
+    return settings

@@ -169,7 +169,9 @@ class TextOutput:
         self._table(("version", "when", "operation", "rows written", "run"), rows)
 
     def rows(self, rows: Rows) -> None:
-        self._table(rows.columns, (tuple("NULL" if value is None else str(value) for value in row) for row in rows.rows))
+        self._table(
+            rows.columns, (tuple("NULL" if value is None else str(value) for value in row) for row in rows.rows)
+        )
         self.console.print(f"{len(rows.rows)} rows")
 
     def checks(self, checks: Sequence[Check]) -> None:

@@ -89,13 +89,13 @@ class NoProgress(LogProgress):
     """Silence."""
 
     def planned(self, plan: Plan) -> None:
-        return None
+        del plan
 
     def started(self, plan: DatasetPlan) -> None:
-        return None
+        del plan
 
     def ended(self, result: DatasetResult) -> None:
-        return None
+        del result
 
 
 def make_progress(settings: Settings) -> LogProgress | LiveProgress:

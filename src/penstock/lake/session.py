@@ -94,7 +94,7 @@ def check_delta(session: SparkSession) -> None:
 
 def _connect(request: SessionRequest) -> SparkSession:
     try:
-        import grpc  # noqa: F401
+        import grpc
     except ImportError:
         raise SessionError(
             "spark.remote needs the Spark Connect client", hint="pip install 'penstock[connect]'"
@@ -134,11 +134,11 @@ def _start(request: SessionRequest) -> SparkSession:
     with log.open("ab") as output, _environment(_session_environment(java, request)):
         try:
             running = SparkContext._gateway  # noqa: SLF001 - a second session of one process reuses its JVM
-            gateway = running or launch_gateway(conf, popen_kwargs={"stdout": output, "stderr": output})
+            gateway = running or launch_gateway(conf, popen_kwargs={"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
             context = SparkContext(conf=conf, gateway=gateway)
         except PySparkRuntimeError:
             raise SessionError(f"Spark did not start: {_last_line(log)}", hint=f"see {log}") from None
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - py4j raises many kinds
             raise SessionError(f"Spark did not start: {str(error).splitlines()[0][:300]}", hint=f"see {log}") from None
     return SparkSession(context)
 

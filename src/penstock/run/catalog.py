@@ -115,7 +115,7 @@ def detail_dataset(files: Files, info: DatasetInfo) -> DatasetDetails:
 
 def read_history(files: Files, name: DatasetName, limit: int) -> list[HistoryEntry]:
     """The last versions of a table, newest first."""
-    entries = []
+    entries: list[HistoryEntry] = []
     for commit in iter_commits(files, name.path):
         if len(entries) >= limit:
             break
@@ -138,7 +138,7 @@ def read_rows(
     """A few rows of a table, by the JVM-free Delta reader."""
     try:
         reader = _open_table(files, name, configuration).to_pyarrow_dataset()
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - the reader has no error type of its own for tables it cannot read
         raise StorageError(
             f"{name} cannot be shown without Spark ({str(error).splitlines()[0][:200]})",
             hint="read it in a Spark session by its name",
