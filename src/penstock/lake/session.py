@@ -50,6 +50,8 @@ class SessionRequest:
     storage: str
     state_folder: Path
     name: str = "penstock"
+    is_short: bool = False
+    """The work is small: the JVM need not spend time on optimising its code."""
 
 
 @contextmanager
@@ -171,6 +173,8 @@ def to_session_options(request: SessionRequest, java: Java, jars: Sequence[Path]
     if master.startswith("local"):
         options |= {**_LOCAL, "spark.driver.extraClassPath": class_path}
         java_options = archive_options(java, jars)
+        if request.is_short:
+            java_options.append("-XX:TieredStopAtLevel=1")
     else:
         options["spark.jars"] = ",".join(map(str, jars))
     configuration = dict(request.configuration)

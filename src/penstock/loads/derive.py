@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from penstock.errors import ExpectationError, UnplannedReadError, UserCodeError
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 FindReads = Callable[[str], Sequence[str]]
-_MARK = "PENSTOCK_EXPECTATION_FAILED"
 
 
 @dataclass(slots=True)
@@ -60,11 +58,14 @@ class DerivedLoad:
         fault_point("derive.after_attempt", name)
         code = UserCode(self.root, spec)
         with code.boundary("the computation"):
-            self._quarantine(rows, spec, manifest.number)
+            outcomes = _check_expectations(rows, spec)
+            self._quarantine(rows, spec, outcomes, manifest.number)
             fault_point("derive.after_quarantine", name)
-            result = self._write(rows, spec, manifest.number)
+            kept = rows.where(_is_admitted(spec.expectations)) if spec.expectations else rows
+            fault_point("derive.before_commit", name)
+            commit = self.lake.replace(kept, plan.name, manifest.number, spec.layout)
         fault_point("derive.after_commit", name)
-        return result
+        return LoadResult(commit.version, int(commit.metrics.get("numOutputRows", 0)), outcomes)
 
     def _to_manifest(self, plan: DatasetPlan, versions: Mapping[str, int]) -> Manifest:
         progress = plan.state.progress
@@ -121,59 +122,47 @@ class DerivedLoad:
                 self._frames[name] = rows
             return self._frames[name]
 
-    def _quarantine(self, rows: DataFrame, spec: DatasetSpec, number: int) -> None:
+    def _quarantine(
+        self, rows: DataFrame, spec: DatasetSpec, outcomes: Sequence[ExpectationOutcome], number: int
+    ) -> None:
         """Keep the rows that will be dropped, before they are: what the table lost can always be looked at."""
-        drops = any(e.on_violation is OnViolation.DROP for e in spec.expectations)
+        drops = any(outcome.violations for outcome in outcomes if outcome.on_violation is OnViolation.DROP)
         if drops or self.lake.state(spec.name.quarantine).exists:
-            comment = f"rows that {spec.name} dropped"
-            dropped = keep_dropped(rows, spec.expectations)
-            self.lake.replace(dropped, spec.name.quarantine, number, TableLayout(comment=comment))
-
-    def _write(self, rows: DataFrame, spec: DatasetSpec, number: int) -> LoadResult:
-        kept, observation = _watched(rows, spec.expectations)
-        fault_point("derive.before_commit", str(spec.name))
-        try:
-            commit = self.lake.replace(kept, spec.name, number, spec.layout)
-        except Exception as error:
-            if _MARK in str(error):
-                raise _failed(rows, spec) from None
-            raise
-        counts = observation.get if observation is not None else {}
-        outcomes = tuple(
-            ExpectationOutcome(e.name, e.on_violation, int(counts.get(f"v{index}", 0) or 0))
-            for index, e in enumerate(spec.expectations)
-        )
-        return LoadResult(commit.version, int(commit.metrics.get("numOutputRows", 0)), outcomes)
+            layout = TableLayout(comment=f"rows that {spec.name} dropped")
+            self.lake.replace(keep_dropped(rows, spec.expectations), spec.name.quarantine, number, layout)
 
 
-def _watched(rows: DataFrame, expectations: Sequence[Expectation]) -> tuple[DataFrame, Observation | None]:
-    """The rows to write, with violations counted on the way and a stop at the first row that must not be."""
-    if not expectations:
-        return rows, None
-    observation = Observation()
-    watched = rows.observe(observation, *count_violations(expectations))
-    must = [e for e in expectations if e.on_violation is OnViolation.FAIL]
-    if must:
-        watched = watched.where(_stop_unless(must))
-    return watched.where(is_kept(expectations)), observation
-
-
-def _stop_unless(expectations: Sequence[Expectation]) -> Column:
-    met = F.lit(True)
-    for expectation in expectations:
-        met = met & is_met(expectation)
-    return F.when(met, F.lit(True)).otherwise(F.raise_error(F.lit(_MARK)).cast("boolean"))
-
-
-def _failed(rows: DataFrame, spec: DatasetSpec) -> ExpectationError:
-    must = [e for e in spec.expectations if e.on_violation is OnViolation.FAIL]
-    counts = rows.agg(*count_violations(must)).collect()[0]
-    broken = "; ".join(f"{e.name} ({e.condition}): {counts[i]} rows" for i, e in enumerate(must) if counts[i])
-    return ExpectationError(
-        f"{spec.name}: rows break what must hold: {broken}; nothing was written",
-        hint="mend the source, or use expect_or_drop to set such rows aside",
-        location=spec.location,
+def _check_expectations(rows: DataFrame, spec: DatasetSpec) -> tuple[ExpectationOutcome, ...]:
+    """Count what breaks each expectation in one pass; ExpectationError when a row breaks what must hold."""
+    if not spec.expectations:
+        return ()
+    counts = rows.agg(*count_violations(spec.expectations)).collect()[0]
+    outcomes = tuple(
+        ExpectationOutcome(expectation.name, expectation.on_violation, int(counts[index]))
+        for index, expectation in enumerate(spec.expectations)
     )
+    broken = [
+        f"{expectation.name} ({expectation.condition}): {outcome.violations} rows"
+        for expectation, outcome in zip(spec.expectations, outcomes, strict=True)
+        if outcome.violations and outcome.on_violation is OnViolation.FAIL
+    ]
+    if broken:
+        raise ExpectationError(
+            f"{spec.name}: rows break what must hold: {'; '.join(broken)}; nothing was written",
+            hint="mend the source, or use expect_or_drop to set such rows aside",
+            location=spec.location,
+        )
+    return outcomes
+
+
+def _is_admitted(expectations: Sequence[Expectation]) -> Column:
+    """Rows to write; the write itself stops at a row that must not be, even if the input changed after the count."""
+    must = [expectation for expectation in expectations if expectation.on_violation is OnViolation.FAIL]
+    admitted = is_kept(expectations)
+    for expectation in must:
+        stop = F.raise_error(F.lit(f"expectation {expectation.name} is broken")).cast("boolean")
+        admitted = F.when(is_met(expectation), admitted).otherwise(stop)
+    return admitted
 
 
 @dataclass(frozen=True, slots=True)

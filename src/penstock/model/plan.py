@@ -105,6 +105,8 @@ class Plan:
     datasets: tuple[DatasetPlan, ...]
     temporary_views: Mapping[DatasetName, DatasetSpec] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    raw_bytes: int = 0
+    """The size of all raw files: tells a small project from a large one."""
 
     @property
     def has_work(self) -> bool:

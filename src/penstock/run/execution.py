@@ -16,6 +16,9 @@ from penstock.model.results import DatasetResult, LoadResult
 from penstock.model.spec import DatasetKind
 from penstock.run.scheduler import RunListener, Scheduler
 
+SHORT_BYTES = 64_000_000
+"""Below this much raw data a run is over before the JVM's best compiler would have paid off."""
+
 
 def execute(
     plan: Plan,
@@ -27,7 +30,14 @@ def execute(
     listeners: tuple[RunListener, ...],
 ) -> tuple[DatasetResult, ...]:
     """Start or find a session and do the plan's work."""
-    request = SessionRequest(project.spark, project.configuration, project.storage, project.state_folder, project.name)
+    request = SessionRequest(
+        project.spark,
+        project.configuration,
+        project.storage,
+        project.state_folder,
+        project.name,
+        is_short=plan.raw_bytes < SHORT_BYTES,
+    )
     with open_session(request) as session, use_database(session, storage, project.database):
         lake = Lake(session, storage)
         derived = DerivedLoad(

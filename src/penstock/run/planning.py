@@ -62,8 +62,9 @@ class Planner:
                 plans[name] = self._plan_derived(resolved[name], states, plans, name in refresh)
             else:
                 plans[name] = self._plan_staging(name, listing, states[name], name in refresh)
+        raw_bytes = sum(file.size for files in listing.tables.values() for file in files)
         datasets = (*_bad_names(listing), *plans.values())
-        return Plan(self.project.name, self.project.target, datasets, views, _warnings(listing))
+        return Plan(self.project.name, self.project.target, datasets, views, _warnings(listing), raw_bytes)
 
     def dataset_kinds(self) -> list[tuple[DatasetName, DatasetKind]]:
         """Every dataset that the project knows, staging tables first, then in the order of the graph."""
