@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from penstock.errors import ExpectationError, UnplannedReadError, UserCodeError
 from penstock.faults import fault_point
-from penstock.lake.reads import watch_reads
+from penstock.lake.reads import unwatched, watch_reads
 from penstock.lake.tables import Lake
 from penstock.loads.user_code import UserCode
 from penstock.model.names import DatasetName, to_dataset_name
@@ -84,7 +84,7 @@ class DerivedLoad:
         for name in spec.inputs:
             if name in self.views:
                 self._view(name)
-            else:
+            elif spec.sql is not None:
                 self.lake.register(name)
         with UserCode(self.root, spec).boundary("the query" if spec.sql is not None else "your function"):
             if spec.sql is not None:
@@ -177,17 +177,28 @@ class _Reader:
         return self.load.lake.session
 
     def read(self, name: str) -> DataFrame:
-        self.check(name)
-        dataset = to_dataset_name(name, self.load.database)
+        """`dp.read`: by path, so that it needs no registration."""
+        try:
+            dataset = to_dataset_name(name, self.load.database)
+        except ValueError as error:
+            raise UserCodeError(f"{self.spec.name}: {error}") from None
+        self._check_planned(dataset)
         if dataset in self.load.views:
             return self.load._view(dataset)  # noqa: SLF001 - same module
-        return self.load.lake.read(dataset)
+        with unwatched():
+            return self.load.lake.read(dataset)
 
     def check(self, name: str) -> None:
+        """`spark.table`: the table is made findable by name, if the plan knows that it is read."""
         try:
             dataset = to_dataset_name(name, self.load.database)
         except ValueError:
-            return  # Spark explains what is wrong with it
+            return  # a path or a foreign catalog; tracing has said that it cannot be followed
+        self._check_planned(dataset)
+        if dataset not in self.load.views:
+            self.load.lake.register(dataset)
+
+    def _check_planned(self, dataset: DatasetName) -> None:
         if dataset not in self.spec.inputs:
             raise UnplannedReadError(
                 f"{self.spec.name} reads {dataset}, which the plan did not know",
