@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import wraps
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
@@ -138,6 +139,17 @@ def use_variables(variables: Mapping[str, Scalar]) -> Iterator[None]:
         yield
     finally:
         _variables.reset(token)
+
+
+def bind_variables(function: QueryFunction, variables: Mapping[str, Scalar]) -> QueryFunction:
+    """Give `dp.var` its project whenever the function is called, also from another thread."""
+
+    @wraps(function)
+    def bound() -> Any:
+        with use_variables(variables):
+            return function()
+
+    return bound
 
 
 def read(name: str) -> DataFrame:
