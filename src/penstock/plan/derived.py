@@ -132,13 +132,18 @@ def _recompute_reasons(given: DerivedInput) -> tuple[Reason, ...]:
 def _input_reasons(given: DerivedInput) -> list[Reason]:
     progress = given.state.progress
     known = progress.inputs if progress else {}
-    reasons = []
+    will_change, changed = [], []
     for name in given.resolved.inputs:
         plan = given.input_plans.get(name)
         if plan is not None and plan.action.is_work:
-            reasons.append(Reason("input_will_change", f"{name} changes in this run ({plan.action.value})"))
+            will_change.append(f"{name} ({plan.action.value})")
         elif known.get(str(name)) != given.input_states[name].version:
-            reasons.append(Reason("input_changed", f"{name} changed since"))
+            changed.append(str(name))
+    reasons = []
+    if will_change:
+        reasons.append(Reason("input_will_change", f"inputs change in this run: {', '.join(will_change)}"))
+    if changed:
+        reasons.append(Reason("input_changed", f"inputs changed since: {', '.join(changed)}"))
     return reasons
 
 

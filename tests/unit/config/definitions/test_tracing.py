@@ -10,7 +10,6 @@ import pytest
 
 if TYPE_CHECKING:
     from conftest import Folder
-
     from penstock.model.spec import DatasetSpec
 
 HELPERS = {
