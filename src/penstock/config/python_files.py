@@ -27,7 +27,7 @@ def load_python_file(file: Path, files: ProjectFiles, finder: ProjectFinder) -> 
     with user_code(files, file):
         if name is not None:
             module = importlib.import_module(name)
-            if Path(getattr(module, "__file__", None) or "").resolve() == file:
+            if Path(getattr(module, "__file__", None) or "") == file:
                 return
         # The name is taken by another module, or cannot be imported: load it under a name of its own.
         shown = files.shown(file)

@@ -64,7 +64,7 @@ class Names:
     ) -> None:
         self._globals = function.__globals__
         cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-        self._free = {name: cell.cell_contents for name, cell in cells if _is_filled(cell)}
+        self._free = {name: cell.cell_contents for name, cell in cells if is_filled(cell)}
         self._variables = variables
         self._bindings = bindings
         self._package = str(function.__globals__.get("__package__") or "")
@@ -296,16 +296,24 @@ def canonical_name(value: Any) -> str | None:
         return value.name
     if isinstance(value, ModuleType):
         return value.__name__
-    owner = getattr(value, "__self__", None)
-    name = getattr(value, "__qualname__", None)
+    owner = attribute(value, "__self__")
+    name = attribute(value, "__qualname__")
     if not isinstance(name, str):
         return None
-    module = getattr(value, "__module__", None)
+    module = attribute(value, "__module__")
     if not isinstance(module, str):
         # A method of a built-in or hidden object, such as random.random.
         module = type(owner).__module__ if owner is not None and not isinstance(owner, type) else None
         module = owner.__module__ if isinstance(owner, type) else module
     return f"{module}.{name}" if module else None
+
+
+def attribute(value: Any, name: str) -> Any:
+    """An attribute, or None; a user's object may do anything when it is asked."""
+    try:
+        return getattr(value, name, None)
+    except Exception:  # noqa: BLE001
+        return None
 
 
 def _find_loaded(name: str) -> Any:
@@ -365,7 +373,8 @@ def _at(item: Any, path: tuple[int, ...]) -> Any:
     return item
 
 
-def _is_filled(cell: Any) -> bool:
+def is_filled(cell: Any) -> bool:
+    """Tell whether a closure cell has its value yet."""
     try:
         _ = cell.cell_contents
     except ValueError:

@@ -12,7 +12,7 @@ from typing import Any
 
 from penstock import pipelines
 from penstock.config.sql_facts import QueryFacts
-from penstock.config.trace_names import Bindings, Names, UnresolvedError, canonical_name
+from penstock.config.trace_names import Bindings, Names, UnresolvedError, attribute, canonical_name
 from penstock.config.trace_rules import (
     CODE_FROM_TEXT,
     READING_METHODS,
@@ -212,7 +212,7 @@ class FunctionScan:
         bindings: dict[str, tuple[Any, ...]] = {}
         for name in names:
             try:
-                bindings[name] = tuple(self._names.values(given[name])) if name in given else _default(target, name)
+                bindings[name] = tuple(self._names.values(given[name])) if name in given else default_of(target, name)
             except (UnresolvedError, KeyError):
                 continue
         return bindings
@@ -228,13 +228,13 @@ def is_followed(value: Any) -> bool:
     """Tell whether a value is a function or class that may be the project's."""
     if isinstance(value, type):
         return True
-    return plain_function(value) is not None and getattr(value, "__module__", None) != pipelines.__name__
+    return plain_function(value) is not None and attribute(value, "__module__") != pipelines.__name__
 
 
 def plain_function(value: Any) -> FunctionType | None:
     """The function behind wrappers such as lru_cache or a Spark UDF."""
     seen = 0
-    while not isinstance(value, FunctionType) and hasattr(value, "__wrapped__") and seen < 20:
+    while not isinstance(value, FunctionType) and attribute(value, "__wrapped__") is not None and seen < 20:
         value, seen = value.__wrapped__, seen + 1
     if isinstance(value, functools.partial):
         return plain_function(value.func)
@@ -257,7 +257,7 @@ def _argument(call: ast.Call, index: int, keyword: str) -> ast.expr | None:
     return next((item.value for item in call.keywords if item.arg == keyword), None)
 
 
-def _default(function: FunctionType, name: str) -> tuple[Any, ...]:
+def default_of(function: FunctionType, name: str) -> tuple[Any, ...]:
     defaults: Mapping[str, Any] = function.__kwdefaults__ or {}
     if name in defaults:
         return (defaults[name],)

@@ -6,6 +6,8 @@ Comments, docstrings, white space and line numbers do not count. Nothing here ru
 from __future__ import annotations
 
 import ast
+import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType
@@ -45,7 +47,10 @@ class SourceFile:
     def __init__(self, path: Path, shown: str, source: bytes) -> None:
         self.path = path
         self.shown = shown
-        self.tree = ast.parse(source, str(path))
+        with warnings.catch_warnings():
+            # The import of the module has said it already.
+            warnings.simplefilter("ignore")
+            self.tree = ast.parse(source, str(path))
         self._functions: dict[tuple[str, int], FunctionNode] = {}
         self._lambdas: list[ast.Lambda] = []
         self._classes: dict[str, ast.ClassDef] = {}
@@ -135,9 +140,18 @@ class Sources:
             names = {".".join(package[:depth]) for depth in range(1, len(package) + 1)}
             if source is not None:
                 names |= set(imported_names(source.tree, package))
-            files = {self.files.module_file(name) for name in names if name}
+            files = {self._module_file(name) for name in names if name}
             self._imports[path] = frozenset(file for file in files if file is not None)
         return self._imports[path]
+
+    def _module_file(self, name: str) -> Path | None:
+        file = self.files.module_file(name)
+        if file is not None:
+            return file
+        # A module that the user found through a path of his own may be the project's too.
+        loaded = getattr(sys.modules.get(name), "__file__", None)
+        path = Path(loaded) if isinstance(loaded, str) else None
+        return path if path is not None and path.suffix == ".py" and self.files.is_project_file(path) else None
 
 
 def imported_names(tree: ast.AST, package: list[str]) -> Iterator[str]:

@@ -151,7 +151,7 @@ def test_the_fingerprint_is_of_the_meaning(first: str, second: str, equal: bool)
         ("CREATE MATERIALIZED VIEW a AS\nSELECT a FROM WHERE x", "2:15", "syntax error at 'WHERE'"),
         ("CREATE MATERIALIZED VIEW a AS SELECT (1", "1:39", "syntax error at '1'"),
         ("CREATE MATERIALIZED VIEW a AS\nSELECT 'abc", "2:8", "not closed"),
-        ("CREATE MATERIALIZED VIEW a AS SELCT 1", "1:37", "syntax error at '1'"),
+        ("CREATE MATERIALIZED VIEW a AS SELCT 1", "1:31", "not a query: it starts with 'SELCT'"),
         ("CREATE MATERIALIZED VIEW a AS DESCRIBE t", "1:31", "not a query: it starts with 'DESCRIBE'"),
         ("CREATE MATERIALIZED VIEW a AS", "1:30", "the query after AS is missing"),
         ("CREATE MATERIALIZED VIEW a", "1:27", "'?the end of the statement'? is not expected"),
