@@ -142,6 +142,14 @@ def project_imports(finder: ProjectFinder, files: ProjectFiles) -> Iterator[None
                 sys.modules.setdefault(name, module)
 
 
+def loaded_project_modules() -> list[ModuleType]:
+    """The project's modules that are loaded now.
+
+    A function of theirs reaches a Spark worker only by value, because the worker cannot import them.
+    """
+    return [m for m in list(sys.modules.values()) if isinstance(getattr(m, "__loader__", None), ProjectLoader)]
+
+
 def check_no_session(tree: ast.Module, file: str) -> None:
     """Refuse `SparkSession.active()` and the like outside functions: no session exists while definitions are loaded."""
     for node in _module_level(tree.body):

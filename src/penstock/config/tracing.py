@@ -34,7 +34,8 @@ from penstock.errors import DefinitionError, Location
 from penstock.model.project import Scalar
 from penstock.model.spec import Untraced
 
-_MOST_SCANS = 2000
+_MOST_CALLS = 40
+"""In how many ways of calling it one function is looked at; then without its arguments, which is always safe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ class _Walk:
         self._root = tracer.sources.files.root
         self._parts: list[Any] = []
         self._described: dict[int, Any] = {}
-        self._scanned: dict[tuple[int, str], Any] = {}
+        self._scanned: dict[int, dict[str, Bindings]] = {}
         self._modules: dict[Path, SourceFile] = {}
         self._found = Findings()
         self._waiting: list[tuple[Any, Bindings]] = []
@@ -165,13 +166,15 @@ class _Walk:
         return methods
 
     def _scan(self, function: FunctionType, bindings: Bindings) -> list[tuple[Any, Bindings]]:
-        key = (id(function), repr(sorted(bindings.items())))
         source, node = self._source_of(function)
-        if key in self._scanned or source is None or node is None or len(self._scanned) >= _MOST_SCANS:
+        ways = self._scanned.setdefault(id(function), {})
+        known = bindings if len(ways) < _MOST_CALLS else {}
+        key = repr(sorted(known.items()))
+        if key in ways or source is None or node is None:
             return []
-        self._scanned[key] = (function, bindings)
+        ways[key] = known
         self._load_local_imports(source, node)
-        names = Names(function, node, self._tracer.variables, bindings)
+        names = Names(function, node, self._tracer.variables, known)
         scan = FunctionScan(source, node, names, lambda text: read_query(text, self._tracer.cache))
         found = scan.run(self._own_decorators(function, node))
         for name in ("inputs", "untraced", "unresolved", "variables"):

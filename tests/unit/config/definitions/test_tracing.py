@@ -237,6 +237,8 @@ print([s.fingerprint for s in load_definitions(Project(root=root, file=root / "p
         ("name = 'a' if x else 'b'\nreturn dp.read(name)", "a b"),
         ("return [dp.read(n) for n in ['a', 'b']]", "a b"),
         ("for key, value in NAMES.items():\n    dp.read(value)", "v"),
+        ("pairs = enumerate(['a'])\nfor _, n in pairs:\n    dp.read(n)\n[dp.read(n + 'x') for _, n in pairs]", "a ax"),
+        ("x = 'a'\n" + "".join(f"x{i} = x + x\nx = 'a'\n" for i in range(40)) + "return dp.read(x)", "a"),
         ("for n in sorted(NAMES):\n    dp.read(n)", "k"),
         ("return helper('a')", "a helped"),
         ("return helper(name=TABLE)", "const helped"),
