@@ -70,9 +70,23 @@ class SourceFile:
             return self._functions.get((code.co_name, code.co_firstlineno))
         # Instructions that stand for no text, such as the return, have no width.
         places = [(line, start) for line, _, start, end in code.co_positions() if line and end and start != end]
-        around = [node for node in self._lambdas if places and all(_is_inside(place, node.body) for place in places)]
+        if not places:
+            return self._find_constant_lambda(code)
+        around = [node for node in self._lambdas if all(_is_inside(place, node.body) for place in places)]
         # Of nested lambdas the smallest that holds all of the code is the one.
         return min(around, key=lambda node: len(ast.unparse(node)), default=None)
+
+    def _find_constant_lambda(self, code: CodeType) -> ast.Lambda | None:
+        """`lambda: 1`, of whose text Python 3.12 keeps no place; found by line and value."""
+        constants = [(type(value), value) for value in code.co_consts]
+        same = [
+            node
+            for node in self._lambdas
+            if node.lineno == code.co_firstlineno
+            and isinstance(node.body, ast.Constant)
+            and (type(node.body.value), node.body.value) in constants
+        ]
+        return same[0] if len({to_text(node) for node in same}) == 1 else None
 
     def find_class(self, qualname: str) -> ast.ClassDef | None:
         """The syntax of a class by its qualified name."""
