@@ -21,7 +21,7 @@ from penstock.config.trace_rules import (
     is_changing,
     is_reading,
 )
-from penstock.config.trace_sources import FunctionNode, SourceFile
+from penstock.config.trace_sources import FunctionNode, SourceFile, is_literal_import
 from penstock.errors import DefinitionError, Location
 from penstock.model.spec import Untraced
 
@@ -82,7 +82,7 @@ class FunctionScan:
     def _judge(self, dotted: set[Any], node: ast.expr, called: ast.Call | None) -> None:
         shown = f"{ast.unparse(node)}()" if called else ast.unparse(node)
         if any(name in CODE_FROM_TEXT for name in dotted):
-            if not _is_literal_import(called):
+            if called is None or not is_literal_import(called):
                 self._report("untraced_import", f"{shown} loads code that cannot be seen", node)
         elif any(is_changing(name) for name in dotted) or self._is_now(dotted, called):
             self._report("not_deterministic", f"{shown} gives another answer on every run", node)
@@ -269,10 +269,3 @@ def default_of(function: FunctionType, name: str) -> tuple[Any, ...]:
 
 def _has_seed(call: ast.Call) -> bool:
     return len(call.args) >= 3 or any(keyword.arg in {"seed", "random_state"} for keyword in call.keywords)
-
-
-def _is_literal_import(call: ast.Call | None) -> bool:
-    """import_module("lib.prices") is as good as an import statement."""
-    first = call.args[0] if call is not None and call.args else None
-    is_import = call is not None and "import" in ast.unparse(call.func)
-    return is_import and isinstance(first, ast.Constant) and isinstance(first.value, str)

@@ -28,7 +28,7 @@ from penstock.config.project_modules import ProjectFiles
 from penstock.config.sql_files import read_query
 from penstock.config.trace_names import Bindings, Names, attribute, canonical_name, is_filled
 from penstock.config.trace_reads import Findings, FunctionScan, default_of, plain_function
-from penstock.config.trace_sources import FunctionNode, SourceFile, Sources, imported_names, to_text
+from penstock.config.trace_sources import FunctionNode, LoadingCall, SourceFile, Sources, imported_names, to_text
 from penstock.config.trace_values import UnstableValueError, describe
 from penstock.errors import DefinitionError, Location
 from penstock.model.project import Scalar
@@ -104,12 +104,12 @@ class _Walk:
 
     def finish(self, has_depends_on: bool) -> Trace:
         """Put together what was found."""
-        for path in sorted(self._modules):
-            for module in self._sources.reachable_from(path):
-                self._parts.append(["module", module.shown, module.text])
-                self._check_imports(module, module.tree)
-            own = self._modules[path]
-            self._check_imports(own, _without_functions(own.tree))
+        imported = {module for path in self._modules for module in self._sources.reachable_from(path)}
+        for module in sorted(imported, key=lambda item: item.shown):
+            self._parts.append(["module", module.shown, module.digest])
+            self._report_loading(module, module.loading_calls)
+        for own in sorted(set(self._modules.values()) - imported, key=lambda item: item.shown):
+            self._report_loading(own, [call for call in own.loading_calls if call.is_module_level])
         variables = self._found.variables
         known = self._tracer.variables
         used = known if "*" in variables else {name: known[name] for name in variables if name in known}
@@ -243,16 +243,11 @@ class _Walk:
                 place = Location(source.shown, node.lineno)
                 self._found.untraced[Untraced("untraced_import", text, place)] = None
 
-    def _check_imports(self, source: SourceFile, tree: ast.AST) -> None:
+    def _report_loading(self, source: SourceFile, calls: list[LoadingCall]) -> None:
         """Code that a module loads by a computed name cannot be part of the fingerprint."""
-        for node in ast.walk(tree):
-            called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
-            is_loading = called in {"exec", "eval", "__import__"} or called.rpartition(".")[2] == "import_module"
-            first = node.args[0] if isinstance(node, ast.Call) and node.args else None
-            if is_loading and not (called not in {"exec", "eval"} and isinstance(first, ast.Constant)):
-                place = Location(source.shown, getattr(node, "lineno", None))
-                text = f"{called}() loads code that cannot be seen"
-                self._found.untraced[Untraced("untraced_import", text, place)] = None
+        for call in calls:
+            text = f"{call.name}() loads code that cannot be seen"
+            self._found.untraced[Untraced("untraced_import", text, Location(source.shown, call.line))] = None
 
     def _behind(self, value: Any) -> Iterator[Any]:
         """The value itself and every function that it wraps."""
@@ -370,11 +365,6 @@ def _plain_member(value: Any) -> Any:
 def _is_made_by_class(value: Any) -> bool:
     """Slots and the like, which Python makes for every class."""
     return type(value).__name__ in {"member_descriptor", "getset_descriptor", "_abc_data", "_tuplegetter"}
-
-
-def _without_functions(tree: ast.Module) -> ast.Module:
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    return ast.Module([node for node in tree.body if not isinstance(node, kinds)], [])
 
 
 def _sorted(untraced: list[Untraced]) -> list[Untraced]:
