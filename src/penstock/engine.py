@@ -25,7 +25,7 @@ from penstock.model.clock import Clock, SystemClock, uuid7
 from penstock.model.plan import Plan
 from penstock.model.project import Project
 from penstock.model.recording import BuildRecorder
-from penstock.model.results import RunResult
+from penstock.model.results import DatasetResult, RunResult
 from penstock.model.spec import DatasetSpec
 from penstock.run.catalog import (
     DatasetDetails,
@@ -108,11 +108,23 @@ class Engine:
             if died is not None:
                 close_dead_builds(log, self.clock, [died.build_request_id])
             recorder = RunRecorder(log, BuildRecorder(self.clock, build_request_id))
-            return self._run(request or PlanRequest(), recorder, listeners, on_plan or _ignore)
+            return self._run(lambda: self.plan(request), recorder, listeners, on_plan or _ignore)
+
+    def apply(self, plan: Plan, listeners: tuple[RunListener, ...] = ()) -> tuple[DatasetResult, ...]:
+        """Do exactly what this plan says, under the project's lock; `run` is planning and this."""
+        build_request_id = uuid7(self.clock)
+        holder = this_process(build_request_id, self.now().isoformat(timespec="seconds"))
+        state_folder = self.project.state_folder
+        with (
+            hold_project(state_folder, holder=holder, wait_seconds=0.0, on_wait=_ignore),
+            self._open_log() as log,
+        ):
+            recorder = RunRecorder(log, BuildRecorder(self.clock, build_request_id))
+            return self._run(lambda: plan, recorder, listeners, _ignore).datasets
 
     def _run(
         self,
-        request: PlanRequest,
+        make_plan: Callable[[], Plan],
         recorder: RunRecorder,
         listeners: tuple[RunListener, ...],
         on_plan: Callable[[Plan], None],
@@ -120,7 +132,7 @@ class Engine:
         begun = time.monotonic()
         recorder.received("penstock run")
         try:
-            plan = self.plan(request)
+            plan = make_plan()
             on_plan(plan)
             recorder.planned(plan)
             datasets = self._execute(plan, recorder, listeners)
@@ -132,7 +144,9 @@ class Engine:
         recorder.finished(result)
         return result
 
-    def _execute(self, plan: Plan, recorder: RunRecorder, listeners: tuple[RunListener, ...]) -> Any:
+    def _execute(
+        self, plan: Plan, recorder: RunRecorder, listeners: tuple[RunListener, ...]
+    ) -> tuple[DatasetResult, ...]:
         from penstock.run.scheduler import settle
 
         if not plan.has_work:

@@ -229,7 +229,7 @@ def materialized_view(
     tags: Sequence[str] | None = ...,
     depends_on: Sequence[str] | None = ...,
 ) -> Callable[[F], F]: ...
-def materialized_view(query_function: Any = _MISSING, **settings: Any) -> Any:
+def materialized_view(query_function: Any = None, **settings: Any) -> Any:
     """Define a table that equals the function's result, recomputed only when something it rests on changed."""
     return _dataset(DatasetKind.MATERIALIZED_VIEW, query_function, settings)
 
@@ -250,7 +250,7 @@ def table(
     tags: Sequence[str] | None = ...,
     depends_on: Sequence[str] | None = ...,
 ) -> Callable[[F], F]: ...
-def table(query_function: Any = _MISSING, **settings: Any) -> Any:
+def table(query_function: Any = None, **settings: Any) -> Any:
     """Define a table from the function's result."""
     return _dataset(DatasetKind.TABLE, query_function, settings)
 
@@ -266,7 +266,7 @@ def temporary_view(
     tags: Sequence[str] | None = ...,
     depends_on: Sequence[str] | None = ...,
 ) -> Callable[[F], F]: ...
-def temporary_view(query_function: Any = _MISSING, **settings: Any) -> Any:
+def temporary_view(query_function: Any = None, **settings: Any) -> Any:
     """Define a view that other definitions can read during a run; it is never stored."""
     return _dataset(DatasetKind.TEMPORARY_VIEW, query_function, settings)
 
@@ -336,7 +336,7 @@ def _dataset(kind: DatasetKind, query_function: Any, settings: dict[str, Any]) -
             registry.definitions.append(_to_definition(kind, function, settings))
         return function
 
-    return decorate if query_function is _MISSING else decorate(query_function)
+    return decorate if query_function is None else decorate(query_function)
 
 
 def _to_definition(kind: DatasetKind, function: Any, settings: dict[str, Any]) -> Definition:

@@ -102,7 +102,9 @@ def test_wrong_use_in_a_load_names_the_users_line(decorate: Any, message: str) -
     assert caught.value.location.file == __file__
 
 
-@pytest.mark.parametrize("settings", [{"spark_conf": {}}, {"format": "delta"}, {"schema": None}])
+@pytest.mark.parametrize(
+    "settings", [{"spark_conf": {}}, {"format": "delta"}, {"schema": None}, {"query_function": None}]
+)
 def test_harmless_settings_pass(settings: dict[str, Any]) -> None:
     with dp.collect_definitions() as registry:
         dp.table(**settings)(_function)

@@ -10,12 +10,11 @@ import hashlib
 import importlib.util
 import json
 import os
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-PARSER_VERSION = "1"
+PARSER_VERSION = "2"
 """Raise it when what is read from a statement changes."""
 
 
@@ -46,6 +45,8 @@ class ParseCache:
         """Write the entries that were used, if they differ from what is stored."""
         if self._file is None or not self._used or self._used == self._stored:
             return
+        import tempfile
+
         with suppress(OSError):
             self._file.parent.mkdir(parents=True, exist_ok=True)
             descriptor, temporary = tempfile.mkstemp(dir=self._file.parent, prefix=self._file.name)

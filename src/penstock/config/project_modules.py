@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.machinery import SOURCE_SUFFIXES, FileFinder, ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -134,11 +134,20 @@ def project_imports(finder: ProjectFinder, files: ProjectFiles) -> Iterator[None
     try:
         yield
     finally:
-        sys.path.remove(root)
+        with suppress(ValueError):
+            sys.path.remove(root)
         # What was imported from this folder for another purpose, such as the user's tests, stays.
         for name, module in dropped.items():
             if getattr(module, "__file__", None) and not isinstance(module.__loader__, ProjectLoader):
                 sys.modules.setdefault(name, module)
+
+
+def loaded_project_modules() -> list[ModuleType]:
+    """The project's modules that are loaded now.
+
+    A function of theirs reaches a Spark worker only by value, because the worker cannot import them.
+    """
+    return [m for m in list(sys.modules.values()) if isinstance(getattr(m, "__loader__", None), ProjectLoader)]
 
 
 def check_no_session(tree: ast.Module, file: str) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _NO_SESSION = "there is no Spark session while definitions are loaded: move this into your function, and use dp.spark"
+_NO_SESSION_TYPE = "; give the types of a UDF as types, such as T.StringType(), not as text"
 
 
 def load_python_file(file: Path, files: ProjectFiles, finder: ProjectFinder) -> None:
@@ -27,7 +28,7 @@ def load_python_file(file: Path, files: ProjectFiles, finder: ProjectFinder) -> 
     with user_code(files, file):
         if name is not None:
             module = importlib.import_module(name)
-            if Path(getattr(module, "__file__", None) or "").resolve() == file:
+            if Path(getattr(module, "__file__", None) or "") == file:
                 return
         # The name is taken by another module, or cannot be imported: load it under a name of its own.
         shown = files.shown(file)
@@ -87,7 +88,7 @@ def _failed(error: BaseException, files: ProjectFiles, file: Path) -> Definition
     name = type(error).__name__
     return DefinitionError(
         f"loading this file failed with {name}: {text}" if text else f"loading this file failed with {name}",
-        hint=_NO_SESSION if _comes_from_spark(error) else None,
+        hint=_NO_SESSION + _NO_SESSION_TYPE if _comes_from_spark(error) else None,
         location=Location(files.shown(location.file), location.line),
     )
 

@@ -19,6 +19,7 @@ from penstock.errors import DefinitionError, Location
 from penstock.model.spec import DatasetKind
 
 ALLOWED = "CREATE MATERIALIZED VIEW name AS SELECT ... and CREATE TEMPORARY VIEW name AS SELECT ..."
+_QUERY_STARTS = frozenset({"SELECT", "WITH", "FROM", "VALUES", "("})
 _SPARK = Dialect.get_or_raise("spark")
 
 
@@ -63,6 +64,8 @@ def _facts(sql: SqlText, tokens: list[Token]) -> QueryFacts:
 def _parse(sql: SqlText, tokens: list[Token]) -> exp.Expr:
     if not tokens:
         raise DefinitionError("there is no query here", location=sql.location(0))
+    if tokens[0].text.upper() not in _QUERY_STARTS:
+        raise _not_a_query(sql, tokens[0])
     try:
         parsed = _SPARK.parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, sql.text)
     except ParseError as error:
@@ -71,12 +74,16 @@ def _parse(sql: SqlText, tokens: list[Token]) -> exp.Expr:
         raise DefinitionError("this query is nested too deeply", location=sql.location(tokens[0].start)) from error
     query = parsed[0] if len(parsed) == 1 else None
     if not isinstance(query, exp.Query | exp.Values):
-        raise DefinitionError(
-            f"this is not a query: it starts with {tokens[0].text!r}",
-            hint="a query starts with SELECT, WITH, FROM or VALUES",
-            location=sql.location(tokens[0].start),
-        )
+        raise _not_a_query(sql, tokens[0])
     return query
+
+
+def _not_a_query(sql: SqlText, token: Token) -> DefinitionError:
+    return DefinitionError(
+        f"this is not a query: it starts with {token.text!r}",
+        hint="a query starts with SELECT, WITH, FROM or VALUES",
+        location=sql.location(token.start),
+    )
 
 
 def _syntax_error(sql: SqlText, error: ParseError) -> DefinitionError:

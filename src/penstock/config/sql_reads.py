@@ -35,10 +35,13 @@ def find_inputs(query: exp.Expr, sql: SqlText, tokens: list[Token]) -> tuple[tup
     """Every table that the query reads, once, in order of appearance; and the reads that cannot be traced."""
     inputs: dict[str, None] = {}
     remarks: list[SqlRemark] = []
-    for table in sorted(query.find_all(exp.Table), key=lambda node: _offset(node, tokens)):
+    # A hint such as BROADCAST(p) names a table or alias that the query reads anyway.
+    tables = [table for table in query.find_all(exp.Table) if table.find_ancestor(exp.Hint) is None]
+    for table in sorted(tables, key=lambda node: _offset(node, tokens)):
         offset = _offset(table, tokens)
         if isinstance(table.this, exp.Func):
             name = _read_function(table.this, sql, offset, remarks)
+            inputs.update(dict.fromkeys(_table_arguments(table.this)))
         elif _is_path(table):
             remarks.append(_remark("untraced_read", f"reads the files of {_shown(table)}", sql, offset))
             name = None
@@ -103,6 +106,13 @@ def _read_function(function: exp.Func, sql: SqlText, offset: int, remarks: list[
     elif name in FILE_FUNCTIONS:
         remarks.append(_remark("untraced_read", f"reads from outside the project with {name}()", sql, offset))
     return None
+
+
+def _table_arguments(function: exp.Func) -> list[str]:
+    """The tables in my_function(TABLE(t)); sqlglot sees a function of a column there."""
+    calls = [call for call in function.find_all(exp.Anonymous) if call.name.lower() == "table"]
+    columns = [argument for call in calls for argument in call.expressions if isinstance(argument, exp.Column)]
+    return [".".join(part.name for part in column.parts) for column in columns]
 
 
 def _is_path(table: exp.Table) -> bool:

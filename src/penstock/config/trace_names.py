@@ -10,16 +10,40 @@ import ast
 import builtins
 import itertools
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import date, time
+from decimal import Decimal
+from enum import Enum
+from pathlib import PurePath
 from types import FunctionType, ModuleType
 from typing import Any
 
 from penstock import pipelines
+from penstock.config.trace_locals import Each, Imported, LocalNames, Source
 from penstock.config.trace_sources import FunctionNode
 from penstock.model.project import Scalar
 
 _MOST_VALUES = 200
+_PLAIN = (
+    str,
+    int,
+    float,
+    bytes,
+    type(None),
+    list,
+    tuple,
+    dict,
+    set,
+    frozenset,
+    range,
+    PurePath,
+    Enum,
+    date,
+    time,
+    Decimal,
+)
 _SAFE_CALLS: tuple[Any, ...] = (sorted, list, tuple, set, reversed, enumerate, zip, range, str, int, len, dict)
 _CONVERSIONS: dict[int, Callable[[Any], Any]] = {115: str, 114: repr, 97: ascii}
 _SAFE_METHODS: dict[type, set[str]] = {
@@ -39,20 +63,6 @@ class Dotted:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Each:
-    """A name that takes each element of an iterable, or one position of each element."""
-
-    iterable: ast.expr
-    path: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Imported:
-    name: str
-
-
-_Source = ast.expr | _Each | _Imported | None
 Bindings = Mapping[str, tuple[Any, ...]]
 
 
@@ -64,13 +74,11 @@ class Names:
     ) -> None:
         self._globals = function.__globals__
         cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-        self._free = {name: cell.cell_contents for name, cell in cells if _is_filled(cell)}
+        self._free = {name: cell.cell_contents for name, cell in cells if is_filled(cell)}
         self._variables = variables
         self._bindings = bindings
-        self._package = str(function.__globals__.get("__package__") or "")
-        self._locals: dict[str, list[_Source]] = {}
-        self._collect(node)
-        self._busy: set[str] = set()
+        self._locals = LocalNames(node, str(function.__globals__.get("__package__") or "")).sources
+        self._known: dict[str, list[Any] | None] = {}
 
     def values(self, node: ast.expr) -> list[Any]:
         """Every value that the expression may have; raises UnresolvedError when that is not known."""
@@ -114,22 +122,23 @@ class Names:
         else:
             raise UnresolvedError
 
-    def _local(self, name: str) -> Iterator[Any]:
-        if name in self._busy:
+    def _local(self, name: str) -> list[Any]:
+        if name not in self._known:
+            # While a name is being looked up it is not known: `rows = rows.join(...)` must end.
+            self._known[name] = None
+            with suppress(UnresolvedError):
+                self._known[name] = [value for source in self._locals[name] for value in self._from_source(source)]
+        found = self._known[name]
+        if found is None or len(found) > _MOST_VALUES:
             raise UnresolvedError
-        self._busy.add(name)
-        try:
-            for source in self._locals[name]:
-                yield from self._from_source(source)
-        finally:
-            self._busy.discard(name)
+        return found
 
-    def _from_source(self, source: _Source) -> list[Any]:
+    def _from_source(self, source: Source) -> list[Any]:
         if source is None:
             raise UnresolvedError
-        if isinstance(source, _Imported):
+        if isinstance(source, Imported):
             return [_find_loaded(source.name)]
-        if isinstance(source, _Each):
+        if isinstance(source, Each):
             return [_at(item, source.path) for every in self.values(source.iterable) for item in _iterate(every)]
         return self.values(source)
 
@@ -196,7 +205,7 @@ class Names:
             if function[0] is pipelines.var:
                 yield self._variable(*arguments, **options)
             elif _is_safe_call(function[0]):
-                yield _attempt(lambda args=arguments: function[0](*args, **options), *arguments)
+                yield _attempt(lambda args=arguments: _listed(function[0](*args, **options)), *arguments)
             else:
                 raise UnresolvedError
 
@@ -212,83 +221,6 @@ class Names:
             raise UnresolvedError
         return found[0]
 
-    def _collect(self, root: FunctionNode) -> None:
-        calls = [node for node in ast.walk(root) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
-        for node in ast.walk(root):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-                self._collect_parameters(node, [] if node is root else calls)
-                if node is not root and not isinstance(node, ast.Lambda):
-                    self._add(node.name, None)
-            elif isinstance(node, ast.Import | ast.ImportFrom):
-                self._collect_import(node)
-            else:
-                self._collect_assignment(node)
-
-    def _collect_assignment(self, node: ast.AST) -> None:
-        if isinstance(node, ast.Assign):
-            for target in node.targets:
-                self._assign(target, node.value)
-        elif isinstance(node, ast.AnnAssign | ast.NamedExpr):
-            self._assign(node.target, node.value)
-        elif isinstance(node, ast.AugAssign):
-            self._assign(node.target, None)
-        elif isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
-            self._assign_each(node.target, node.iter, ())
-        elif isinstance(node, ast.withitem) and node.optional_vars is not None:
-            self._assign(node.optional_vars, None)
-        elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar | ast.ClassDef) and node.name:
-            self._add(node.name, None)
-
-    def _collect_parameters(self, node: FunctionNode, calls: list[ast.Call]) -> None:
-        """The parameters of a function inside this one are what its calls give; nothing is known of others."""
-        names = [argument.arg for argument in [*node.args.posonlyargs, *node.args.args]]
-        given = [
-            call for call in calls if isinstance(call.func, ast.Name) and call.func.id == getattr(node, "name", "")
-        ]
-        for index, name in enumerate(names):
-            for call in given:
-                by_name = [keyword.value for keyword in call.keywords if keyword.arg == name]
-                by_place = call.args[index : index + 1]
-                starred = any(isinstance(argument, ast.Starred) for argument in call.args)
-                self._add(name, None if starred else next(iter([*by_name, *by_place]), None))
-            if not given:
-                self._add(name, None)
-        extra = [*node.args.kwonlyargs, node.args.vararg, node.args.kwarg]
-        for argument in extra:
-            if argument is not None:
-                self._add(argument.arg, None)
-
-    def _collect_import(self, node: ast.Import | ast.ImportFrom) -> None:
-        for alias in node.names:
-            if isinstance(node, ast.Import):
-                bound = alias.asname or alias.name.partition(".")[0]
-                self._add(bound, _Imported(alias.name if alias.asname else bound))
-            else:
-                package = self._package.split(".") if self._package else []
-                start = package[: len(package) - node.level + 1] if node.level else []
-                module = ".".join([*start, *([node.module] if node.module else [])])
-                self._add(alias.asname or alias.name, _Imported(f"{module}.{alias.name}"))
-
-    def _assign(self, target: ast.expr, value: ast.expr | None) -> None:
-        if isinstance(target, ast.Name):
-            self._add(target.id, value)
-        elif isinstance(target, ast.Tuple | ast.List):
-            for index, item in enumerate(target.elts):
-                part = (
-                    value.elts[index] if isinstance(value, ast.Tuple | ast.List) and index < len(value.elts) else None
-                )
-                self._assign(item, part)
-
-    def _assign_each(self, target: ast.expr, iterable: ast.expr, path: tuple[int, ...]) -> None:
-        if isinstance(target, ast.Name):
-            self._add(target.id, _Each(iterable, path))
-        elif isinstance(target, ast.Tuple | ast.List):
-            for index, item in enumerate(target.elts):
-                self._assign_each(item, iterable, (*path, index))
-
-    def _add(self, name: str, source: _Source) -> None:
-        self._locals.setdefault(name, []).append(source)
-
 
 def canonical_name(value: Any) -> str | None:
     """The dotted name of a module, class or function; None for other values."""
@@ -296,16 +228,24 @@ def canonical_name(value: Any) -> str | None:
         return value.name
     if isinstance(value, ModuleType):
         return value.__name__
-    owner = getattr(value, "__self__", None)
-    name = getattr(value, "__qualname__", None)
+    owner = attribute(value, "__self__")
+    name = attribute(value, "__qualname__")
     if not isinstance(name, str):
         return None
-    module = getattr(value, "__module__", None)
+    module = attribute(value, "__module__")
     if not isinstance(module, str):
         # A method of a built-in or hidden object, such as random.random.
         module = type(owner).__module__ if owner is not None and not isinstance(owner, type) else None
         module = owner.__module__ if isinstance(owner, type) else module
     return f"{module}.{name}" if module else None
+
+
+def attribute(value: Any, name: str) -> Any:
+    """An attribute, or None; a user's object may do anything when it is asked."""
+    try:
+        return getattr(value, name, None)
+    except Exception:  # noqa: BLE001
+        return None
 
 
 def _find_loaded(name: str) -> Any:
@@ -320,19 +260,13 @@ def _find_loaded(name: str) -> Any:
 def _member(base: Any, name: str) -> Any:
     if isinstance(base, Dotted):
         return _find_loaded(f"{base.name}.{name}")
-    is_data = isinstance(base, tuple) or hasattr(type(base), "__dataclass_fields__") or _is_enum(base)
+    is_data = isinstance(base, tuple) or hasattr(type(base), "__dataclass_fields__") or isinstance(base, Enum)
     is_method = name in _SAFE_METHODS.get(type(base), set())
     if isinstance(base, ModuleType | type) or is_data or is_method:
         found = _attempt(lambda: getattr(base, name, UnresolvedError))
         if found is not UnresolvedError:
             return found
     raise UnresolvedError
-
-
-def _is_enum(value: Any) -> bool:
-    import enum
-
-    return isinstance(value, enum.Enum)
 
 
 def _is_safe_call(function: Any) -> bool:
@@ -343,8 +277,11 @@ def _is_safe_call(function: Any) -> bool:
 
 
 def _attempt(compute: Any, *operands: Any) -> Any:
-    """Compute with plain data only; whatever fails would fail in the run too, and is not known here."""
-    if any(isinstance(operand, Dotted | ModuleType | FunctionType) for operand in operands):
+    """Compute with plain data only: other objects could do anything, such as call Spark.
+
+    Whatever fails would fail in the run too, and is not known here.
+    """
+    if not all(isinstance(operand, _PLAIN) for operand in operands):
         raise UnresolvedError
     try:
         return compute()
@@ -353,10 +290,17 @@ def _attempt(compute: Any, *operands: Any) -> Any:
 
 
 def _iterate(value: Any) -> list[Any]:
-    if isinstance(value, Dotted):
-        raise UnresolvedError
-    found: list[Any] = _attempt(lambda: list(itertools.islice(value, _MOST_VALUES + 1)))
+    found: list[Any] = _attempt(lambda: list(itertools.islice(value, _MOST_VALUES + 1)), value)
     return found
+
+
+def _listed(value: Any) -> Any:
+    """An iterator can be gone through once only; a list as often as the text says."""
+    return (
+        list(itertools.islice(value, _MOST_VALUES + 1))
+        if isinstance(value, Iterator | KeysView | ValuesView | ItemsView)
+        else value
+    )
 
 
 def _at(item: Any, path: tuple[int, ...]) -> Any:
@@ -365,7 +309,8 @@ def _at(item: Any, path: tuple[int, ...]) -> Any:
     return item
 
 
-def _is_filled(cell: Any) -> bool:
+def is_filled(cell: Any) -> bool:
+    """Tell whether a closure cell has its value yet."""
     try:
         _ = cell.cell_contents
     except ValueError:

@@ -12,7 +12,7 @@ from typing import Any
 
 from penstock import pipelines
 from penstock.config.sql_facts import QueryFacts
-from penstock.config.trace_names import Bindings, Names, UnresolvedError, canonical_name
+from penstock.config.trace_names import Bindings, Names, UnresolvedError, attribute, canonical_name
 from penstock.config.trace_rules import (
     CODE_FROM_TEXT,
     READING_METHODS,
@@ -21,7 +21,7 @@ from penstock.config.trace_rules import (
     is_changing,
     is_reading,
 )
-from penstock.config.trace_sources import FunctionNode, SourceFile
+from penstock.config.trace_sources import FunctionNode, SourceFile, is_literal_import
 from penstock.errors import DefinitionError, Location
 from penstock.model.spec import Untraced
 
@@ -82,7 +82,7 @@ class FunctionScan:
     def _judge(self, dotted: set[Any], node: ast.expr, called: ast.Call | None) -> None:
         shown = f"{ast.unparse(node)}()" if called else ast.unparse(node)
         if any(name in CODE_FROM_TEXT for name in dotted):
-            if not _is_literal_import(called):
+            if called is None or not is_literal_import(called):
                 self._report("untraced_import", f"{shown} loads code that cannot be seen", node)
         elif any(is_changing(name) for name in dotted) or self._is_now(dotted, called):
             self._report("not_deterministic", f"{shown} gives another answer on every run", node)
@@ -212,7 +212,7 @@ class FunctionScan:
         bindings: dict[str, tuple[Any, ...]] = {}
         for name in names:
             try:
-                bindings[name] = tuple(self._names.values(given[name])) if name in given else _default(target, name)
+                bindings[name] = tuple(self._names.values(given[name])) if name in given else default_of(target, name)
             except (UnresolvedError, KeyError):
                 continue
         return bindings
@@ -228,13 +228,13 @@ def is_followed(value: Any) -> bool:
     """Tell whether a value is a function or class that may be the project's."""
     if isinstance(value, type):
         return True
-    return plain_function(value) is not None and getattr(value, "__module__", None) != pipelines.__name__
+    return plain_function(value) is not None and attribute(value, "__module__") != pipelines.__name__
 
 
 def plain_function(value: Any) -> FunctionType | None:
     """The function behind wrappers such as lru_cache or a Spark UDF."""
     seen = 0
-    while not isinstance(value, FunctionType) and hasattr(value, "__wrapped__") and seen < 20:
+    while not isinstance(value, FunctionType) and attribute(value, "__wrapped__") is not None and seen < 20:
         value, seen = value.__wrapped__, seen + 1
     if isinstance(value, functools.partial):
         return plain_function(value.func)
@@ -257,7 +257,7 @@ def _argument(call: ast.Call, index: int, keyword: str) -> ast.expr | None:
     return next((item.value for item in call.keywords if item.arg == keyword), None)
 
 
-def _default(function: FunctionType, name: str) -> tuple[Any, ...]:
+def default_of(function: FunctionType, name: str) -> tuple[Any, ...]:
     defaults: Mapping[str, Any] = function.__kwdefaults__ or {}
     if name in defaults:
         return (defaults[name],)
@@ -269,10 +269,3 @@ def _default(function: FunctionType, name: str) -> tuple[Any, ...]:
 
 def _has_seed(call: ast.Call) -> bool:
     return len(call.args) >= 3 or any(keyword.arg in {"seed", "random_state"} for keyword in call.keywords)
-
-
-def _is_literal_import(call: ast.Call | None) -> bool:
-    """import_module("lib.prices") is as good as an import statement."""
-    first = call.args[0] if call is not None and call.args else None
-    is_import = call is not None and "import" in ast.unparse(call.func)
-    return is_import and isinstance(first, ast.Constant) and isinstance(first.value, str)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import datetime as dt
 import decimal
@@ -26,7 +27,7 @@ class UnstableValueError(Exception):
 Refer = Callable[[Any], Any]
 """Describes functions, classes and modules, or raises UnstableValueError."""
 
-_PLAIN = (type(None), bool, int, str, bytes, complex)
+_PLAIN = (type(None), bool, int, str, bytes, bytearray, complex, type(...), type(NotImplemented))
 _AS_TEXT = (decimal.Decimal, dt.date, dt.datetime, dt.time, dt.timedelta, dt.timezone, uuid.UUID, range, float)
 
 
@@ -62,11 +63,15 @@ class _Describer:
 
     def _describe_compound(self, value: Any) -> Any:
         kind = type(value)
-        if kind in {list, tuple}:
+        if kind in {list, tuple, collections.deque}:
             return [kind.__name__, [self.describe(item) for item in value]]
         if kind in {set, frozenset}:
-            return [kind.__name__, sorted((self.describe(item) for item in value), key=json.dumps)]
-        if kind in {dict, types.MappingProxyType}:
+            return [kind.__name__, sorted((self.describe(item) for item in sorted(value, key=_order)), key=json.dumps)]
+        if kind is types.SimpleNamespace:
+            return ["namespace", self.describe(vars(value))]
+        if kind is collections.defaultdict:
+            return ["defaultdict", self.describe(value.default_factory), self.describe(dict(value))]
+        if kind in {dict, types.MappingProxyType, collections.OrderedDict, collections.Counter}:
             items = [[self.describe(key), self.describe(item)] for key, item in value.items()]
             return ["dict", sorted(items, key=json.dumps)]
         if isinstance(value, tuple) and hasattr(kind, "_fields"):
@@ -89,6 +94,8 @@ class _Describer:
             return ["zone", value.key]
         if isinstance(value, logging.Logger):
             return ["logger"]
+        if type(value).__module__ == "operator":
+            return ["operator", repr(value)]
         if isinstance(value, functools.partial):
             return ["partial", *(self.describe(part) for part in (value.func, list(value.args), value.keywords))]
         if isinstance(value, staticmethod | classmethod):
@@ -104,6 +111,11 @@ class _Describer:
     def _without_root(self, text: str) -> str:
         """A project that was moved or cloned elsewhere means the same."""
         return text.replace(self._root.as_posix(), "<project>")
+
+
+def _order(item: Any) -> tuple[str, str]:
+    """Functions in a set are followed in an order that is the same in every process."""
+    return (type(item).__qualname__, str(getattr(item, "__qualname__", "")))
 
 
 def _is_typing(value: Any) -> bool:

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import ast
 import dis
+import enum
 import hashlib
 import importlib
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -23,15 +26,16 @@ from penstock import pipelines
 from penstock.config.parse_cache import ParseCache
 from penstock.config.project_modules import ProjectFiles
 from penstock.config.sql_files import read_query
-from penstock.config.trace_names import Bindings, Names, canonical_name
-from penstock.config.trace_reads import Findings, FunctionScan, plain_function
-from penstock.config.trace_sources import FunctionNode, SourceFile, Sources, imported_names, to_text
+from penstock.config.trace_names import Bindings, Names, attribute, canonical_name, is_filled
+from penstock.config.trace_reads import Findings, FunctionScan, default_of, plain_function
+from penstock.config.trace_sources import FunctionNode, LoadingCall, SourceFile, Sources, imported_names, to_text
 from penstock.config.trace_values import UnstableValueError, describe
-from penstock.errors import Location
+from penstock.errors import DefinitionError, Location
 from penstock.model.project import Scalar
 from penstock.model.spec import Untraced
 
-_MOST_SCANS = 2000
+_MOST_CALLS = 40
+"""In how many ways of calling it one function is looked at; then without its arguments, which is always safe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +58,19 @@ class Tracer:
     def trace(self, function: Callable[..., Any], *, has_depends_on: bool = False) -> Trace:
         """Trace one definition; `has_depends_on` says that the user named the reads that cannot be seen."""
         walk = _Walk(self)
-        walk.follow(function, {})
-        return walk.finish(has_depends_on)
+        try:
+            walk.follow(function, _own_defaults(function))
+            return walk.finish(has_depends_on)
+        except (RecursionError, AttributeError, TypeError, ValueError, LookupError, RuntimeError) as error:
+            # A value of the user may answer in any way when it is looked at; a plan must not end in a stack trace.
+            place = plain_function(function)
+            line = place.__code__.co_firstlineno if place is not None else None
+            file = self.sources.files.shown(place.__code__.co_filename) if place is not None else ""
+            raise DefinitionError(
+                f"this definition cannot be traced ({type(error).__name__})",
+                hint="a value that it uses may not be readable; pass plain values, or use a simpler object",
+                location=Location(file, line),
+            ) from error
 
 
 class _Walk:
@@ -67,7 +82,7 @@ class _Walk:
         self._root = tracer.sources.files.root
         self._parts: list[Any] = []
         self._described: dict[int, Any] = {}
-        self._scanned: dict[tuple[int, str], Any] = {}
+        self._scanned: dict[int, dict[str, Bindings]] = {}
         self._modules: dict[Path, SourceFile] = {}
         self._found = Findings()
         self._waiting: list[tuple[Any, Bindings]] = []
@@ -75,10 +90,12 @@ class _Walk:
 
     def follow(self, value: Any, bindings: Bindings) -> None:
         """Take in a function or class: its text and values, and what it reads when called like this."""
+        if not any(isinstance(item, type) or self._is_project(item) for item in self._behind(value)):
+            self._untraced_value(str(attribute(value, "__name__")), "its text cannot be found", None)
         self._waiting.append((value, bindings))
         while self._waiting:
             current, known = self._waiting.pop(0)
-            for function in _behind(current):
+            for function in self._behind(current):
                 if isinstance(function, type):
                     self._waiting += [(method, {}) for method in self._take_class(function)]
                 elif self._is_project(function):
@@ -87,12 +104,12 @@ class _Walk:
 
     def finish(self, has_depends_on: bool) -> Trace:
         """Put together what was found."""
-        for path in sorted(self._modules):
-            for module in self._sources.reachable_from(path):
-                self._parts.append(["module", module.shown, module.text])
-                self._check_imports(module, module.tree)
-            own = self._modules[path]
-            self._check_imports(own, _without_functions(own.tree))
+        imported = {module for path in self._modules for module in self._sources.reachable_from(path)}
+        for module in sorted(imported, key=lambda item: item.shown):
+            self._parts.append(["module", module.shown, module.digest])
+            self._report_loading(module, module.loading_calls)
+        for own in sorted(set(self._modules.values()) - imported, key=lambda item: item.shown):
+            self._report_loading(own, [call for call in own.loading_calls if call.is_module_level])
         variables = self._found.variables
         known = self._tracer.variables
         used = known if "*" in variables else {name: known[name] for name in variables if name in known}
@@ -116,6 +133,8 @@ class _Walk:
         dropped = self._own_decorators(function, node)
         values = [[name, self._value(name, value, line)] for name, value, line in _closed_over(function)]
         defaults = [self._value(f"a default of {function.__name__}", item, node.lineno) for item in _defaults(function)]
+        for name, value in _decorator_values(function, node, dropped):
+            values.append([name, self._value(name, value, node.lineno)])
         self._parts.append(
             ["function", source.shown, function.__qualname__, to_text(node, dropped), sorted(values, key=str), defaults]
         )
@@ -137,20 +156,25 @@ class _Walk:
         self._parts.append(["class", source.shown, kind.__qualname__, to_text(node)])
         methods: list[Any] = list(kind.__bases__)
         for name, value in sorted(vars(kind).items()):
-            methods += [found for found in _methods(value) if not found.__code__.co_filename.startswith("<")]
-            if not (name.startswith("__") or _methods(value) or _is_made_by_class(value)):
+            functions = _methods(value)
+            methods += [item for item in functions if not _is_generated(item)]
+            if functions:
+                continue
+            if not (name.startswith("_" if issubclass(kind, enum.Enum) else "__") or _is_made_by_class(value)):
                 described = self._value(f"{kind.__name__}.{name}", _plain_member(value), node.lineno)
                 self._parts.append(["class value", kind.__qualname__, name, described])
         return methods
 
     def _scan(self, function: FunctionType, bindings: Bindings) -> list[tuple[Any, Bindings]]:
-        key = (id(function), repr(sorted(bindings.items())))
         source, node = self._source_of(function)
-        if key in self._scanned or source is None or node is None or len(self._scanned) >= _MOST_SCANS:
+        ways = self._scanned.setdefault(id(function), {})
+        known = bindings if len(ways) < _MOST_CALLS else {}
+        key = repr(sorted(known.items()))
+        if key in ways or source is None or node is None:
             return []
-        self._scanned[key] = (function, bindings)
+        ways[key] = known
         self._load_local_imports(source, node)
-        names = Names(function, node, self._tracer.variables, bindings)
+        names = Names(function, node, self._tracer.variables, known)
         scan = FunctionScan(source, node, names, lambda text: read_query(text, self._tracer.cache))
         found = scan.run(self._own_decorators(function, node))
         for name in ("inputs", "untraced", "unresolved", "variables"):
@@ -178,19 +202,29 @@ class _Walk:
             return ["module", value.__name__]
         function = plain_function(value)
         if function is not None or isinstance(value, type):
-            for behind in _behind(value):
+            for behind in self._behind(value):
                 if is_nested or isinstance(behind, type):
                     self._waiting.append((behind, {}))
                 elif self._is_project(behind):
                     self._take_function(behind)
                 elif behind.__code__.co_filename.startswith("<") and self._is_project_module(behind.__module__):
                     raise UnstableValueError(f"the text of {behind.__name__!r} cannot be found")
-            return ["name", canonical_name(value) or canonical_name(function)]
+            if function is not None and _is_made_elsewhere(function) and not self._is_project(function):
+                refer = partial(self._refer, is_nested=True)
+                cells = [describe(cell.cell_contents, self._root, refer) for cell in function.__closure__ or ()]
+                return ["made", canonical_name(function), cells]
+            settings = [self._spark_setting(value, name) for name in ("returnType", "evalType", "deterministic")]
+            return ["name", canonical_name(value) or canonical_name(function), settings]
         if isinstance(value, BuiltinFunctionType | MethodType) and isinstance(value.__self__, type | ModuleType):
             return ["name", canonical_name(value)]
         if type(value).__module__ in {"builtins", "operator"} and canonical_name(value):
             return ["name", canonical_name(value)]
         raise UnstableValueError(f"a value of type {type(value).__name__!r} that cannot be compared between runs")
+
+    def _spark_setting(self, value: Any, name: str) -> Any:
+        """What a Spark UDF was made with, which is not in the text of its function."""
+        found = attribute(value, name) if isinstance(value, FunctionType) else None
+        return describe(found, self._root, lambda item: ["type", type(item).__name__])
 
     def _untraced_value(self, name: str, reason: str, line: int | None) -> None:
         location = Location(self._where.file, line) if self._where.file else None
@@ -209,16 +243,25 @@ class _Walk:
                 place = Location(source.shown, node.lineno)
                 self._found.untraced[Untraced("untraced_import", text, place)] = None
 
-    def _check_imports(self, source: SourceFile, tree: ast.AST) -> None:
+    def _report_loading(self, source: SourceFile, calls: list[LoadingCall]) -> None:
         """Code that a module loads by a computed name cannot be part of the fingerprint."""
-        for node in ast.walk(tree):
-            called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
-            is_loading = called in {"exec", "eval", "__import__"} or called.rpartition(".")[2] == "import_module"
-            first = node.args[0] if isinstance(node, ast.Call) and node.args else None
-            if is_loading and not (called not in {"exec", "eval"} and isinstance(first, ast.Constant)):
-                place = Location(source.shown, getattr(node, "lineno", None))
-                text = f"{called}() loads code that cannot be seen"
-                self._found.untraced[Untraced("untraced_import", text, place)] = None
+        for call in calls:
+            text = f"{call.name}() loads code that cannot be seen"
+            self._found.untraced[Untraced("untraced_import", text, Location(source.shown, call.line))] = None
+
+    def _behind(self, value: Any) -> Iterator[Any]:
+        """The value itself and every function that it wraps."""
+        if isinstance(value, type):
+            yield value
+            return
+        for _ in range(20):
+            function = plain_function(value)
+            if function is None:
+                return
+            yield function
+            if not self._is_project(function):
+                yield from _kept_functions(function)
+            value = attribute(function, "__wrapped__")
 
     def _source_of(self, function: FunctionType) -> tuple[SourceFile | None, FunctionNode | None]:
         source = self._sources.file_of(function.__code__.co_filename)
@@ -241,44 +284,68 @@ class _Walk:
         return isinstance(file, str) and self._sources.file_of(file) is not None
 
 
-def _behind(value: Any) -> Iterator[Any]:
-    """The value itself and every function that it wraps."""
-    if isinstance(value, type):
-        yield value
-        return
-    for _ in range(20):
-        function = plain_function(value)
-        if function is None:
-            return
-        yield function
-        value = getattr(function, "__wrapped__", None)
+def _is_made_elsewhere(function: FunctionType) -> bool:
+    """A function that a library put together, and that says nothing of what it holds."""
+    return "<locals>" in function.__qualname__ and attribute(function, "__wrapped__") is None
+
+
+def _kept_functions(function: FunctionType) -> list[FunctionType]:
+    """What functools.singledispatch chooses from, and what a decorator without functools.wraps holds."""
+    registered = attribute(function, "registry")
+    others = list(registered.values()) if isinstance(registered, Mapping) else []
+    cells = [cell.cell_contents for cell in function.__closure__ or () if is_filled(cell)]
+    return [item for item in [*others, *cells] if isinstance(item, FunctionType) and item is not function]
 
 
 def _closed_over(function: FunctionType) -> Iterator[tuple[str, Any, int | None]]:
     """The closure cells and globals that a function uses, also in functions within it, with the first line of use."""
-    uses: dict[str, int | None] = {}
-    for name, line in _names_used(function.__code__):
-        uses.setdefault(name, line)
+    uses: dict[tuple[str, bool], int | None] = {}
+    for name, line, is_global in _names_used(function.__code__):
+        uses.setdefault((name, is_global), line)
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
-    for name in sorted(uses):
-        if name in cells:
-            try:
-                yield name, cells[name].cell_contents, uses[name]
-            except ValueError:
-                continue
-        elif name in function.__globals__:
-            yield name, function.__globals__[name], uses[name]
+    for (name, is_global), line in sorted(uses.items()):
+        if is_global and name in function.__globals__:
+            yield name, function.__globals__[name], line
+        elif not is_global and name in cells and is_filled(cells[name]):
+            yield name, cells[name].cell_contents, line
 
 
-def _names_used(code: CodeType) -> Iterator[tuple[str, int | None]]:
+def _names_used(code: CodeType) -> Iterator[tuple[str, int | None, bool]]:
     for instruction in dis.get_instructions(code):
         name = instruction.opname
-        if "GLOBAL" in name or name in {"LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_CLOSURE"}:
+        is_global = "GLOBAL" in name or name == "LOAD_NAME"
+        if is_global or "DEREF" in name or name == "LOAD_CLOSURE":
             positions = instruction.positions
-            yield str(instruction.argval), positions.lineno if positions else None
+            yield str(instruction.argval), positions.lineno if positions else None, is_global
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _names_used(constant)
+
+
+def _decorator_values(function: FunctionType, node: FunctionNode, dropped: frozenset[int]) -> Iterator[tuple[str, Any]]:
+    """The globals that decorators use: a changed number of retries is a changed definition."""
+    kept = [] if isinstance(node, ast.Lambda) else [item for item in node.decorator_list if id(item) not in dropped]
+    names = {item.id for decorator in kept for item in ast.walk(decorator) if isinstance(item, ast.Name)}
+    yield from ((name, function.__globals__[name]) for name in sorted(names) if name in function.__globals__)
+
+
+def _own_defaults(function: Any) -> Bindings:
+    """A definition is called without arguments, so its parameters are their defaults."""
+    target = plain_function(function)
+    if target is None:
+        return {}
+    code = target.__code__
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    bindings: dict[str, tuple[Any, ...]] = {}
+    for name in names:
+        with suppress(KeyError):
+            bindings[name] = default_of(target, name)
+    return bindings
+
+
+def _is_generated(function: FunctionType) -> bool:
+    """Methods that a dataclass or Python itself writes; they follow from the text of the class."""
+    return function.__code__.co_filename.startswith("<") or function.__code__.co_name == "__annotate__"
 
 
 def _defaults(function: FunctionType) -> list[Any]:
@@ -298,11 +365,6 @@ def _plain_member(value: Any) -> Any:
 def _is_made_by_class(value: Any) -> bool:
     """Slots and the like, which Python makes for every class."""
     return type(value).__name__ in {"member_descriptor", "getset_descriptor", "_abc_data", "_tuplegetter"}
-
-
-def _without_functions(tree: ast.Module) -> ast.Module:
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    return ast.Module([node for node in tree.body if not isinstance(node, kinds)], [])
 
 
 def _sorted(untraced: list[Untraced]) -> list[Untraced]:

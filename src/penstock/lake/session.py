@@ -39,6 +39,7 @@ _LOCAL = {
     "spark.ui.showConsoleProgress": "false",
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
+_SHORT = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +175,7 @@ def to_session_options(request: SessionRequest, java: Java, jars: Sequence[Path]
         options |= {**_LOCAL, "spark.driver.extraClassPath": class_path}
         java_options = archive_options(java, jars)
         if request.is_short:
+            options |= _SHORT
             java_options.append("-XX:TieredStopAtLevel=1")
     else:
         options["spark.jars"] = ",".join(map(str, jars))

@@ -35,5 +35,6 @@ def count_violations(expectations: Sequence[Expectation]) -> list[Column]:
 def keep_dropped(rows: DataFrame, expectations: Sequence[Expectation]) -> DataFrame:
     """Only the rows that a drop expectation rejects, each with the names of what it broke."""
     dropping = [e for e in expectations if e.on_violation is OnViolation.DROP]
-    failed = F.array_compact(F.array(*(F.when(~is_met(e), F.lit(e.name)) for e in dropping)))
+    broken = F.array(*(F.when(~is_met(e), F.lit(e.name)) for e in dropping)).cast("array<string>")
+    failed = F.array_compact(broken)
     return rows.where(~is_kept(expectations)).withColumns({FAILED: failed})

@@ -11,6 +11,7 @@ import pytest
 
 from penstock import pipelines
 from penstock.config.definitions import check_cycles, check_inputs, find_definition_files
+from penstock.config.project_modules import loaded_project_modules
 from penstock.errors import DefinitionError
 from penstock.model.names import DatasetName
 from penstock.model.spec import DatasetKind, OnViolation
@@ -235,6 +236,11 @@ def test_files_may_import_each_other_and_have_any_name(folder: Folder) -> None:
     folder.write("transformations/b.py", HEAD + "from .c import one\n@dp.table\ndef base(): return one\n")
     folder.write("transformations/c.py", "one = 1\n")
     assert [spec.name.name for spec in folder.load()] == ["a", "base"]
+    assert {module.__name__ for module in loaded_project_modules()} == {
+        "_definitions_transformations_01_orders_py",
+        "transformations.b",
+        "transformations.c",
+    }
 
 
 def test_two_projects_in_one_process_do_not_mix(folder: Folder) -> None:

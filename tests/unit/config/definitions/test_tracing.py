@@ -236,6 +236,8 @@ print([s.fingerprint for s in load_definitions(Project(root=root, file=root / "p
         ("name = 'a' if x else 'b'\nreturn dp.read(name)", "a b"),
         ("return [dp.read(n) for n in ['a', 'b']]", "a b"),
         ("for key, value in NAMES.items():\n    dp.read(value)", "v"),
+        ("pairs = enumerate(['a'])\nfor _, n in pairs:\n    dp.read(n)\n[dp.read(n + 'x') for _, n in pairs]", "a ax"),
+        ("x = 'a'\n" + "".join(f"x{i} = x + x\nx = 'a'\n" for i in range(40)) + "return dp.read(x)", "a"),
         ("for n in sorted(NAMES):\n    dp.read(n)", "k"),
         ("return helper('a')", "a helped"),
         ("return helper(name=TABLE)", "const helped"),
@@ -427,3 +429,94 @@ def test_virtual_environments_below_the_root_are_not_the_project(folder: Folder)
 def test_recursion_ends(folder: Folder) -> None:
     before = "def a(n):\n    return b(n + 1)\n\ndef b(n):\n    return a(n), dp.read('t')\n"
     assert [str(name) for name in folder.define("return a(1)", before).inputs] == ["main.t"]
+
+
+@pytest.mark.parametrize(
+    ("before", "body", "old", "new"),
+    [
+        ("@functools.singledispatch\ndef f(x): return 1\n@f.register\ndef _(x: int): return 2\n",
+         "return f(1)", "2", "3"),
+        ("TIMES = 3\n@shop.retry(TIMES)\ndef f(): return 1\n", "return f()", "TIMES = 3", "TIMES = 4"),
+        ("def g(): return 1\nf = shop.loose(g)\n", "return f()", "return 1", "return 2"),
+        ("f = shop.made(1)\n", "return f()", "made(1)", "made(2)"),
+        ("def g(): return 1\nf = functools.partial(g, 5)\n", "return f()", "5", "6"),
+        ("def g(): return 1\nFS = {g, len}\n", "return FS", "return 1", "return 2"),
+        ("import collections\nD = collections.defaultdict(list, a=1)\n", "return D", "a=1", "a=2"),
+        ("import types\nN = types.SimpleNamespace(a=1)\n", "return N.a", "a=1", "a=2"),
+        ("import operator\nG = operator.itemgetter('a')\n", "return G", "'a'", "'b'"),
+        ("import sys\nsys.path.append(str(ROOT / 'shared'))\nimport sums\n", "return sums.total()", "sums", "sums"),
+        ("from pyspark.sql import types as T\nS = T.StructType([T.StructField('a', T.LongType())])\n",
+         "return S", "Long", "String"),
+        ("from pyspark.sql import functions as F, types as T\nf = F.udf(lambda x: x, T.LongType())\n", "return f",
+         "T.Long", "T.String"),
+        ("from pyspark.sql import functions as F, types as T\nf = F.udf(lambda x: x + 1, T.LongType())\n", "return f",
+         "x + 1", "x + 2"),
+    ],
+)  # fmt: skip
+def test_what_is_put_together_counts_too(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, before: str, body: str, old: str, new: str
+) -> None:
+    library = folder.root.parent / f"{folder.root.name}_library"
+    library.mkdir()
+    (library / "shop.py").write_text(
+        "import functools\n"
+        "def retry(times):\n    def outer(f):\n        @functools.wraps(f)\n        def run(): return f()\n"
+        "        return run\n    return outer\n"
+        "def loose(f):\n    def run(): return f()\n    return run\n"
+        "def made(n):\n    def run(): return n\n    return run\n"
+    )
+    monkeypatch.syspath_prepend(str(library))
+    monkeypatch.delitem(sys.modules, "shop", raising=False)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    head = "import functools, pathlib\nimport shop\nROOT = pathlib.Path(__file__).parents[1]\n"
+    folder.write("shared/sums.py", "X = 1\ndef total(): return X\n")
+    first = folder.define(body, head + before)
+    folder.write("shared/sums.py", "X = 2\ndef total(): return X\n")
+    second = folder.define(body, head + before.replace(old, new))
+    third = folder.define(body, head + before.replace(old, new))
+    assert (first.untraced, second.untraced) == ((), ())
+    assert first.fingerprint != second.fingerprint == third.fingerprint
+
+
+def test_a_function_of_unknown_text_is_always_recomputed(folder: Folder) -> None:
+    spec = folder.define("return 1", "make = eval('lambda f: lambda: f')", "@dp.table(name='x')\n@make")
+    assert {item.code for item in spec.untraced} >= {"untraced_value"}
+
+
+def test_parameters_of_a_definition_are_their_defaults(folder: Folder) -> None:
+    text = """
+from penstock import pipelines as dp
+for region in ["eu", "us"]:
+    @dp.table(name=f"orders_{region}")
+    def orders(region=region, *, kind="raw"):
+        return dp.read(f"{kind}_{region}")
+"""
+    folder.write("transformations/a.py", text)
+    first, second = folder.load()
+    assert [str(name) for spec in (first, second) for name in spec.inputs] == ["main.raw_eu", "main.raw_us"]
+    assert first.fingerprint != second.fingerprint
+    assert first.untraced == second.untraced == ()
+
+
+def test_a_helper_that_a_factory_holds_is_followed_as_it_is_called(folder: Folder) -> None:
+    text = """
+from penstock import pipelines as dp
+def load(name):
+    return dp.read(name)
+def make(loader, name):
+    @dp.table(name=name)
+    def orders():
+        return loader("t_" + name)
+make(load, "a")
+"""
+    folder.write("transformations/a.py", text)
+    spec = folder.one()
+    assert ([str(name) for name in spec.inputs], spec.untraced) == (["main.t_a"], ())
+
+
+def test_an_object_that_refuses_to_be_looked_at_is_reported(folder: Folder) -> None:
+    before = (
+        "class Proxy:\n    def __getattr__(self, name):\n        raise RuntimeError('no context')\nproxy = Proxy()\n"
+    )
+    spec = folder.define("return proxy.x", before)
+    assert [item.code for item in spec.untraced] == ["untraced_value"]
