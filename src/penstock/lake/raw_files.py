@@ -29,6 +29,8 @@ class RawListing:
 
     tables: Mapping[str, tuple[RawFile, ...]]
     bad_names: tuple[str, ...] = ()
+    colliding: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Tables with the spellings of their name in raw, where there are several: nobody can tell if they are one table."""
     ignored: tuple[str, ...] = ()
     """Parquet files that do not fit the layout."""
 
@@ -59,12 +61,12 @@ def list_raw(files: Files, layout: str) -> RawListing:
                 collected.spellings.setdefault(folder.lower(), set()).add(folder)
     for file in files.walk(""):
         _place(file, by_folder, collected)
-    twice = {name for name, spellings in collected.spellings.items() if len(spellings) > 1}
-    bad = {name for name in collected.tables if not is_name_part(name)} | twice
-    spelled = sorted(spelling for name in bad for spelling in collected.spellings[name])
+    bad = {name for name in collected.tables if not is_name_part(name)}
+    twice = {name for name, spellings in collected.spellings.items() if len(spellings) > 1} - bad
     return RawListing(
-        {name: tuple(found) for name, found in sorted(collected.tables.items()) if name not in bad},
-        tuple(spelled),
+        {name: tuple(found) for name, found in sorted(collected.tables.items()) if name not in bad | twice},
+        tuple(sorted(spelling for name in bad for spelling in collected.spellings[name])),
+        {name: tuple(sorted(collected.spellings[name])) for name in sorted(twice)},
         tuple(collected.ignored),
     )
 
