@@ -181,7 +181,7 @@ def test_fetched_jars_take_the_place_of_what_was_left(left: int | None, cache: P
 
 
 def test_a_fetch_that_is_not_complete_leaves_no_cache(cache: Path, tmp_path: Path) -> None:
-    with pytest.raises(SessionError, match="delta-kernel-api 4.4.0 was not found") as caught:
+    with pytest.raises(SessionError, match=r"delta-kernel-api 4\.4\.0 was not found") as caught:
         resolve_jars("delta", _fetch(tmp_path / "jdk", 2), {})
     assert "spark: {jars: FOLDER}" in str(caught.value.hint)
     assert not cache.exists()

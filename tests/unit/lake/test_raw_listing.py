@@ -69,19 +69,28 @@ def test_parquet_files_that_do_not_fit_the_layout_are_told(
     [
         (BY_TABLE, "my-orders/1.parquet a/1.parquet", ("my-orders",)),
         (BY_TABLE, "1st/ a/", ("1st",)),
-        (BY_TABLE, "x.y/ a/", ("x.y",)),
+        (BY_TABLE, "x.y/ X.Y/ a/", ("X.Y", "x.y")),
         (BY_TABLE, f"{'n' * 121}/ a/", ("n" * 121,)),
-        (BY_TABLE, "Orders/1.parquet orders/1.parquet a/", ("Orders", "orders")),
-        (BY_TABLE, "Orders/1.parquet orders/ a/", ("Orders", "orders")),
         (BY_BATCH, "1/my-orders.parquet 1/a.parquet", ("my-orders",)),
-        (BY_BATCH, "1/Orders.parquet 2/orders.parquet 1/a.parquet", ("Orders", "orders")),
     ],
 )
-def test_names_that_cannot_be_a_table_or_collide_are_told(
-    layout: str, paths: str, bad: tuple[str, ...], raw: LocalFiles
-) -> None:
+def test_names_that_cannot_be_a_table_are_told(layout: str, paths: str, bad: tuple[str, ...], raw: LocalFiles) -> None:
     listing = _list(raw, layout, paths)
-    assert listing.bad_names == bad
+    assert (listing.bad_names, listing.colliding) == (bad, {})
+    assert list(listing.tables) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("layout", "paths"),
+    [
+        (BY_TABLE, "Orders/1.parquet orders/1.parquet a/"),
+        (BY_TABLE, "Orders/1.parquet orders/ a/"),
+        (BY_BATCH, "1/Orders.parquet 2/orders.parquet 1/a.parquet"),
+    ],
+)
+def test_names_that_differ_by_case_only_are_told(layout: str, paths: str, raw: LocalFiles) -> None:
+    listing = _list(raw, layout, paths)
+    assert (listing.bad_names, listing.colliding) == ((), {"orders": ("Orders", "orders")})
     assert list(listing.tables) == ["a"]
 
 

