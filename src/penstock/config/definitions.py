@@ -122,6 +122,7 @@ class _Loader:
                 statement.comment, statement.partition_cols, statement.cluster_by, statement.table_properties
             ),
             sql=statement.query,
+            query_line=statement.query_line,
         )
 
     def _load_python(self, paths: list[Path]) -> list[DatasetSpec]:

@@ -75,6 +75,7 @@ class SqlStatement:
     line: int
     column: int
     query: str
+    query_line: int
     facts: QueryFacts
     comment: str | None = None
     partition_cols: tuple[str, ...] = ()
@@ -95,6 +96,7 @@ def statement_from_json(value: Mapping[str, Any]) -> SqlStatement:
         line=_typed(value["line"], int),
         column=_typed(value["column"], int),
         query=_typed(value["query"], str),
+        query_line=_typed(value["query_line"], int),
         facts=facts_from_json(value["facts"]),
         comment=None if value["comment"] is None else _typed(value["comment"], str),
         partition_cols=_texts(value["partition_cols"]),

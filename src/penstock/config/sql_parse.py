@@ -137,6 +137,7 @@ class _StatementReader:
             line=start.line or 1,
             column=start.column or 1,
             query=self._sql.text[query[0].start : query[-1].end + 1],
+            query_line=self._sql.location(query[0].start).line or 1,
             facts=_facts(self._sql, query),
             comment=self._comment,
             partition_cols=self._columns.get("PARTITIONED BY", ()),

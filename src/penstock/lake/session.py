@@ -6,12 +6,14 @@ one machine, and a class-data archive. What Spark says goes to a file, not to th
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from penstock.errors import SessionError
@@ -61,6 +63,9 @@ class SessionRequest:
 @contextmanager
 def open_session(request: SessionRequest) -> Iterator[SparkSession]:
     """A session for one run: the one that is already active (a notebook's), or one that is stopped at the end."""
+    # PySpark logs failed queries with values from rows; what failed is told by the error itself, without them.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
+    logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL + 1)
     active = find_active_session()
     if active is not None:
         check_delta(active)
@@ -84,6 +89,14 @@ def find_active_session() -> SparkSession | None:
         return SparkSession.getActiveSession()
     except Exception:  # noqa: BLE001 - a session whose JVM or server died counts as none
         return None
+
+
+def carry_by_value(modules: Sequence[ModuleType]) -> None:
+    """Let Python functions of these modules travel to Spark's workers, which cannot import the user's project."""
+    from pyspark import cloudpickle
+
+    for module in modules:
+        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 
 def check_delta(session: SparkSession) -> None:

@@ -13,6 +13,8 @@ from penstock.errors import ConcurrentRunError, Location, PenstockError, UserCod
 from penstock.model.spec import DatasetSpec
 
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+_CODED = re.compile(r"\[[A-Z][A-Z0-9_.]+\][^\n]*")
+_LONGEST = 400
 _POSITION = re.compile(r"line (\d+),? pos(?:ition)? (\d+)")
 
 
@@ -62,13 +64,15 @@ def describe(error: BaseException) -> str:
 
     Spark's analysis errors speak of names and types only; errors while rows are computed quote values, which are hidden.
     """
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    first = lines[0].strip() if lines else ""
-    if type(error).__module__.startswith(("pyspark", "py4j", "delta")):
-        name = type(error).__name__
-        if "Analysis" not in name and "Parse" not in name:
-            first = _QUOTED.sub("'...'", first)
-        if name == "ParseException" and len(lines) > 1:
-            first = " ".join(line.strip() for line in lines[:2])
-        return first[:400] or name
-    return f"{type(error).__name__}: {first}"[:400] if first else type(error).__name__
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    first = lines[0] if lines else ""
+    name = type(error).__name__
+    if not type(error).__module__.startswith(("pyspark", "py4j", "delta")):
+        return f"{name}: {first}"[:_LONGEST] if first else name
+    coded = _CODED.findall(str(error))
+    words = coded[-1] if coded else first
+    if "Analysis" not in name and "Parse" not in name:
+        words = _QUOTED.sub("'...'", words)
+    elif name == "ParseException" and len(lines) > 1:
+        words = " ".join(lines[:2])
+    return words[:_LONGEST] or name

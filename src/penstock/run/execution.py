@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from penstock.config.parse_cache import ParseCache
+from penstock.config.project_modules import loaded_project_modules
 from penstock.config.sql_files import read_query
 from penstock.errors import DefinitionError
 from penstock.lake.files import Files
-from penstock.lake.session import SessionRequest, open_session
+from penstock.lake.session import SessionRequest, carry_by_value, open_session
 from penstock.lake.tables import Lake, use_database
 from penstock.loads.derive import DerivedLoad
 from penstock.loads.staging import StagingLoad
@@ -38,6 +39,7 @@ def execute(
         project.name,
         is_short=plan.raw_bytes < SHORT_BYTES,
     )
+    carry_by_value(loaded_project_modules())
     with open_session(request) as session, use_database(session, storage, project.database):
         lake = Lake(session, storage)
         derived = DerivedLoad(
