@@ -139,6 +139,12 @@ def spark_error(name: str, message: str, module: str = "pyspark.errors.exception
             "Syntax error at 'x'. (line 1, pos 2)",
         ),
         (spark_error("SparkException", ""), "SparkException"),
+        (
+            spark_error(
+                "Py4JJavaError", "calling o1.\n[OUTER] x\n[DIVIDE_BY_ZERO] of 'Jane'\nat java", "py4j.protocol"
+            ),
+            "[DIVIDE_BY_ZERO] of '...'",
+        ),
     ],
 )
 def test_an_exception_is_told_in_one_line_without_values_from_rows(error: Exception, text: str) -> None:
