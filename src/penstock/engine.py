@@ -118,9 +118,11 @@ class Engine:
         holder = this_process(build_request_id, self.now().isoformat(timespec="seconds"))
         state_folder = self.project.state_folder
         with (
-            hold_project(state_folder, holder=holder, wait_seconds=0.0, on_wait=_ignore),
+            hold_project(state_folder, holder=holder, wait_seconds=0.0, on_wait=_ignore) as died,
             self._open_log() as log,
         ):
+            if died is not None:
+                close_dead_builds(log, self.clock, [died.build_request_id])
             recorder = RunRecorder(log, BuildRecorder(self.clock, build_request_id))
             return self._run(lambda: plan, recorder, listeners, _ignore).datasets
 
