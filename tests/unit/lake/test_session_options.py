@@ -15,7 +15,7 @@ from penstock.errors import SessionError
 from penstock.lake.class_archive import _adopt, archive_options
 from penstock.lake.java import Java
 from penstock.lake.session import CATALOG, EXTENSION, SessionRequest, _environment, check_delta, to_session_options
-from penstock.lake.tables import replace_statement
+from penstock.lake.tables import find_names, replace_statement
 from penstock.model.project import SparkSettings
 from penstock.model.spec import TableLayout
 
@@ -232,3 +232,17 @@ def test_a_table_is_replaced_in_one_statement_with_everything_quoted(
         "CREATE OR REPLACE TABLE delta.`file:///s/{{main}}/t` USING DELTA "
         f"OPTIONS ('txnAppId' = 'penstock', 'txnVersion' = '7'){middle} AS SELECT * FROM {{rows}}"
     )
+
+
+def test_names_are_found_at_any_depth() -> None:
+    inner = {"type": "struct", "fields": [{"name": "a b", "type": "string"}]}
+    schema = {
+        "type": "struct",
+        "fields": [
+            {"name": "id", "type": "long"},
+            {"name": "list", "type": {"type": "array", "elementType": inner}},
+            {"name": "map", "type": {"type": "map", "keyType": "string", "valueType": inner}},
+            {"name": "deep", "type": inner},
+        ],
+    }
+    assert find_names(schema) == ["id", "list", "a b", "map", "a b", "deep", "a b"]
