@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.config.definitions import load_definitions
 from penstock.config.project_file import find_project_file, load_project
-from penstock.errors import PenstockError, StorageError, UsageError
+from penstock.errors import ConfigError, Location, PenstockError, StorageError, UsageError
 from penstock.eventlog.opening import open_event_log
 from penstock.lake.files import Files, LocalFiles, open_files
 from penstock.lake.progress import read_table_state
@@ -56,6 +56,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from penstock.eventlog.contract import EventLog
+
+_EVENT_LOG = "PENSTOCK__EVENT_LOG"
 
 
 @dataclass(slots=True)
@@ -116,9 +118,11 @@ class Engine:
         holder = this_process(build_request_id, self.now().isoformat(timespec="seconds"))
         state_folder = self.project.state_folder
         with (
-            hold_project(state_folder, holder=holder, wait_seconds=0.0, on_wait=_ignore),
+            hold_project(state_folder, holder=holder, wait_seconds=0.0, on_wait=_ignore) as died,
             self._open_log() as log,
         ):
+            if died is not None:
+                close_dead_builds(log, self.clock, [died.build_request_id])
             recorder = RunRecorder(log, BuildRecorder(self.clock, build_request_id))
             return self._run(lambda: plan, recorder, listeners, _ignore).datasets
 
@@ -265,8 +269,14 @@ def open_project(
     """Read penstock.yml of a folder (or one above it), without the definitions."""
     values = dict(os.environ if environment is None else environment)
     if event_log is not None:
-        values["PENSTOCK__EVENT_LOG"] = event_log
-    return load_project(find_project_file(start or Path.cwd()), target=target, environment=values, vars=variables or {})
+        values[_EVENT_LOG] = event_log
+    file = find_project_file(start or Path.cwd())
+    try:
+        return load_project(file, target=target, environment=values, vars=variables or {})
+    except ConfigError as error:
+        if event_log is not None and error.location is not None and error.location.file.endswith(_EVENT_LOG):
+            error.location = Location("--event-log")  # what the user typed
+        raise
 
 
 def _open_raw(project: Project) -> Files | None:

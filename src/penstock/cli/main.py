@@ -16,7 +16,6 @@ from penstock.errors import PenstockError, UsageError
 app = typer.Typer(
     name="penstock",
     help="The smallest safe amount of work that makes your tables right, on Spark and Delta Lake.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -59,8 +58,10 @@ def root(
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line: exit code 0 when all is well, 1 when work failed, 2 when the command or project is wrong."""
+    arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        code = typer.main.get_command(app).main(arguments, "penstock", standalone_mode=False)
+        code = typer.main.get_command(app).main(arguments or ["--help"], "penstock", standalone_mode=False)
+        code = code if arguments else UsageError.exit_code
     except PenstockError as error:
         code = _report(error)
     except typer.TyperException as error:

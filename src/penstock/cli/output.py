@@ -172,7 +172,7 @@ class TextOutput:
         self._table(
             rows.columns, (tuple("NULL" if value is None else str(value) for value in row) for row in rows.rows)
         )
-        self.console.print(f"{len(rows.rows)} rows")
+        self.console.print(f"{len(rows.rows)} row{'s' if len(rows.rows) != 1 else ''}")
 
     def checks(self, checks: Sequence[Check]) -> None:
         for check in checks:

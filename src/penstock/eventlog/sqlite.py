@@ -58,7 +58,10 @@ def open_log(uri: str, clock: Clock) -> SqliteEventLog:
         path.parent.mkdir(parents=True, exist_ok=True)
         store = SqliteStore(path, clock=clock, synchronous=synchronous, busy_seconds=busy_seconds)
     except (sqlite3.DatabaseError, OSError) as error:
-        raise EventLogError(f"the event log {path} cannot be opened: {error}") from error
+        raise EventLogError(
+            f"the event log {path} cannot be opened: {error}",
+            hint="check the folder's owner; move a file that is no event log away, or name another with `event_log`",
+        ) from error
     return SqliteEventLog(f"sqlite:///{path}", store)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from penstock.lake.jars import cache_folder, spark_home
@@ -41,10 +42,11 @@ def _adopt(archive: Path) -> None:
     for part in sorted(archive.parent.glob(f"{archive.name}.*.part")) if archive.parent.is_dir() else []:
         if _is_being_written(part):
             continue
-        if part.stat().st_size >= _SMALLEST and not archive.exists():
-            part.rename(archive)
-        else:
-            part.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):  # another session adopts it at this moment
+            if part.stat().st_size >= _SMALLEST and not archive.exists():
+                part.rename(archive)
+            else:
+                part.unlink()
 
 
 def _is_being_written(part: Path) -> bool:

@@ -12,12 +12,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.errors import StorageError
 from penstock.lake.files import Files
 
 APPLICATION = "penstock"
 
 _COMMIT = re.compile(r"(\d{20})\.json\Z")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.")
+
+
+class DamagedLogError(StorageError):
+    """A commit file of a Delta table is there but cannot be understood."""
+
+    code = "log_damaged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +53,14 @@ def iter_commits(files: Files, table: str) -> Iterator[Commit]:
             content = files.read(f"{table}/_delta_log/{version:020d}.json")
         except FileNotFoundError:  # log clean-up ran meanwhile
             return
-        yield _to_commit(version, content)
+        try:
+            commit = _to_commit(version, content)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise DamagedLogError(
+                f"the Delta log entry of version {version} of {table} cannot be read",
+                hint="bring the file back from a backup, or move the table's folder away and run again",
+            ) from None
+        yield commit
 
 
 def _versions(files: Files, table: str) -> tuple[list[int], list[int]]:
@@ -60,6 +74,8 @@ def _to_commit(version: int, content: bytes) -> Commit:
     info: dict[str, Any] = {}
     changes_rows = False
     schema_json: str | None = None
+    if not content.strip():
+        raise ValueError("a commit holds at least one action")
     for line in content.splitlines():
         if not line.strip():
             continue

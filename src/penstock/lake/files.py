@@ -6,6 +6,7 @@ A local folder is served by the standard library; object stores by obstore (extr
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -58,6 +59,11 @@ def open_files(uri: str, configuration: Mapping[str, str] | None = None) -> File
     return LocalFiles(Path(uri.removeprefix("file://")))
 
 
+def to_glob_literal(path: str) -> str:
+    """The path so that Spark's readers take it by the letter: they would read `a?b` as a pattern for other files too."""
+    return re.sub(r"([\\*?\[\]{}])", r"\\\1", path)
+
+
 class LocalFiles:
     """Files of a local folder."""
 
@@ -108,7 +114,9 @@ class LocalFiles:
         (self.root / path).unlink()
 
     def spark_path(self, path: str) -> str:
-        return (self.root / path).absolute().as_uri() if path else self.root.absolute().as_uri()
+        # Spark takes a path by the letter: Path.as_uri() would make it write to a folder called "my%20data"
+        root = self.root.absolute()
+        return f"file://{root / path if path else root}"
 
 
 def _denied(path: Path) -> StorageError:
@@ -131,7 +139,11 @@ def _walk(folder: Path, prefix: str) -> Iterator[tuple[str, os.stat_result]]:
         if entry.is_dir():
             yield from _walk(Path(entry.path), path)
         elif entry.is_file():
-            yield path, entry.stat()
+            try:
+                status = entry.stat()
+            except FileNotFoundError:  # moved away since the folder was read
+                continue
+            yield path, status
 
 
 class ObjectFiles:

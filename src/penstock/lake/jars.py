@@ -69,7 +69,13 @@ def cache_folder() -> Path:
 def find_cached_jars(group: str) -> list[Path] | None:
     """The jars of a group (`delta`, `s3`, `azure`) if they were resolved before."""
     folder = cache_folder() / "jars" / f"{group}-{GROUPS[group].version}"
-    return sorted(folder.glob("*.jar")) if folder.is_dir() else None
+    return None if _find_missing(GROUPS[group], folder) else sorted(folder.glob("*.jar"))
+
+
+def _find_missing(group: JarGroup, folder: Path) -> list[str]:
+    """The jars named by a group that are not in the folder; a cache may have lost some to a clean-up."""
+    wanted = (*group.exact, *group.with_needs)
+    return [f"{name} {version}" for _, name, version in wanted if not (folder / f"{name}-{version}.jar").is_file()]
 
 
 def find_jars(folder: str) -> list[Path]:
@@ -96,14 +102,14 @@ def resolve_jars(group: str, java: Java, settings: Mapping[str, str]) -> list[Pa
         fetched.mkdir()
         wanted = GROUPS[group]
         _run_ivy(wanted, java, settings, Path(scratch), fetched)
-        for _, name, version in (*wanted.exact, *wanted.with_needs):
-            if not (fetched / f"{name}-{version}.jar").is_file():
-                raise _unresolved(f"{name} {version} was not found")
+        missing = _find_missing(wanted, fetched)
+        if missing:
+            raise _unresolved(f"{missing[0]} was not found")
         try:
             fetched.rename(target)
-        except OSError:  # another process was faster
-            if not target.is_dir():
-                raise
+        except OSError:  # another process was faster, or a clean-up left some of the jars
+            for jar in fetched.iterdir():
+                jar.replace(target / jar.name)
     return sorted(target.glob("*.jar"))
 
 

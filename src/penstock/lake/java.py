@@ -42,8 +42,10 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
             raise SessionError("Java was not found: neither JAVA_HOME nor the path leads to one", hint=_HINT)
         executable = Path(found).resolve()
     java = Java(executable.parent.parent, _read_version(executable))
-    major = int(re.match(r"\d+", java.version.removeprefix("1."))[0])  # type: ignore[index]
-    if major < OLDEST:
+    major = re.match(r"\d+", java.version.removeprefix("1."))
+    if major is None:
+        raise SessionError(f"Java at {executable} does not tell its version", hint=_HINT)
+    if int(major[0]) < OLDEST:
         raise SessionError(f"Java {java.version} at {java.home} is too old: Spark 4 needs Java 17 or newer", hint=_HINT)
     return java
 

@@ -11,7 +11,7 @@ import re
 from dataclasses import asdict, replace
 from typing import Any
 
-from penstock.lake.delta_log import Commit, find_version, iter_commits
+from penstock.lake.delta_log import Commit, DamagedLogError, find_version, iter_commits
 from penstock.lake.files import Files
 from penstock.model.names import DatasetName
 from penstock.model.progress import (
@@ -52,19 +52,30 @@ def read_table_state(files: Files, name: DatasetName) -> TableState:
     damage: Damage | None = None
     try:
         for commit in iter_commits(files, name.path):
-            if commit.number is None:
-                _check_not_foreign(commit)
-                continue
-            number = number or commit.number
-            if _read_manifest(files, name, commit.number).kind is ManifestKind.LOAD:
-                progress = _fold(files, name, commit.number)
+            if commit.number is not None and number is None:
+                number = commit.number
+            if damage is None and progress is None:
+                progress, damage = _read_progress(files, name, commit)
+            if number is not None and (progress or damage):
                 break
-        else:
-            raise ProgressError("no_progress", "the table exists, but no commit by Penstock can be found in its log")
-    except ProgressError as error:
-        damage = error.damage
+        if progress is None and damage is None:
+            damage = Damage("no_progress", "the table exists, but no commit by Penstock can be found in its log")
+    except DamagedLogError as error:
+        progress, damage = None, Damage(error.code, error.message)
     pending = any(candidate > (number or 0) for candidate in numbers)
     return TableState(version, number, progress, damage, pending)
+
+
+def _read_progress(files: Files, name: DatasetName, commit: Commit) -> tuple[Progress | None, Damage | None]:
+    """What one commit says about the progress; neither when it is a fence or did not change rows."""
+    try:
+        if commit.number is None:
+            _check_not_foreign(commit)
+        elif _read_manifest(files, name, commit.number).kind is ManifestKind.LOAD:
+            return _fold(files, name, commit.number), None
+    except ProgressError as error:
+        return None, error.damage
+    return None, None
 
 
 def create_manifest(files: Files, name: DatasetName, manifest: Manifest) -> Manifest:
@@ -101,8 +112,8 @@ def _fold(files: Files, name: DatasetName, number: int) -> Progress:
     chain = [_read_manifest(files, name, number)]
     while not chain[-1].complete:
         parent = chain[-1].parent
-        if parent is None:
-            raise ProgressError("progress_unreadable", f"manifest {chain[-1].number} names no parent")
+        if parent is None or parent >= chain[-1].number:
+            raise ProgressError("progress_unreadable", f"progress manifest {chain[-1].number} names no earlier parent")
         chain.append(_read_manifest(files, name, parent))
     consumed = {entry.file.path: entry for manifest in reversed(chain) for entry in manifest.files}
     last = chain[0]
@@ -132,7 +143,7 @@ def _read_manifest(files: Files, name: DatasetName, number: int) -> Manifest:
                 f"progress manifest {number} was written by a newer Penstock (format {value['format']})",
             )
         manifest = _from_json(value)
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
         raise ProgressError("progress_unreadable", f"progress manifest {number} cannot be read") from None
     if manifest.dataset != str(name) or manifest.number != number:
         raise ProgressError("progress_mismatch", f"progress manifest {number} belongs to {manifest.dataset}")
@@ -168,7 +179,7 @@ def _from_json(value: dict[str, Any]) -> Manifest:
     return Manifest(
         dataset=value["dataset"],
         number=int(value["number"]),
-        parent=value["parent"],
+        parent=int(value["parent"]) if value["parent"] is not None else None,
         kind=ManifestKind(value["kind"]),
         complete=bool(value["complete"]),
         files=tuple(

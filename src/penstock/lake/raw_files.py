@@ -6,13 +6,13 @@ A listing is all that a no-op needs. pyarrow is imported only when there are new
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from penstock.errors import RawFileError
-from penstock.lake.files import Files
+from penstock.errors import RawFileError, StorageError
+from penstock.lake.files import Files, LocalFiles
 from penstock.model.names import is_name_part
 from penstock.model.progress import RawFile
 from penstock.model.schema import Column, Schema
@@ -29,6 +29,8 @@ class RawListing:
 
     tables: Mapping[str, tuple[RawFile, ...]]
     bad_names: tuple[str, ...] = ()
+    colliding: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Tables with the spellings of their name in raw, where there are several: nobody can tell if they are one table."""
     ignored: tuple[str, ...] = ()
     """Parquet files that do not fit the layout."""
 
@@ -59,12 +61,12 @@ def list_raw(files: Files, layout: str) -> RawListing:
                 collected.spellings.setdefault(folder.lower(), set()).add(folder)
     for file in files.walk(""):
         _place(file, by_folder, collected)
-    twice = {name for name, spellings in collected.spellings.items() if len(spellings) > 1}
-    bad = {name for name in collected.tables if not is_name_part(name)} | twice
-    spelled = sorted(spelling for name in bad for spelling in collected.spellings[name])
+    bad = {name for name in collected.tables if not is_name_part(name)}
+    twice = {name for name, spellings in collected.spellings.items() if len(spellings) > 1} - bad
     return RawListing(
-        {name: tuple(found) for name, found in sorted(collected.tables.items()) if name not in bad},
-        tuple(spelled),
+        {name: tuple(found) for name, found in sorted(collected.tables.items()) if name not in bad | twice},
+        tuple(sorted(spelling for name in bad for spelling in collected.spellings[name])),
+        {name: tuple(sorted(collected.spellings[name])) for name in sorted(twice)},
         tuple(collected.ignored),
     )
 
@@ -100,10 +102,15 @@ def _read_footer(files: Files, path: str) -> Footer:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    _check_path(files, path)
     try:
         with files.open(path) as stream:
             metadata = pq.ParquetFile(stream).metadata
-        schema = to_schema(metadata.schema.to_arrow_schema(), path)
+        physical = (metadata.schema.column(leaf).physical_type for leaf in range(metadata.num_columns))
+        arrow = metadata.schema.to_arrow_schema()
+        schema = to_schema(pa.schema([column.with_type(_read_int96(column.type, physical)) for column in arrow]), path)
+    except StorageError as error:
+        raise RawFileError(f"raw file {path} cannot be read: {error.message}", hint=error.hint) from None
     except FileNotFoundError:
         raise RawFileError(f"raw file {path} vanished while it was read", hint="run again") from None
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
@@ -112,6 +119,29 @@ def _read_footer(files: Files, path: str) -> Footer:
             hint="replace the file or move it out of the raw folder, then run again",
         ) from None
     return Footer(schema, int(metadata.num_rows))
+
+
+def _check_path(files: Files, path: str) -> None:
+    if ":" in path and isinstance(files, LocalFiles):
+        raise RawFileError(
+            f"raw file {path}: Spark cannot read a local file with a colon in its name", hint="rename the file"
+        )
+
+
+def _read_int96(arrow: Any, physical: Iterator[str]) -> Any:
+    """The type with every INT96 timestamp as Spark means it: an instant in microseconds, though Arrow says nanoseconds.
+
+    Spark, Hive and Impala write timestamps so by default; `physical` has the Parquet types of the leaves, in order.
+    """
+    import pyarrow as pa
+
+    if pa.types.is_struct(arrow):
+        return pa.struct([child.with_type(_read_int96(child.type, physical)) for child in arrow.fields])
+    if pa.types.is_map(arrow):
+        return pa.map_(_read_int96(arrow.key_type, physical), _read_int96(arrow.item_type, physical))
+    if pa.types.is_list(arrow) or pa.types.is_large_list(arrow) or pa.types.is_fixed_size_list(arrow):
+        return pa.list_(_read_int96(arrow.value_type, physical))
+    return pa.timestamp("us", tz="UTC") if next(physical) == "INT96" else arrow
 
 
 def _first_line(error: Exception) -> str:
@@ -180,7 +210,7 @@ def to_spark_type(arrow: Any) -> str:
         return "timestamp" if arrow.tz else "timestamp_ntz"
     if pa.types.is_dictionary(arrow):
         return to_spark_type(arrow.value_type)
-    if pa.types.is_list(arrow) or pa.types.is_large_list(arrow):
+    if pa.types.is_list(arrow) or pa.types.is_large_list(arrow) or pa.types.is_fixed_size_list(arrow):
         return f"array<{to_spark_type(arrow.value_type)}>"
     if pa.types.is_map(arrow):
         return f"map<{to_spark_type(arrow.key_type)},{to_spark_type(arrow.item_type)}>"

@@ -43,6 +43,9 @@ _LOCAL = {
 }
 _SHORT = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
 
+_JOINED = {"spark.driver.extraClassPath": ":", "spark.jars": ",", "spark.sql.extensions": ","}
+"""Lists to which the user adds: without our part of them there would be no Delta."""
+
 
 @dataclass(frozen=True, slots=True)
 class SessionRequest:
@@ -184,7 +187,7 @@ def _find_all_jars(request: SessionRequest, java: Java) -> list[Path]:
 
 
 def to_session_options(request: SessionRequest, java: Java, jars: Sequence[Path]) -> dict[str, str]:
-    """Every setting of a session that Penstock starts; the user's configuration wins over ours."""
+    """Every setting of a session that Penstock starts; the user's configuration wins over ours, or is joined with it."""
     master = request.settings.master
     options = {"spark.app.name": request.name, "spark.master": master, **_EVERYWHERE, **_DELTA}
     options["spark.sql.warehouse.dir"] = str(request.state_folder / "warehouse")
@@ -200,10 +203,16 @@ def to_session_options(request: SessionRequest, java: Java, jars: Sequence[Path]
         options["spark.jars"] = ",".join(map(str, jars))
     configuration = dict(request.configuration)
     java_options.append(configuration.pop("spark.driver.extraJavaOptions", ""))
-    if configuration.get("spark.driver.extraClassPath") and class_path:
-        configuration["spark.driver.extraClassPath"] += ":" + class_path
+    for key, separator in _JOINED.items():
+        if configuration.get(key) and options.get(key):
+            configuration[key] = _join(configuration[key], options[key], separator)
     joined = " ".join(option for option in java_options if option)
     return options | ({"spark.driver.extraJavaOptions": joined} if joined else {}) | configuration
+
+
+def _join(theirs: str, ours: str, separator: str) -> str:
+    given = theirs.split(separator)
+    return separator.join([*given, *(part for part in ours.split(separator) if part not in given)])
 
 
 def _session_environment(java: Java, request: SessionRequest) -> dict[str, str]:

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock.errors import ConcurrentRunError, StorageError
 from penstock.faults import fault_point
@@ -58,7 +58,9 @@ class Lake:
 
     def replace(self, rows: DataFrame, name: DatasetName, number: int, layout: TableLayout) -> Commit:
         """Replace the whole table, its schema and its layout in one commit under this number."""
-        statement = replace_statement(self.files.spark_path(name.path), number, layout, rows.columns)
+        statement = replace_statement(
+            self.files.spark_path(name.path), number, layout, find_names(rows.schema.jsonValue())
+        )
         with _conflicts_named(name):
             self.session.sql(statement, rows=rows)
         return self._read_back(name, number)
@@ -123,6 +125,17 @@ class _conflicts_named:  # noqa: N801 - reads as a phrase at the call
                 f"{self._name}: another writer changed the table at the same time; nothing was written",
                 hint="run again",
             ) from error
+
+
+def find_names(schema: Any) -> list[str]:
+    """The names of all fields at any depth of a schema, given as Spark's JSON; Delta minds the characters of each."""
+    if not isinstance(schema, dict):
+        return []
+    parts = [schema.get(part) for part in ("type", "elementType", "keyType", "valueType")]
+    names = [name for part in parts for name in find_names(part)]
+    for field_ in schema.get("fields", ()):
+        names += [field_["name"], *find_names(field_)]
+    return names
 
 
 def replace_statement(path: str, number: int, layout: TableLayout, columns: Sequence[str]) -> str:

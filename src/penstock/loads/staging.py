@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from penstock.errors import ConcurrentRunError, RawFileError, VerificationError
 from penstock.faults import fault_point
 from penstock.lake.delta_log import Commit
-from penstock.lake.files import Files, LocalFiles
+from penstock.lake.files import Files, LocalFiles, to_glob_literal
 from penstock.lake.progress import LONGEST_CHAIN
 from penstock.lake.raw_files import hash_content
 from penstock.lake.tables import Lake
@@ -76,7 +76,7 @@ class StagingLoad:
 
     def _write(self, plan: DatasetPlan, number: int) -> Commit:
         schema = plan.schema or Schema(())
-        paths = [self.raw.spark_path(new.file.path) for new in plan.files]
+        paths = [to_glob_literal(self.raw.spark_path(new.file.path)) for new in plan.files]
         rows = self.lake.session.read.schema(to_ddl(schema)).parquet(*paths)
         fault_point("staging.before_commit", str(plan.name))
         if plan.action is Action.APPEND:

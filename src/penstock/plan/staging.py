@@ -77,6 +77,8 @@ def decide_staging(given: StagingInput) -> DatasetPlan:
             return _plan(given, Action.SKIP, rebuild, problem=problem)
         if not given.state.exists:
             return _plan(given, Action.NONE, (Reason("no_files", "its folder in raw is empty"),))
+    if rebuild and given.files.removed and not given.full_refresh:
+        return _plan(given, Action.SKIP, (*rebuild, *notes), problem=_lossy(given, rebuild[0]))
     if rebuild:
         return _plan(given, Action.REBUILD, (*rebuild, *notes), files=given.current)
     if not given.files.new:
@@ -102,13 +104,25 @@ def _rebuild_reasons(given: StagingInput) -> tuple[Reason, ...]:
     return tuple(reasons)
 
 
+def _lossy(given: StagingInput, reason: Reason) -> Problem:
+    """A rebuild reads what raw has now: rows of files that are gone would be lost, so the user has to allow it by name."""
+    return Problem(
+        "rows_would_be_lost",
+        f"{given.name} must be rebuilt ({reason.text}), but {_count_removed(given)} gone from raw",
+        hint=f"bring the files back, or drop their rows with --full-refresh {given.name}",
+    )
+
+
 def _notes(given: StagingInput) -> tuple[Reason, ...]:
     if not given.files.removed:
         return ()
+    rows = "rows are dropped" if given.full_refresh else "rows are kept"
+    return (Reason("removed_files", f"{_count_removed(given)} gone from raw; {rows}"),)
+
+
+def _count_removed(given: StagingInput) -> str:
     count = len(given.files.removed)
-    return (
-        Reason("removed_files", f"{count} loaded file{'s are' if count != 1 else ' is'} gone from raw; rows are kept"),
-    )
+    return f"{count} loaded file{'s are' if count != 1 else ' is'}"
 
 
 def _plan(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.errors import StorageError
-from penstock.lake.delta_log import Commit, iter_commits
+from penstock.lake.delta_log import Commit, DamagedLogError, iter_commits
 from penstock.lake.files import Files, is_remote
 from penstock.lake.progress import find_build, read_table_state
 from penstock.model.names import DatasetName
@@ -102,8 +102,14 @@ def describe_dataset(files: Files, name: DatasetName, kind: DatasetKind, spec: D
     if kind is DatasetKind.TEMPORARY_VIEW:
         return DatasetInfo(name, kind, TableState(), None, spec)
     state = read_table_state(files, name)
-    last = next((commit for commit in iter_commits(files, name.path)), None) if state.exists else None
-    return DatasetInfo(name, kind, state, last, spec)
+    return DatasetInfo(name, kind, state, _read_last(files, name) if state.exists else None, spec)
+
+
+def _read_last(files: Files, name: DatasetName) -> Commit | None:
+    try:
+        return next(iter_commits(files, name.path), None)
+    except DamagedLogError:  # the state tells of it
+        return None
 
 
 def detail_dataset(files: Files, info: DatasetInfo) -> DatasetDetails:

@@ -44,8 +44,9 @@ def hold_project(
             lock.acquire(timeout=0)
         except Timeout:
             _wait(lock, note, wait_seconds, on_wait)
-    except PermissionError:
-        raise StorageError(f"no permission to write in {state_folder}", hint="check the owner of the project") from None
+    except OSError as error:
+        reason = (error.strerror or type(error).__name__).lower()
+        raise StorageError(f"cannot write in {state_folder}: {reason}", hint="check the owner of the project") from None
     died = read_holder(note) if note.exists() else None
     try:
         note.write_text(json.dumps({field: getattr(holder, field) for field in Holder.__slots__}))

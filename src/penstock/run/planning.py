@@ -101,7 +101,7 @@ class Planner:
     def _staging_names(self, listing: RawListing) -> set[DatasetName]:
         """Tables that raw has files for, and those that it once had."""
         kept = [name for name in self.storage.folders(STAGING_DATABASE) if not name.endswith(QUARANTINE_SUFFIX)]
-        names = {DatasetName(STAGING_DATABASE, name) for name in listing.tables}
+        names = {DatasetName(STAGING_DATABASE, name) for name in (*listing.tables, *listing.colliding)}
         once = {DatasetName(STAGING_DATABASE, name) for name in kept} - names
         return names | {name for name in once if read_table_state(self.storage, name).exists}
 
@@ -121,8 +121,10 @@ class Planner:
     ) -> frozenset[DatasetName]:
         if request.full_refresh_all:
             return selected
-        names = {self.find(text, graph) for text in request.full_refresh}
-        return frozenset(names) & selected
+        names = frozenset(self.find(text, graph) for text in request.full_refresh)
+        for name in sorted(names - selected):
+            raise UsageError(f"--full-refresh {name}: it is not selected", hint="name it in --select too")
+        return names
 
     def _read_states(
         self, selected: Iterable[DatasetName], resolved: Mapping[DatasetName, ResolvedSpec]
@@ -138,6 +140,8 @@ class Planner:
             return dict(zip(names, pool.map(lambda name: read_table_state(self.storage, name), names), strict=True))
 
     def _plan_staging(self, name: DatasetName, listing: RawListing, state: TableState, refresh: bool) -> DatasetPlan:
+        if name.name in listing.colliding:
+            return _collision(name, listing.colliding[name.name], state)
         current = listing.tables.get(name.name, ())
         files = StagingFiles(new=current)
         if state.progress is not None:
@@ -190,21 +194,28 @@ def _refused(plan: DatasetPlan, problem: Problem) -> DatasetPlan:
 
 
 def _bad_names(listing: RawListing) -> tuple[DatasetPlan, ...]:
-    plans = []
-    for spelled in listing.bad_names:
-        problem = Problem(
-            "bad_table_name",
-            f"raw/{spelled} cannot be a table: names are letters, digits and underscores, and differ by more than case",
-            hint="rename the folder",
+    return tuple(
+        _unnamable(
+            DatasetName(STAGING_DATABASE, spelled),
+            f"raw has {spelled}, which cannot be a table: names are letters, digits and underscores",
         )
-        name = DatasetName(STAGING_DATABASE, spelled)
-        reason = Reason(problem.code, problem.message)
-        plans.append(DatasetPlan(name, DatasetKind.STAGING, Action.SKIP, (reason,), problem=problem))
-    return tuple(plans)
+        for spelled in listing.bad_names
+    )
+
+
+def _collision(name: DatasetName, spellings: Sequence[str], state: TableState) -> DatasetPlan:
+    return _unnamable(name, f"raw has {' and '.join(spellings)}, which differ only by case", state)
+
+
+def _unnamable(name: DatasetName, message: str, state: TableState = TableState()) -> DatasetPlan:
+    problem = Problem("bad_table_name", message, hint="rename it in raw")
+    reason = Reason(problem.code, problem.message)
+    return DatasetPlan(name, DatasetKind.STAGING, Action.SKIP, (reason,), problem=problem, state=state)
 
 
 def _warnings(listing: RawListing) -> tuple[str, ...]:
     if not listing.ignored:
         return ()
-    shown = ", ".join(listing.ignored[:3])
-    return (f"{len(listing.ignored)} Parquet files do not fit the raw layout and are ignored: {shown}",)
+    count = len(listing.ignored)
+    what = "files do not fit the raw layout and are" if count != 1 else "file does not fit the raw layout and is"
+    return (f"{count} Parquet {what} ignored: {', '.join(listing.ignored[:3])}{', ...' if count > 3 else ''}",)

@@ -71,9 +71,9 @@ class Scheduler:
         while blocked:
             blocked = False
             for dataset in list(waiting.values()):
-                failed = [name for name in dataset.inputs if _has_failed(self._results.get(name))]
-                if failed:
-                    reason = Reason("upstream_failed", f"{', '.join(map(str, failed))} failed")
+                blockers = [self._results[name] for name in dataset.inputs if _has_failed(self._results.get(name))]
+                if blockers:
+                    reason = Reason("upstream_failed", ", ".join(map(_describe_blocker, blockers)))
                     self._settle(waiting, DatasetResult(dataset.name, Action.SKIP, Outcome.SKIP, (reason,)))
                     blocked = True
 
@@ -136,6 +136,10 @@ def _ready(waiting: Mapping[DatasetName, DatasetPlan], running: Iterable[Dataset
 
 def _has_failed(result: DatasetResult | None) -> bool:
     return result is not None and result.outcome in {Outcome.ERROR, Outcome.SKIP}
+
+
+def _describe_blocker(result: DatasetResult) -> str:
+    return f"{result.name} {'failed' if result.outcome is Outcome.ERROR else 'was skipped'}"
 
 
 def _first_line(error: Exception) -> str:

@@ -1,0 +1,115 @@
+"""Real tables, raw files, manifests and definitions for tests that start no JVM: Delta logs are written by delta-rs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+
+from penstock.errors import Location
+from penstock.lake.delta_log import APPLICATION
+from penstock.lake.files import LocalFiles
+from penstock.lake.progress import create_manifest
+from penstock.lake.raw_files import hash_content, read_footers
+from penstock.model.names import DatasetName, to_dataset_name
+from penstock.model.plan import Action, DatasetPlan, Problem, Reason
+from penstock.model.progress import ConsumedFile, Manifest, ManifestKind, RawFile
+from penstock.model.spec import DatasetKind, DatasetSpec
+
+NAME = DatasetName("staging", "orders")
+
+
+def to_name(text: str) -> DatasetName:
+    """A dataset name in the database `main` unless it says another."""
+    return to_dataset_name(text, "main")
+
+
+def write_table(
+    folder: Path,
+    number: int | None = None,
+    *,
+    rows: Sequence[int] = (1,),
+    mode: str = "append",
+    name: str = APPLICATION,
+) -> int:
+    """One real commit to a Delta table, with a transaction number or (like a foreign writer) without; gives the version."""
+    properties = CommitProperties(app_transactions=[Transaction(name, number)]) if number is not None else None
+    data = pa.table({"id": pa.array(rows, pa.int64())})
+    folder.mkdir(parents=True, exist_ok=True)
+    write_deltalake(folder, data, mode=mode, commit_properties=properties)  # type: ignore[call-overload]
+    return DeltaTable(folder).version()
+
+
+def compact_table(folder: Path) -> None:
+    """An OPTIMIZE by somebody else: files are rewritten, rows are not changed."""
+    DeltaTable(folder).optimize.compact()
+
+
+def clean_log(folder: Path, *, keep_from: int) -> None:
+    """Make a checkpoint of the newest version and remove older commit files, as Delta's log clean-up does."""
+    DeltaTable(folder).create_checkpoint()
+    for file in (folder / "_delta_log").glob("*.json"):
+        if int(file.stem) < keep_from:
+            file.unlink()
+
+
+def consumed(
+    path: str, size: int = 100, modified_ns: int | None = 1, rows: int = 1, hash_: str | None = "h"
+) -> ConsumedFile:
+    """A raw file that a table holds."""
+    return ConsumedFile(RawFile(path, size, modified_ns), rows, hash_)
+
+
+def begin(storage: LocalFiles, name: DatasetName = NAME, **values: Any) -> Manifest:
+    """The manifest of an attempt that did not commit (yet)."""
+    return create_manifest(storage, name, Manifest(**{"dataset": str(name), "number": 0, "parent": None, **values}))
+
+
+def load(storage: LocalFiles, name: DatasetName = NAME, *, rows: Sequence[int] = (1,), **values: Any) -> Manifest:
+    """A whole load as the engine does it: the manifest first, then the commit that carries its number."""
+    manifest = begin(storage, name, **values)
+    mode = "append" if not manifest.complete or manifest.kind is ManifestKind.FENCE else "overwrite"
+    write_table(storage.root / name.path, manifest.number, rows=rows, mode=mode)
+    return manifest
+
+
+def load_raw(storage: LocalFiles, raw: LocalFiles, name: DatasetName, paths: Iterable[str], **values: Any) -> Manifest:
+    """A staging load of real raw files, complete unless told otherwise."""
+    listed = {file.path: file for file in raw.walk("")}
+    footers = read_footers(raw, list(paths))
+    entries = tuple(
+        ConsumedFile(listed[path], footer.rows, hash_content(raw, path)) for path, footer in footers.items()
+    )
+    schema = next(footer.schema for footer in footers.values())
+    return load(storage, name, **{"files": entries, "schema": schema, **values})
+
+
+def write_raw(file: Path, columns: Mapping[str, Any] | pa.Table | None = None, **options: Any) -> Path:
+    """A real Parquet file."""
+    data = columns if isinstance(columns, pa.Table) else pa.table(dict(columns or {"id": [1, 2, 3]}))
+    file.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(data, file, **options)
+    return file
+
+
+def make_spec(
+    name: str, reads: str = "", kind: DatasetKind = DatasetKind.MATERIALIZED_VIEW, **values: Any
+) -> DatasetSpec:
+    """A definition that reads the datasets named in a string."""
+    inputs = tuple(map(to_name, reads.split()))
+    given = {"fingerprint": f"logic of {name}", "location": Location(f"transformations/{name}.sql", 1), **values}
+    return DatasetSpec(name=to_name(name), kind=kind, inputs=inputs, **given)
+
+
+def make_plan(
+    name: str, reads: str = "", action: Action = Action.RECOMPUTE, *, problem: Problem | None = None, **values: Any
+) -> DatasetPlan:
+    """A planned dataset."""
+    inputs = tuple(map(to_name, reads.split()))
+    reasons = (Reason("because", "a test says so"),)
+    kind = DatasetKind.MATERIALIZED_VIEW
+    return DatasetPlan(to_name(name), kind, action, reasons, inputs, problem=problem, **values)

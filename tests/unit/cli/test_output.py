@@ -1,0 +1,169 @@
+"""What commands show: plain text when piped, JSON when asked, and the exit codes."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from builders import load_raw, write_raw
+from penstock.lake.files import LocalFiles
+from penstock.model.names import DatasetName
+from projects import COMMAND, ProjectFolder
+
+BOXES = re.compile(r"[\u2500-\u257f\u2580-\u259f]")
+ESCAPE = "\x1b"
+
+
+@pytest.fixture
+def loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ProjectFolder:
+    """A project with one staging table that is up to date, and nothing else."""
+    shop = ProjectFolder(tmp_path / "loaded").configure()
+    write_raw(shop.root / "raw/orders/1.parquet", {"id": [1, 2], "note": ["a", None]})
+    monkeypatch.chdir(shop.root)
+    storage, raw = LocalFiles(shop.root / "storage"), LocalFiles(shop.root / "raw")
+    load_raw(storage, raw, DatasetName("staging", "orders"), ["orders/1.parquet"], rows=(1, 2), build_request_id="b-1")
+    return shop
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["plan"],
+        ["run"],
+        ["ls"],
+        ["show", "orders"],
+        ["show", "orders", "--rows", "5"],
+        ["history", "orders"],
+        ["doctor"],
+        ["plan", "--help"],
+    ],
+)
+def test_piped_output_is_plain_text(arguments: list[str], loaded: ProjectFolder, penstock) -> None:
+    answer = penstock(*arguments)
+    assert answer.code in {0, 1}
+    assert answer.out.strip()
+    assert not BOXES.search(answer.out)
+    assert ESCAPE not in answer.out + answer.err
+
+
+def test_a_plan_is_told_per_table_with_reasons(shop: ProjectFolder, penstock) -> None:
+    answer = penstock("plan")
+    assert answer.code == 0
+    rows = {line.split()[0]: line.split()[1] for line in answer.out.splitlines() if "." in line.split(" ")[0]}
+    assert rows["staging.orders"] == "rebuild"
+    assert rows["main.totals"] == rows["main.big_orders"] == rows["main.big_count"] == "recompute"
+    assert "first load, 1 file" in answer.out
+    assert answer.out.splitlines()[-1] == "Plan: 1 rebuild, 3 recompute. Do it with `penstock run`."
+
+
+def test_a_plan_as_json_has_what_was_asked_for(shop: ProjectFolder, penstock) -> None:
+    plan = penstock("plan", "--json", "--select", "+totals").json
+    assert [dataset["dataset"] for dataset in plan["datasets"]] == ["staging.orders", "main.totals"]
+    assert plan["datasets"][0]["files"][0]["rows"] == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind"),
+    [
+        (["plan"], dict),
+        (["run"], dict),
+        (["ls"], list),
+        (["show", "orders"], dict),
+        (["show", "orders", "--rows", "1"], list),
+        (["history", "orders"], list),
+        (["doctor"], list),
+    ],
+)
+def test_every_result_can_be_json(arguments: list[str], kind: type, loaded: ProjectFolder, penstock) -> None:
+    assert isinstance(penstock(*arguments, "--json").json, kind)
+
+
+def test_a_run_with_nothing_to_do_says_so_and_leaves_its_results(loaded: ProjectFolder, penstock) -> None:
+    answer = penstock("run")
+    assert answer.code == 0
+    assert answer.out.splitlines()[-2:] == [
+        "Nothing to do: every table is up to date.",
+        "Done. PASS=0 WARN=0 ERROR=0 SKIP=0 NO-OP=1 TOTAL=1",
+    ]
+    assert loaded.results()["staging.orders"]["status"] == "no-op"
+    assert (loaded.root / ".penstock/manifest.json").exists()
+
+
+def test_quiet_says_nothing_on_stderr(loaded: ProjectFolder, penstock) -> None:
+    assert penstock("run", "--quiet").err == ""
+
+
+@pytest.mark.parametrize(("flag", "code"), [([], 0), (["--detailed-exitcode"], 2)])
+def test_the_detailed_exit_code_tells_that_there_is_work(
+    flag: list[str], code: int, shop: ProjectFolder, penstock
+) -> None:
+    assert penstock("plan", *flag).code == code
+
+
+def test_the_detailed_exit_code_is_zero_when_there_is_nothing(loaded: ProjectFolder, penstock) -> None:
+    assert penstock("plan", "--detailed-exitcode").code == 0
+
+
+@pytest.mark.parametrize("command", ["plan", "run"])
+def test_a_broken_file_is_exit_code_one_with_its_name(command: str, loaded: ProjectFolder, penstock) -> None:
+    (loaded.root / "raw/orders/2.parquet").write_bytes(b"")
+    answer = penstock(command)
+    assert answer.code == 1
+    assert "error: raw file orders/2.parquet is not a readable Parquet file" in answer.out
+    assert "hint: replace the file" in answer.out
+
+
+def test_rows_and_details_and_history_of_a_table(loaded: ProjectFolder, penstock) -> None:
+    assert penstock("show", "orders", "--rows", "5", "--json").json == [{"id": 1}, {"id": 2}]
+    assert penstock("show", "orders", "--rows", "5").out.splitlines()[-1] == "2 rows"
+    shown = penstock("show", "staging.orders").out
+    assert re.search(r"files loaded +1\n", shown)
+    assert re.search(r"id +bigint", shown)
+    (entry,) = penstock("history", "orders", "--json").json
+    assert (entry["version"], entry["number"], entry["build_request_id"]) == (0, 1, "b-1")
+
+
+def test_a_project_is_found_from_a_folder_below_or_by_its_path(
+    loaded: ProjectFolder, penstock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(loaded.root / "raw" / "orders")
+    assert penstock("ls", "--json").json[0]["dataset"] == "staging.orders"
+    monkeypatch.chdir(tmp_path)
+    assert penstock("ls", "--json", "--project-dir", str(loaded.root)).json[0]["version"] == 0
+
+
+def test_an_empty_project_says_what_to_add(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, penstock) -> None:
+    monkeypatch.chdir(ProjectFolder(tmp_path / "new").configure().root)
+    assert "No datasets: add Parquet files below raw/" in penstock("plan").out
+
+
+def test_init_makes_a_project_that_plans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, penstock) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = penstock("init", "shop", "--json")
+    assert (made.code, made.json["folder"]) == (0, "shop")
+    assert penstock("plan", "--project-dir", "shop", "--detailed-exitcode").code == 2
+    again = penstock("init", "shop")
+    assert again.code == 2
+    assert "is not empty" in again.err
+
+
+@pytest.mark.parametrize(("variable", "coloured"), [("NO_COLOR", False), (None, True)])
+def test_on_a_terminal_there_is_colour_unless_it_is_not_wanted(
+    variable: str | None, coloured: bool, loaded: ProjectFolder
+) -> None:
+    """A real pseudo-terminal, in a process of its own."""
+    write_raw(loaded.root / "raw/orders/2.parquet", {"id": [3], "note": ["c"]})
+    leader, follower = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm-256color", **({variable: "1"} if variable else {})}
+    with subprocess.Popen([*COMMAND, "plan"], stdout=follower, stderr=follower, env=environment) as process:
+        process.wait(60)
+        os.close(follower)
+        said = os.read(leader, 100_000).decode()
+        os.close(leader)
+    assert "append" in said
+    assert bool(re.search(r"\x1b\[[0-9;]*3[0-9]m", said)) is coloured

@@ -1,0 +1,62 @@
+"""Progress while a run works: log lines when nobody looks at a terminal, silence when asked."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+
+from builders import make_plan, to_name
+from penstock.cli.options import Settings
+from penstock.cli.progress import LiveProgress, LogProgress, NoProgress, make_progress
+from penstock.model.plan import Action, Plan
+from penstock.model.results import DatasetResult, Outcome
+from penstock.telemetry.logs import configure_logging
+
+PLAN = Plan("shop", None, (make_plan("a"), make_plan("b", action=Action.NONE)))
+
+
+def result(name: str, outcome: Outcome) -> DatasetResult:
+    return DatasetResult(to_name(name), Action.RECOMPUTE, outcome, seconds=1.25)
+
+
+def tell(progress: LogProgress | LiveProgress) -> None:
+    with progress:
+        progress.planned(PLAN)
+        progress.ended(result("b", Outcome.NO_OP))
+        progress.started(PLAN.datasets[0])
+        progress.ended(result("a", Outcome.PASS))
+
+
+def test_each_dataset_is_a_line_when_it_starts_and_ends() -> None:
+    stream = io.StringIO()
+    configure_logging("json", quiet=False, stream=stream)
+    tell(LogProgress())
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [line["message"] for line in lines] == [
+        "1 of 2 datasets to do; starting Spark",
+        "main.a recompute",
+        "main.a pass in 1.2 s",
+    ]
+    assert (lines[-1]["dataset"], lines[-1]["status"], lines[-1]["seconds"]) == ("main.a", "pass", 1.25)
+
+
+def test_quiet_progress_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    stream = io.StringIO()
+    configure_logging("text", quiet=False, stream=stream)
+    tell(NoProgress())
+    assert (stream.getvalue(), capsys.readouterr().err) == ("", "")
+
+
+def test_the_live_list_ends_without_a_trace_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+    tell(LiveProgress())
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind"),
+    [(Settings(quiet=True), NoProgress), (Settings(), LogProgress), (Settings(log_format="json"), LogProgress)],
+)
+def test_progress_suits_where_stderr_goes(settings: Settings, kind: type) -> None:
+    assert type(make_progress(settings)) is kind

@@ -1,0 +1,125 @@
+"""Wrong commands and wrong projects: exit code 2, a message on stderr, nothing on stdout, no stack trace."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from projects import ProjectFolder
+
+COMMANDS = ("plan", "run", "ls", "show", "history", "init", "demo", "doctor")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--nonsense"], "--nonsense"),
+        (["plan", "--nonsense"], "--nonsense"),
+        (["nonsense"], "nonsense"),
+        (["plan", "extra"], "extra"),
+        (["show"], "DATASET"),
+        (["history", "orders", "--limit", "0"], "--limit"),
+        (["show", "orders", "--rows", "many"], "--rows"),
+        (["plan", "--log-format", "xml"], "xml"),
+        (["run", "--wait", "long"], "--wait"),
+        (["plan", "--select", "nothing"], "nothing"),
+        (["plan", "--select", "totls"], "did you mean `totals`"),
+        (["plan", "--select", ""], "--select is empty"),
+        (["plan", "--exclude", "tag:none"], "tag:none"),
+        (["plan", "--full-refresh", "nothing"], "there is no dataset nothing"),
+        (["run", "--full-refresh", "nothing"], "there is no dataset nothing"),
+        (["show", "nothing"], "there is no dataset nothing"),
+        (["show", "a.b.c.d"], "is not a dataset name"),
+        (["show", "totals", "--rows", "3"], "main.totals has no table yet"),
+        (["show", "totals", "--quarantine"], "main.totals has no quarantined rows"),
+        (["history", "ordrs"], "there is no dataset ordrs"),
+        (["plan", "--var", "novalue"], "--var novalue: write it as name=value"),
+        (["plan", "--var", "=x"], "--var =x"),
+        (["plan", "--target", "prod"], "there is no target `prod`"),
+        (["plan", "--project-dir", "missing"], "there is no folder missing"),
+        (["run", "--event-log", "nothing://x"], "--event-log: `event_log` must be a URI"),
+        (["init", "bad/name"], "bad/name"),
+        (["demo", "--json"], "has no --json form"),
+    ],
+)
+def test_a_wrong_command_is_explained(arguments: list[str], said: str, shop: ProjectFolder, penstock) -> None:
+    answer = penstock(*arguments)
+    assert answer.code == 2, answer
+    assert answer.out == ""
+    assert answer.err.startswith("error: ")
+    assert said in answer.err
+
+
+@pytest.mark.parametrize("command", ["plan", "run", "ls"])
+def test_without_a_project_the_way_to_one_is_told(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, penstock
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    answer = penstock(command)
+    assert (answer.code, answer.out) == (2, "")
+    assert "no penstock.yml in" in answer.err
+    assert "penstock init" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "place"),
+    [
+        ("penstock.yml", "name: shop\nstorag: x\n", "penstock.yml:2:1"),
+        ("transformations/bad.sql", "CREATE MATERIALIZED VIEW x AS SELEC 1\n", "transformations/bad.sql:1"),
+        ("transformations/bad.py", "x = 1\ndef broken(:\n", "transformations/bad.py:2"),
+        ("transformations/bad.py", "x = 1\nraise ValueError('no')\n", "transformations/bad.py:2"),
+        (
+            "transformations/bad.sql",
+            "CREATE MATERIALIZED VIEW x AS SELECT * FROM staging.ordrs\n",
+            "transformations/bad.sql:1",
+        ),
+    ],
+)
+def test_a_mistake_in_the_project_is_told_with_its_place(
+    file: str, text: str, place: str, shop: ProjectFolder, penstock
+) -> None:
+    (shop.root / file).write_text(text)
+    answer = penstock("plan")
+    assert (answer.code, answer.out) == (2, "")
+    assert place in answer.err
+
+
+def test_errors_are_json_when_logs_are(shop: ProjectFolder, penstock) -> None:
+    answer = penstock("plan", "--log-format", "json", "--select", "nothing")
+    (line,) = answer.err.splitlines()
+    error = json.loads(line)
+    assert (answer.code, error["level"], error["code"]) == (2, "error", "usage")
+    assert "nothing" in error["message"]
+
+
+def test_a_message_shows_brackets_of_the_user_as_they_are(shop: ProjectFolder, penstock) -> None:
+    assert "[red]x[/red]" in penstock("plan", "--select", "[red]x[/red]").err
+
+
+def test_settings_of_one_command_do_not_leak_into_the_next(shop: ProjectFolder, penstock) -> None:
+    assert penstock("plan", "--log-format", "json", "--select", "nothing").err.startswith("{")
+    assert penstock("plan", "--nonsense").err.startswith("error: ")
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_help_explains_every_command(command: str, penstock) -> None:
+    answer = penstock(*command.split(), "--help")
+    assert (answer.code, answer.err) == (0, "")
+    assert f"Usage: penstock {command}" in answer.out
+    listed = COMMANDS if not command else ("--project-dir", "--target", "--json", "--quiet", "--log-format")
+    assert all(word in answer.out for word in listed)
+
+
+def test_no_command_shows_the_help(penstock) -> None:
+    answer = penstock()
+    assert answer.code == 2
+    assert answer.out.startswith("Usage: penstock")
+    assert answer.err == ""
+
+
+def test_the_version_is_shown(penstock) -> None:
+    answer = penstock("--version")
+    assert answer.code == 0
+    assert answer.out.startswith("penstock 0.")

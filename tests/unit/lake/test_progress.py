@@ -1,0 +1,221 @@
+"""Progress: what a table's committed rows stand for, as manifests and the Delta log prove it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import Any
+
+import pytest
+
+from builders import NAME, begin, clean_log, compact_table, consumed, load, write_table
+from penstock.lake.files import LocalFiles
+from penstock.lake.progress import FOLDER, FORMAT, create_manifest, find_build, read_table_state
+from penstock.model.names import DatasetName
+from penstock.model.progress import Manifest, ManifestKind, TableState
+from penstock.model.schema import Column, Schema
+
+SCHEMA = Schema((Column("id", "bigint"), Column("note", "string", nullable=False)))
+
+
+def test_no_table_is_an_empty_state(storage: LocalFiles) -> None:
+    assert read_table_state(storage, NAME) == TableState()
+
+
+def test_an_attempt_without_a_table_is_pending(storage: LocalFiles) -> None:
+    begin(storage)
+    assert read_table_state(storage, NAME) == TableState(pending=True)
+
+
+def test_everything_that_a_load_says_is_found_again(storage: LocalFiles) -> None:
+    files = (consumed("orders/1.parquet", 10, 7, 3, "aa"), consumed("orders/2.parquet", 20, None, 4, None))
+    load(storage, files=files, schema=SCHEMA, inputs={"main.a": 4}, definition="d", settings="s", build_request_id="b")
+    state = read_table_state(storage, NAME)
+    assert (state.version, state.number, state.damage, state.pending) == (0, 1, None, False)
+    assert state.progress is not None
+    assert dict(state.progress.files) == {entry.file.path: entry for entry in files}
+    assert (state.progress.schema, dict(state.progress.inputs)) == (SCHEMA, {"main.a": 4})
+    assert (state.progress.definition, state.progress.settings) == ("d", "s")
+    assert find_build(storage, NAME, 1) == "b"
+    assert find_build(storage, NAME, 2) is None
+
+
+def test_increments_add_to_what_the_last_complete_manifest_states(storage: LocalFiles) -> None:
+    load(storage, files=(consumed("gone"),))
+    load(storage, files=(consumed("a"), consumed("b", modified_ns=1)))
+    load(storage, files=(consumed("c"),), complete=False, parent=2)
+    load(storage, files=(consumed("b", modified_ns=9), consumed("d")), complete=False, parent=3)  # b was touched
+    progress = read_table_state(storage, NAME).progress
+    assert progress is not None
+    assert (progress.number, progress.chain) == (4, (2, 3, 4))
+    assert {path: entry.file.modified_ns for path, entry in progress.files.items()} == {"a": 1, "b": 9, "c": 1, "d": 1}
+
+
+def test_an_increment_does_not_follow_attempts_that_never_committed(storage: LocalFiles) -> None:
+    load(storage, files=(consumed("a"),))
+    begin(storage, files=(consumed("dead"),), complete=False, parent=1)
+    load(storage, files=(consumed("b"),), complete=False, parent=1)
+    progress = read_table_state(storage, NAME).progress
+    assert progress is not None
+    assert (progress.chain, sorted(progress.files)) == ((1, 3), ["a", "b"])
+
+
+def test_an_attempt_above_the_committed_number_is_pending_one_below_is_not(storage: LocalFiles) -> None:
+    load(storage)
+    begin(storage)
+    assert read_table_state(storage, NAME).pending
+    load(storage)
+    assert not read_table_state(storage, NAME).pending
+
+
+def test_a_number_is_never_used_again_not_even_when_all_manifests_are_gone(storage: LocalFiles) -> None:
+    assert begin(storage).number == 1
+    assert begin(storage).number == 2
+    assert create_manifest(storage, NAME, Manifest(str(NAME), 7, None)).number == 8
+    shutil.rmtree(storage.root / NAME.path / FOLDER)
+    assert create_manifest(storage, NAME, Manifest(str(NAME), 8, None)).number == 9
+
+
+def test_other_files_beside_manifests_do_not_matter(storage: LocalFiles) -> None:
+    load(storage)
+    for name in (".new-abc", "7.json", "notes.txt", f"{9:020d}.json.bak"):
+        (storage.root / NAME.path / FOLDER / name).write_text("x")
+    state = read_table_state(storage, NAME)
+    assert (state.number, state.damage, state.pending) == (1, None, False)
+
+
+def _change(storage: LocalFiles, number: int, /, **values: Any) -> None:
+    file = storage.root / NAME.path / FOLDER / f"{number:020d}.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **values}))
+
+
+def _write(storage: LocalFiles, number: int, content: bytes) -> None:
+    (storage.root / NAME.path / FOLDER / f"{number:020d}.json").write_bytes(content)
+
+
+def _remove(storage: LocalFiles, number: int) -> None:
+    (storage.root / NAME.path / FOLDER / f"{number:020d}.json").unlink()
+
+
+def _truncate(storage: LocalFiles) -> None:
+    file = storage.root / NAME.path / FOLDER / f"{2:020d}.json"
+    file.write_bytes(file.read_bytes()[:-20])
+
+
+def _break_log(storage: LocalFiles) -> None:
+    (storage.root / NAME.path / "_delta_log" / f"{1:020d}.json").write_text('{"add"')
+
+
+def _restore(storage: LocalFiles) -> None:
+    from deltalake import DeltaTable
+
+    DeltaTable(storage.root / NAME.path).restore(0)
+
+
+@pytest.mark.parametrize(
+    ("damage", "code", "text"),
+    [
+        (lambda s: _remove(s, 2), "progress_missing", "manifest 2 is missing"),
+        (lambda s: _remove(s, 1), "progress_missing", "manifest 1 is missing"),  # further down the chain
+        (_truncate, "progress_unreadable", "manifest 2 cannot be read"),
+        (lambda s: _write(s, 2, b""), "progress_unreadable", "manifest 2 cannot be read"),
+        (lambda s: _write(s, 2, b"\xff\xfe\x00"), "progress_unreadable", "manifest 2 cannot be read"),
+        (lambda s: _write(s, 2, b"[1, 2]"), "progress_unreadable", "manifest 2 is not a manifest"),
+        (lambda s: _write(s, 2, b"null"), "progress_unreadable", "manifest 2 is not a manifest"),
+        (lambda s: _write(s, 2, b"{}"), "progress_unreadable", "manifest 2 is not a manifest"),
+        (lambda s: _change(s, 2, format="1"), "progress_unreadable", "manifest 2 cannot be read"),
+        (lambda s: _change(s, 2, kind="other"), "progress_unreadable", "manifest 2 cannot be read"),
+        (lambda s: _change(s, 2, inputs=None), "progress_unreadable", "manifest 2 cannot be read"),
+        (lambda s: _change(s, 2, files=[{"path": "x"}]), "progress_unreadable", "manifest 2 cannot be read"),
+        (lambda s: _change(s, 2, schema="id int"), "progress_unreadable", "manifest 2 cannot be read"),
+        (lambda s: _change(s, 2, parent="x"), "progress_unreadable", "manifest 2 cannot be read"),
+        (lambda s: _change(s, 2, parent=None), "progress_unreadable", "manifest 2 names no earlier parent"),
+        (lambda s: _change(s, 2, parent=2), "progress_unreadable", "manifest 2 names no earlier parent"),
+        (lambda s: _change(s, 2, format=FORMAT + 1), "progress_newer", "a newer Penstock (format 2)"),
+        (lambda s: _change(s, 2, dataset="main.other"), "progress_mismatch", "belongs to main.other"),
+        (lambda s: _change(s, 2, number=3), "progress_mismatch", "manifest 2"),
+        (
+            lambda s: write_table(s.root / NAME.path),
+            "foreign_write",
+            "version 2 (WRITE) was written by something other",
+        ),
+        (_restore, "foreign_write", "version 2 (RESTORE)"),
+        (_break_log, "log_damaged", "version 1 of staging/orders"),
+    ],
+)
+def test_progress_that_cannot_be_used_is_a_reason_and_never_a_crash(
+    damage: Any, code: str, text: str, storage: LocalFiles
+) -> None:
+    load(storage, files=(consumed("a"),), schema=SCHEMA)
+    load(storage, files=(consumed("b"),), complete=False, parent=1, schema=SCHEMA)
+    damage(storage)
+    state = read_table_state(storage, NAME)
+    assert state.exists
+    assert state.progress is None
+    assert state.damage is not None
+    assert state.damage.code == code
+    assert text in state.damage.text
+
+
+def test_a_table_without_any_commit_of_ours_has_no_progress(storage: LocalFiles) -> None:
+    write_table(storage.root / NAME.path, rows=())
+    state = read_table_state(storage, NAME)
+    assert (state.number, state.progress, state.damage.code if state.damage else None) == (None, None, "no_progress")
+
+
+def test_manifests_of_another_table_do_not_count(storage: LocalFiles) -> None:
+    other = DatasetName("staging", "other")
+    load(storage)
+    load(storage, other)
+    for number in (1,):
+        source = storage.root / NAME.path / FOLDER / f"{number:020d}.json"
+        shutil.copy(source, storage.root / other.path / FOLDER / source.name)
+    damage = read_table_state(storage, other).damage
+    assert damage is not None
+    assert damage.code == "progress_mismatch"
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["manifests kept", "manifests lost"])
+def test_damage_does_not_hide_the_committed_number(lost: bool, storage: LocalFiles) -> None:
+    """A rebuild under a number that is not higher would be skipped by Delta without a word, for ever."""
+    for _ in range(3):
+        load(storage)
+    write_table(storage.root / NAME.path)
+    if lost:
+        shutil.rmtree(storage.root / NAME.path / FOLDER)
+    state = read_table_state(storage, NAME)
+    assert state.damage is not None
+    assert state.number == 3
+    assert begin(storage, number=state.number or 0).number == 4
+
+
+def test_maintenance_by_others_leaves_progress_as_it_is(storage: LocalFiles) -> None:
+    load(storage, files=(consumed("a"),))
+    load(storage, files=(consumed("b"),), complete=False, parent=1)
+    compact_table(storage.root / NAME.path)
+    clean_log(storage.root / NAME.path, keep_from=1)
+    state = read_table_state(storage, NAME)
+    assert (state.version, state.number, state.damage) == (2, 2, None)
+    assert state.progress is not None
+    assert sorted(state.progress.files) == ["a", "b"]
+
+
+def test_below_a_fence_the_progress_of_the_load_is_found(storage: LocalFiles) -> None:
+    load(storage, files=(consumed("a"),))
+    begin(storage)
+    load(storage, kind=ManifestKind.FENCE, rows=())
+    load(storage, kind=ManifestKind.FENCE, rows=())
+    state = read_table_state(storage, NAME)
+    assert (state.version, state.number, state.damage, state.pending) == (2, 4, None, False)
+    assert state.progress is not None
+    assert (state.progress.number, sorted(state.progress.files)) == (1, ["a"])
+
+
+def test_a_foreign_write_below_a_fence_is_damage(storage: LocalFiles) -> None:
+    load(storage)
+    write_table(storage.root / NAME.path)
+    load(storage, kind=ManifestKind.FENCE, rows=())
+    state = read_table_state(storage, NAME)
+    assert (state.number, state.progress) == (2, None)
+    assert state.damage is not None
+    assert state.damage.code == "foreign_write"

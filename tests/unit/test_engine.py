@@ -1,0 +1,80 @@
+"""The engine on a project with nothing to do: no JVM starts, and what it writes about the run is there."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from builders import load_raw
+from penstock.engine import Engine, open_engine
+from penstock.errors import ConcurrentRunError, StorageError
+from penstock.eventlog import projections
+from penstock.eventlog.opening import open_event_log
+from penstock.lake.files import LocalFiles
+from penstock.model.names import DatasetName
+from penstock.model.recording import BuildRecorder
+from penstock.model.results import Outcome
+from penstock.model.status import BuildStatus
+from penstock.run.locking import Holder, hold_project
+from penstock.run.recording import RunRecorder
+from projects import ProjectFolder
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    """A project whose one staging table is up to date."""
+    shop = ProjectFolder(tmp_path / "shop").configure()
+    shop.raw("orders", "1", {"id": [1]})
+    storage, raw = LocalFiles(shop.root / "storage"), LocalFiles(shop.root / "raw")
+    load_raw(storage, raw, DatasetName("staging", "orders"), ["orders/1.parquet"])
+    imports = list(sys.meta_path)
+    yield open_engine(shop.root, environment={})
+    sys.meta_path[:] = imports
+
+
+def state(engine: Engine, build: str) -> BuildStatus | None:
+    with closing(open_event_log(engine.project.event_log)) as log:
+        found = projections.build_state(log, build)
+        return found.status if found else None
+
+
+def test_a_run_without_work_is_recorded_and_leaves_its_artifacts(engine: Engine) -> None:
+    result = engine.run()
+    assert [(str(d.name), d.outcome) for d in result.datasets] == [("staging.orders", Outcome.NO_OP)]
+    assert state(engine, result.build_request_id) is BuildStatus.COMPLETED
+    folder = engine.project.state_folder
+    assert json.loads((folder / "run_results.json").read_text()) == result.to_json()
+    assert json.loads((folder / "manifest.json").read_text())["plan"] == engine.plan().to_json()
+    assert [file.name for file in folder.iterdir() if file.name.startswith((".manifest", ".run"))] == []
+
+
+@pytest.mark.parametrize("do", [lambda engine: engine.run(), lambda engine: engine.apply(engine.plan())])
+def test_whoever_comes_next_closes_the_build_of_a_process_that_died(do, engine: Engine) -> None:
+    with closing(open_event_log(engine.project.event_log)) as log:
+        RunRecorder(log, BuildRecorder(engine.clock, "dead")).received("penstock run")
+    engine.project.state_folder.mkdir(exist_ok=True)
+    note = {"build_request_id": "dead", "process": 1, "host": "h", "since": "s"}
+    (engine.project.state_folder / "run.holder.json").write_text(json.dumps(note))
+    do(engine)
+    assert state(engine, "dead") is BuildStatus.FAILED
+
+
+def test_a_run_while_another_holds_the_project_says_who(engine: Engine) -> None:
+    holder = Holder("theirs", 7, "host", "noon")
+    with (
+        hold_project(engine.project.state_folder, holder=holder, wait_seconds=0, on_wait=print),
+        pytest.raises(ConcurrentRunError, match="run theirs"),
+    ):
+        engine.run(wait_seconds=0)
+
+
+def test_raw_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    shop = ProjectFolder(tmp_path / "shop").configure("name: shop\nraw: file\n")
+    (shop.root / "file").touch()
+    with pytest.raises(StorageError, match="which is not a folder"):
+        open_engine(shop.root, environment={})
