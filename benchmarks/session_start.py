@@ -21,7 +21,7 @@ from pathlib import Path
 from penstock.lake.session import SessionRequest, open_session
 from penstock.model.project import SparkSettings
 folder = Path(sys.argv[1])
-request = SessionRequest(SparkSettings(), {}, str(folder), folder / "state", is_short=SHORT)
+request = SessionRequest(SparkSettings(), {}, (str(folder),), folder / "state", is_short=SHORT)
 with open_session(request) as spark:
     assert spark.read.format("delta").load(str(folder / "table")).count() == 3
 """

@@ -80,10 +80,11 @@ class Engine:
         exclude: Sequence[str] | None = None,
         full_refresh: str | None = None,
         full_refresh_all: bool = False,
+        allow_history_loss: str | None = None,
     ) -> PlanRequest:
         """A request from the words of the command line."""
-        names = tuple(name.strip() for name in (full_refresh or "").split(",") if name.strip())
-        return PlanRequest(tuple(select or ()), tuple(exclude or ()), names, full_refresh_all)
+        refresh, may_lose = _names(full_refresh), _names(allow_history_loss)
+        return PlanRequest(tuple(select or ()), tuple(exclude or ()), refresh, full_refresh_all, may_lose)
 
     def plan(self, request: PlanRequest | None = None) -> Plan:
         """What a run would do, and why; writes nothing and starts no JVM."""
@@ -99,32 +100,24 @@ class Engine:
         wait_seconds: float = 600.0,
     ) -> RunResult:
         """Plan and do it, while no other run works on this project."""
-        build_request_id = uuid7(self.clock)
-        holder = this_process(build_request_id, self.now().isoformat(timespec="seconds"))
-        with (
-            hold_project(
-                self.project.state_folder, holder=holder, wait_seconds=wait_seconds, on_wait=on_wait or _ignore
-            ) as died,
-            self._open_log() as log,
-        ):
-            if died is not None:
-                close_dead_builds(log, self.clock, [died.build_request_id])
-            recorder = RunRecorder(log, BuildRecorder(self.clock, build_request_id))
+        with self._recorded(wait_seconds, on_wait or _ignore) as recorder:
             return self._run(lambda: self.plan(request), recorder, listeners, on_plan or _ignore)
 
     def apply(self, plan: Plan, listeners: tuple[RunListener, ...] = ()) -> tuple[DatasetResult, ...]:
         """Do exactly what this plan says, under the project's lock; `run` is planning and this."""
+        with self._recorded(0.0, _ignore) as recorder:
+            return self._run(lambda: plan, recorder, listeners, _ignore).datasets
+
+    @contextmanager
+    def _recorded(self, wait_seconds: float, on_wait: Callable[[Holder], None]) -> Iterator[RunRecorder]:
+        """A new build request, alone on the project; a build whose process died is closed first."""
         build_request_id = uuid7(self.clock)
         holder = this_process(build_request_id, self.now().isoformat(timespec="seconds"))
-        state_folder = self.project.state_folder
-        with (
-            hold_project(state_folder, holder=holder, wait_seconds=0.0, on_wait=_ignore) as died,
-            self._open_log() as log,
-        ):
+        lock = hold_project(self.project.state_folder, holder=holder, wait_seconds=wait_seconds, on_wait=on_wait)
+        with lock as died, self._open_log() as log:
             if died is not None:
                 close_dead_builds(log, self.clock, [died.build_request_id])
-            recorder = RunRecorder(log, BuildRecorder(self.clock, build_request_id))
-            return self._run(lambda: plan, recorder, listeners, _ignore).datasets
+            yield RunRecorder(log, BuildRecorder(self.clock, build_request_id))
 
     def _run(
         self,
@@ -188,7 +181,7 @@ class Engine:
 
     def show(self, name: str) -> DatasetDetails:
         """One dataset in detail."""
-        return detail_dataset(self.storage, self._find(name))
+        return detail_dataset(self.storage, self._find(name), self.project.configuration)
 
     def history(self, name: str, limit: int) -> list[HistoryEntry]:
         """The last versions of a dataset's table, newest first."""
@@ -222,6 +215,10 @@ class Engine:
             yield log
         finally:
             log.close()
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
 
 
 def _ignore(_: object) -> None:
@@ -288,9 +285,15 @@ def _open_raw(project: Project) -> Files | None:
     return files
 
 
-def check_machine(start: Path | None = None, *, target: str | None = None, event_log: str | None = None) -> list[Check]:
+def check_machine(
+    start: Path | None = None,
+    *,
+    target: str | None = None,
+    variables: Mapping[str, str] | None = None,
+    event_log: str | None = None,
+) -> list[Check]:
     """Check what a run needs, with the fix for whatever is missing."""
-    found, project = check_project(lambda: open_project(start, target=target, event_log=event_log))
+    found, project = check_project(lambda: open_project(start, target=target, variables=variables, event_log=event_log))
     checks = [check_java(), check_spark(), check_jars(project), found]
     if project is not None:
         checks += [check_raw(project), check_storage(project), check_event_log(project)]

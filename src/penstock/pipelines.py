@@ -17,6 +17,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 from penstock.errors import DefinitionError, Location
+from penstock.model.nearest import nearest_hint
 from penstock.model.project import Scalar
 from penstock.model.spec import DatasetKind, Expectation, OnViolation, TableLayout
 
@@ -99,7 +100,7 @@ class Registry:
             if function not in datasets:
                 raise DefinitionError(
                     f"{function.__name__!r} has expectations but is not a dataset",
-                    hint="add @dp.materialized_view, @dp.table or @dp.temporary_view to the function",
+                    hint="add @dp.materialized_view or @dp.table to the function",
                     location=_location_of(function),
                 )
 
@@ -178,7 +179,7 @@ def var(name: str, default: Any = _MISSING) -> Any:
         )
     raise DefinitionError(
         f"the project has no variable {name!r}",
-        hint=f"{nearest_name(name, variables)}add it under vars: in penstock.yml, or give a default",
+        hint=f"{nearest_hint(name, variables)}add it under vars: in penstock.yml, or give a default",
         location=_caller(),
     )
 
@@ -363,7 +364,7 @@ def _check_settings(kind: DatasetKind, settings: dict[str, Any]) -> None:
         if name not in known:
             raise DefinitionError(
                 f"@dp.{kind} has no parameter {name!r}",
-                hint=f"{nearest_name(name, known)}known are {', '.join(sorted(known))}",
+                hint=f"{nearest_hint(name, known)}known are {', '.join(sorted(known))}",
                 location=_caller(),
             )
     refused = {
@@ -430,11 +431,3 @@ def _caller() -> Location | None:
     while frame is not None and frame.f_code.co_filename == __file__:
         frame = frame.f_back
     return Location(frame.f_code.co_filename, frame.f_lineno) if frame else None
-
-
-def nearest_name(name: str, known: Mapping[str, Any] | frozenset[str] | set[str]) -> str:
-    """Start a hint with the known name that is most like the one given, or with nothing."""
-    import difflib
-
-    close = difflib.get_close_matches(name, sorted(known), n=1)
-    return f"did you mean {close[0]!r}? " if close else ""

@@ -60,7 +60,7 @@ def test_kills_on_top_of_kills(tmp_path: Path, connect: str) -> None:
     shop.add_batch()
     shop.project.penstock("run")
     shop.add_batch()
-    for point in ("staging.after_attempt", "fence.after_commit", "fence.after_commit", "staging.before_commit"):
+    for point in ("staging.after_attempt", "fence.after_commit", "staging.before_commit", "fence.after_commit"):
         kill_at(shop, point)
     shop.project.penstock("run")
     shop.check_settled()

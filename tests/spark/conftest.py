@@ -16,7 +16,7 @@ from tests.projects import ProjectFolder, make_shop
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
     folder = tmp_path_factory.mktemp("session")
-    request = SessionRequest(SparkSettings("local[2]"), {}, str(folder), folder, "tests", is_short=True)
+    request = SessionRequest(SparkSettings("local[2]"), {}, (str(folder),), folder, "tests", is_short=True)
     with open_session(request) as session:
         yield session
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from penstock.cli.opening import open_from_settings
 from penstock.cli.options import Settings, current_settings
@@ -32,7 +33,8 @@ def demo(
 
     _chapter(output, 1, "A project", "`penstock init` makes a folder with sample Parquet files and a few definitions.")
     files = write_sample_project(root, "shop")
-    output.text(f"{root} now holds {len(files)} files: raw batches, SQL and Python definitions, penstock.yml.")
+    shown = escape(str(root))
+    output.text(f"{shown} now holds {len(files)} files: raw batches, SQL and Python definitions, penstock.yml.")
 
     _chapter(
         output, 2, "The plan", "`penstock plan` says what would happen, and why. Nothing is written, no JVM starts."
@@ -66,7 +68,7 @@ def demo(
     output.rows(engine.rows(str(quarantined), 5, quarantine=True))
 
     output.text(
-        f"\nThe project is yours to play with:\n  cd {root}\n  penstock ls\n"
+        f"\nThe project is yours to play with:\n  cd {shown}\n  penstock ls\n"
         f"  penstock show {quarantined}\n  penstock history {quarantined}"
     )
 

@@ -23,6 +23,13 @@ Exclude = Annotated[list[str] | None, typer.Option("--exclude", "-x", help="Data
 FullRefresh = Annotated[
     str | None, typer.Option("--full-refresh", help="Rebuild these datasets from scratch (comma-separated).")
 ]
+AllowHistoryLoss = Annotated[
+    str | None,
+    typer.Option(
+        "--allow-history-loss",
+        help="Let rebuilds of these tables lose rows whose raw files are gone (comma-separated).",
+    ),
+]
 FullRefreshAll = Annotated[bool, typer.Option("--full-refresh-all", help="Rebuild every selected dataset.")]
 
 
@@ -31,6 +38,7 @@ def plan(
     exclude: Exclude = None,
     full_refresh: FullRefresh = None,
     full_refresh_all: FullRefreshAll = False,
+    allow_history_loss: AllowHistoryLoss = None,
     detailed_exitcode: Annotated[
         bool, typer.Option("--detailed-exitcode", help="Exit with 0 when there is nothing to do, 2 when there is.")
     ] = False,
@@ -38,7 +46,7 @@ def plan(
     """Show what a run would do, and why, per table. Writes nothing and starts no JVM."""
     settings = current_settings()
     engine = open_from_settings(settings)
-    made = engine.plan(engine.request(select, exclude, full_refresh, full_refresh_all))
+    made = engine.plan(engine.request(select, exclude, full_refresh, full_refresh_all, allow_history_loss))
     make_output(settings).plan(made)
     if made.has_problems:
         raise typer.Exit(1)
@@ -51,13 +59,14 @@ def run(
     exclude: Exclude = None,
     full_refresh: FullRefresh = None,
     full_refresh_all: FullRefreshAll = False,
+    allow_history_loss: AllowHistoryLoss = None,
     wait: Annotated[
         float, typer.Option("--wait", help="Seconds to wait for another run of this project; 0 = do not wait.")
     ] = 600.0,
 ) -> None:
     """Bring the tables up to date: do what the plan says, in order, side by side where possible."""
     settings = current_settings()
-    run_project(settings, select, exclude, full_refresh, full_refresh_all, wait)
+    run_project(settings, select, exclude, full_refresh, full_refresh_all, allow_history_loss, wait)
 
 
 def run_project(
@@ -66,11 +75,12 @@ def run_project(
     exclude: list[str] | None = None,
     full_refresh: str | None = None,
     full_refresh_all: bool = False,
+    allow_history_loss: str | None = None,
     wait: float = 600.0,
 ) -> None:
     """Run, show progress and the result, and end with exit code 1 if anything failed."""
     engine = open_from_settings(settings)
-    request = engine.request(select, exclude, full_refresh, full_refresh_all)
+    request = engine.request(select, exclude, full_refresh, full_refresh_all, allow_history_loss)
     seen: list[Plan] = []
     with make_progress(settings) as progress:
 

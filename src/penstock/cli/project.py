@@ -25,7 +25,9 @@ def doctor() -> None:
     from penstock.engine import check_machine
 
     settings = current_settings()
-    checks = check_machine(settings.project_dir, target=settings.target, event_log=settings.event_log)
+    checks = check_machine(
+        settings.project_dir, target=settings.target, variables=settings.variables, event_log=settings.event_log
+    )
     make_output(settings).checks(checks)
     if not all(check.ok for check in checks):
         raise typer.Exit(1)

@@ -14,9 +14,10 @@ from penstock.config.sql_facts import SqlStatement
 from penstock.config.sql_files import read_sql_file
 from penstock.errors import DefinitionError, Location
 from penstock.model.names import STAGING_DATABASE, DatasetName, to_dataset_name
+from penstock.model.nearest import nearest_names
 from penstock.model.project import Project
 from penstock.model.spec import DatasetKind, DatasetSpec, OnViolation, TableLayout, Untraced
-from penstock.pipelines import Definition, Registry, bind_variables, collect_definitions, nearest_name
+from penstock.pipelines import Definition, Registry, bind_variables, collect_definitions
 
 if TYPE_CHECKING:
     from penstock.config.tracing import Tracer
@@ -31,6 +32,7 @@ def load_definitions(project: Project) -> tuple[DatasetSpec, ...]:
     loader = _Loader(project)
     specs = loader.load()
     _check_duplicates(specs)
+    _check_views(specs, loader.qualified_reads, project.database)
     return specs
 
 
@@ -88,6 +90,7 @@ class _Loader:
         self._project = project
         self._files = ProjectFiles(project.root)
         self._cache = ParseCache(project.state_folder / "cache" / "sql.json")
+        self.qualified_reads: list[tuple[DatasetName, Location]] = []
 
     def load(self) -> tuple[DatasetSpec, ...]:
         paths = find_definition_files(self._project)
@@ -111,6 +114,8 @@ class _Loader:
     def _from_statement(self, file: str, statement: SqlStatement) -> DatasetSpec:
         location = Location(file, statement.line, statement.column)
         facts = statement.facts
+        qualified = self._input_names((text for text in facts.inputs if "." in text), location)
+        self.qualified_reads += [(name, location) for name in qualified]
         return DatasetSpec(
             name=self._dataset_name(statement.name, location),
             kind=DatasetKind(statement.kind),
@@ -216,14 +221,37 @@ def _check_duplicates(specs: tuple[DatasetSpec, ...]) -> None:
             )
 
 
+def _check_views(
+    specs: tuple[DatasetSpec, ...], qualified_reads: Iterable[tuple[DatasetName, Location]], database: str
+) -> None:
+    """Temporary views live in the session: they belong to no database and have no rows to set aside."""
+    views = {spec.name for spec in specs if spec.kind is DatasetKind.TEMPORARY_VIEW}
+    for spec in specs:
+        if spec.name in views and spec.name.database != database:
+            raise DefinitionError(
+                f"the temporary view {spec.name} cannot be in a database",
+                hint=f"call it {spec.name.name}",
+                location=spec.location,
+            )
+        if spec.name in views and spec.expectations:
+            raise DefinitionError(
+                f"the temporary view {spec.name.name} cannot have expectations, because it is not written",
+                hint="put them on a table that reads the view",
+                location=spec.location,
+            )
+    for name, location in qualified_reads:
+        if name in views:
+            raise DefinitionError(
+                f"{name} is a temporary view, which belongs to no database",
+                hint=f"read it as {name.name}",
+                location=location,
+            )
+
+
 def _nearest_dataset(name: DatasetName, names: AbstractSet[DatasetName]) -> str | None:
     elsewhere = sorted(str(other) for other in names if other.name == name.name)
     if elsewhere:
         return f"did you mean {elsewhere[0]!r}?"
     by_name = {other.name: str(other) for other in sorted(names, reverse=True)}
-    import difflib
-
-    close = difflib.get_close_matches(name.name, sorted(by_name), n=1)
-    if close:
-        return f"did you mean {by_name[close[0]]!r}?"
-    return nearest_name(str(name), {str(other) for other in names}).strip() or None
+    near = nearest_names(name.name, by_name, limit=1)
+    return f"did you mean {by_name[near[0]]!r}?" if near else None

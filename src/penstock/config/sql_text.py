@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.errors import DefinitionError, Location
+from penstock.model.nearest import nearest_hint
 from penstock.model.project import Scalar
-from penstock.pipelines import nearest_name
 
 _VARIABLE = re.compile(r"\$\{([^{}]*)\}")
 _QUOTED = r"""'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|`(?:[^`]|``)*`"""
@@ -83,7 +83,7 @@ def _value(match: re.Match[str], file: str, text: str, variables: Mapping[str, S
     if name not in variables:
         raise DefinitionError(
             f"the project has no variable {name!r}",
-            hint=f"{nearest_name(name, variables)}add it under vars: in penstock.yml",
+            hint=f"{nearest_hint(name, variables)}add it under vars: in penstock.yml",
             location=to_location(file, text, match.start()),
         )
     value = variables[name]

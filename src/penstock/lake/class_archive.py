@@ -1,4 +1,4 @@
-"""A class-data archive: the JVM's parsed classes, kept in the cache so that the next session starts in half the time.
+"""A class-data archive: the JVM's parsed classes, kept in the cache so that the next session starts sooner.
 
 The first session that finds none asks its JVM to write one when it ends, under a name of its own. The next session
 adopts it once that JVM is gone. A damaged archive is ignored by the JVM, never an error.

@@ -227,7 +227,7 @@ class ObjectFiles:
     def _failed(self, error: Exception) -> StorageError:
         return StorageError(
             f"cannot reach {self.uri}: {type(error).__name__}",
-            hint="check the bucket, the endpoint and the credentials (AWS_* or spark.hadoop.fs.s3a.* settings)",
+            hint="check the name, the endpoint and the credentials (environment, or spark.hadoop.fs.* settings)",
         )
 
 
@@ -244,6 +244,9 @@ def to_store_options(configuration: Mapping[str, str]) -> dict[str, Any]:
         options["region"] = configuration[_S3A + "endpoint.region"]
     if str(options.get("endpoint", "")).startswith("http://"):
         options["client_options"] = {"allow_http": True}
+    for key, value in configuration.items():
+        if key.startswith("spark.hadoop.fs.azure.account.key."):
+            options["account_key"] = value
     if configuration.get(_S3A + "path.style.access", "").lower() == "true":
         options["virtual_hosted_style_request"] = False
     return options

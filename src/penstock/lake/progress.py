@@ -92,6 +92,11 @@ def create_manifest(files: Files, name: DatasetName, manifest: Manifest) -> Mani
             return numbered
 
 
+def find_attempts(files: Files, name: DatasetName, after: int) -> list[int]:
+    """The numbers above this one that some attempt has taken."""
+    return [number for number in _numbers(files, name) if number > after]
+
+
 def find_build(files: Files, name: DatasetName, number: int) -> str | None:
     """The build request that made a commit; None when its manifest is gone."""
     try:

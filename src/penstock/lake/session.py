@@ -53,7 +53,8 @@ class SessionRequest:
 
     settings: SparkSettings
     configuration: Mapping[str, str]
-    storage: str
+    places: tuple[str, ...]
+    """Where tables and raw files live: decides which connectors the session needs."""
     state_folder: Path
     name: str = "penstock"
     is_short: bool = False
@@ -179,10 +180,9 @@ def _find_all_jars(request: SessionRequest, java: Java) -> list[Path]:
     if request.settings.jars:
         return find_jars(request.settings.jars)
     jars = resolve_jars("delta", java, request.configuration)
-    if request.storage.startswith(("s3://", "s3a://")):
-        jars = jars + resolve_jars("s3", java, request.configuration)
-    elif request.storage.startswith("abfss://"):
-        jars = jars + resolve_jars("azure", java, request.configuration)
+    for group, schemes in (("s3", ("s3://", "s3a://")), ("azure", ("abfss://",))):
+        if any(place.startswith(schemes) for place in request.places):
+            jars = jars + resolve_jars(group, java, request.configuration)
     return jars
 
 

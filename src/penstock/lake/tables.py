@@ -16,7 +16,7 @@ from penstock.errors import ConcurrentRunError, StorageError
 from penstock.faults import fault_point
 from penstock.lake.delta_log import APPLICATION, Commit, iter_commits
 from penstock.lake.files import Files
-from penstock.lake.progress import create_manifest, read_table_state
+from penstock.lake.progress import create_manifest, find_attempts, read_table_state
 from penstock.model.names import DatasetName
 from penstock.model.progress import Manifest, ManifestKind, TableState
 from penstock.model.spec import TableLayout
@@ -49,8 +49,23 @@ class Lake:
         committed = max(self.state(table).number or 0 for table in (name, also) if table is not None)
         return create_manifest(self.files, name, replace(manifest, number=committed))
 
+    def begin_append(self, manifest: Manifest, name: DatasetName, base: int | None) -> Manifest:
+        """Begin an attempt to append to the very state that was planned for: the load with the number `base`.
+
+        Once our number is taken, a rival with a lower one is fenced off here, and a rival with a higher one will fence
+        us off: then our commit is skipped and read back as such. So of two appends of one batch only one can count.
+        """
+        while True:
+            begun = self.begin(manifest, name)
+            state = self.state(name)
+            if state.progress is None or state.progress.number != base:
+                raise ConcurrentRunError(f"{name} changed since it was planned; nothing was written", hint="run again")
+            if find_attempts(self.files, name, state.number or 0) == [begun.number]:
+                return begun
+            self._fence(name, manifest.build_request_id)
+
     def append(self, rows: DataFrame, name: DatasetName, number: int) -> Commit:
-        """Append rows in one commit under this number; needs a table and no pending attempt (`fence`)."""
+        """Append rows in one commit under this number; needs a number from `begin_append`."""
         writer = rows.write.format("delta").mode("append")
         with _conflicts_named(name):
             writer.options(txnAppId=APPLICATION, txnVersion=str(number)).save(self.files.spark_path(name.path))
@@ -65,14 +80,13 @@ class Lake:
             self.session.sql(statement, rows=rows)
         return self._read_back(name, number)
 
-    def fence(self, name: DatasetName, build_request_id: str) -> TableState:
-        """Make sure that no older attempt can commit any more, by an empty commit with a higher number."""
+    def _fence(self, name: DatasetName, build_request_id: str) -> None:
+        """Make sure that no attempt begun so far can commit any more, by an empty commit with a higher number."""
         manifest = Manifest(str(name), 0, None, ManifestKind.FENCE, build_request_id=build_request_id)
         number = self.begin(manifest, name).number
         nothing = self.read(name).limit(0)
         self.append(nothing, name, number)
         fault_point("fence.after_commit", str(name))
-        return self.state(name)
 
     def register(self, name: DatasetName) -> None:
         """Make the table known by its name to SQL and `spark.table` in this session."""

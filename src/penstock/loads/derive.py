@@ -122,6 +122,11 @@ class DerivedLoad:
                 self._frames[name] = rows
             return self._frames[name]
 
+    def drop_views(self) -> None:
+        """Forget the temporary views, so that a session that lives on is left as it was."""
+        for name in self._frames:
+            self.lake.session.catalog.dropTempView(name.name)
+
     def _quarantine(
         self, rows: DataFrame, spec: DatasetSpec, outcomes: Sequence[ExpectationOutcome], number: int
     ) -> None:
@@ -197,6 +202,10 @@ class _Reader:
         self._check_planned(dataset)
         if dataset not in self.load.views:
             self.load.lake.register(dataset)
+        elif "." in name:
+            raise UserCodeError(
+                f"{dataset} is a temporary view, which belongs to no database", hint=f"read it as {dataset.name}"
+            )
 
     def _check_planned(self, dataset: DatasetName) -> None:
         if dataset not in self.spec.inputs:

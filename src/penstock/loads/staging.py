@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.errors import ConcurrentRunError, RawFileError, VerificationError
+from penstock.errors import RawFileError, VerificationError
 from penstock.faults import fault_point
 from penstock.lake.delta_log import Commit
 from penstock.lake.files import Files, LocalFiles, to_glob_literal
@@ -13,7 +13,7 @@ from penstock.lake.raw_files import hash_content
 from penstock.lake.tables import Lake
 from penstock.model.names import DatasetName
 from penstock.model.plan import Action, DatasetPlan
-from penstock.model.progress import ConsumedFile, Manifest, TableState
+from penstock.model.progress import ConsumedFile, Manifest
 from penstock.model.results import LoadResult
 from penstock.model.schema import Schema
 from penstock.model.spec import TableLayout
@@ -31,22 +31,18 @@ class StagingLoad:
         """Do what the plan says for this table, in one commit; what was written is checked against the footers."""
         name = plan.name
         fault_point("staging.before_attempt", str(name))
-        if plan.action is Action.APPEND:
-            self._fence_pending(plan)
-        manifest = self.lake.begin(self._to_manifest(plan), name)
+        manifest = self._begin(plan)
         fault_point("staging.after_attempt", str(name))
         commit = self._write(plan, manifest.number)
         fault_point("staging.after_commit", str(name))
         _check_rows(name, commit, sum(new.rows for new in plan.files))
         return LoadResult(commit.version, sum(new.rows for new in plan.files))
 
-    def _fence_pending(self, plan: DatasetPlan) -> None:
-        """An append is only safe on the very state it was planned for, with no older attempt able to commit after it."""
-        state = self.lake.state(plan.name)
-        if state.pending:
-            state = self.lake.fence(plan.name, self.build_request_id)
-        if _consumed(state) != _consumed(plan.state):
-            raise ConcurrentRunError(f"{plan.name} changed since it was planned; nothing was written", hint="run again")
+    def _begin(self, plan: DatasetPlan) -> Manifest:
+        manifest = self._to_manifest(plan)
+        if plan.action is Action.APPEND:
+            return self.lake.begin_append(manifest, plan.name, manifest.parent)
+        return self.lake.begin(manifest, plan.name)
 
     def _to_manifest(self, plan: DatasetPlan) -> Manifest:
         added = tuple(self._consume(plan, index) for index in range(len(plan.files)))
@@ -82,10 +78,6 @@ class StagingLoad:
         if plan.action is Action.APPEND:
             return self.lake.append(rows, plan.name, number)
         return self.lake.replace(rows, plan.name, number, TableLayout())
-
-
-def _consumed(state: TableState) -> int | None:
-    return state.progress.number if state.progress else None
 
 
 def _check_rows(name: DatasetName, commit: Commit, expected: int) -> None:

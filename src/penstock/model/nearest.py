@@ -19,3 +19,9 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Give the end of an error message: `; did you mean `storage`?`, or nothing when no known name is near."""
     matches = nearest_names(name, known, limit=1)
     return f"; did you mean `{matches[0]}`?" if matches else ""
+
+
+def nearest_hint(name: str, known: Iterable[str]) -> str:
+    """Give the start of a hint: `did you mean 'orders'? `, or nothing when no known name is near."""
+    matches = nearest_names(name, known, limit=1)
+    return f"did you mean {matches[0]!r}? " if matches else ""

@@ -85,7 +85,7 @@ class DerivedInput:
     full_refresh: bool = False
 
 
-def decide_derived(given: DerivedInput) -> DatasetPlan:
+def plan_derived(given: DerivedInput) -> DatasetPlan:
     """Choose none, recompute or skip, with the reasons."""
     broken = [plan for plan in given.input_plans.values() if plan.problem is not None or plan.action is Action.SKIP]
     if broken:

@@ -59,9 +59,11 @@ class StagingInput:
     full_refresh: bool = False
     retired: bool = False
     """The table's folder is gone from raw."""
+    may_lose_rows: bool = False
+    """The user allows a rebuild to lose the rows of files that are gone."""
 
 
-def decide_staging(given: StagingInput) -> DatasetPlan:
+def plan_staging(given: StagingInput) -> DatasetPlan:
     """Choose none, append or rebuild, with the reasons; the files to read still lack what their footers say."""
     rebuild = _rebuild_reasons(given)
     notes = _notes(given)
@@ -80,7 +82,10 @@ def decide_staging(given: StagingInput) -> DatasetPlan:
     if rebuild and given.files.removed and not given.full_refresh:
         return _plan(given, Action.SKIP, (*rebuild, *notes), problem=_lossy(given, rebuild[0]))
     if rebuild:
-        return _plan(given, Action.REBUILD, (*rebuild, *notes), files=given.current)
+        lost = sum(entry.rows for entry in given.files.removed)
+        if lost and not given.may_lose_rows:
+            return _plan(given, Action.SKIP, (*rebuild, *notes), problem=_history_loss(given, rebuild[0], lost))
+        return _plan(given, Action.REBUILD, (*rebuild, *_losses(lost)), files=given.current)
     if not given.files.new:
         return _plan(given, Action.NONE, (Reason("up_to_date", "no new files"), *notes))
     count = len(given.files.new)
@@ -110,6 +115,20 @@ def _lossy(given: StagingInput, reason: Reason) -> Problem:
         "rows_would_be_lost",
         f"{given.name} must be rebuilt ({reason.text}), but {_count_removed(given)} gone from raw",
         hint=f"bring the files back, or drop their rows with --full-refresh {given.name}",
+    )
+
+
+def _history_loss(given: StagingInput, reason: Reason, lost: int) -> Problem:
+    return Problem(
+        "history_loss",
+        f"{given.name} must be rebuilt ({reason.text}), but that would lose {lost} rows of files that are gone from raw",
+        hint=f"bring the files back, or allow it: --allow-history-loss {given.name}; the table is left as it is",
+    )
+
+
+def _losses(lost: int) -> tuple[Reason, ...]:
+    return (
+        (Reason("history_lost", f"{lost} rows of files that are gone from raw are lost, as allowed"),) if lost else ()
     )
 
 

@@ -112,10 +112,10 @@ def _read_last(files: Files, name: DatasetName) -> Commit | None:
         return None
 
 
-def detail_dataset(files: Files, info: DatasetInfo) -> DatasetDetails:
+def detail_dataset(files: Files, info: DatasetInfo, configuration: Mapping[str, str]) -> DatasetDetails:
     """A dataset with its columns and where it lives."""
     quarantined = read_table_state(files, info.name.quarantine).exists
-    schema = read_schema(files, info.name) if info.state.exists else None
+    schema = read_schema(files, info.name, configuration) if info.state.exists else None
     return DatasetDetails(info, schema, files.spark_path(info.name.path), quarantined)
 
 
@@ -130,11 +130,11 @@ def read_history(files: Files, name: DatasetName, limit: int) -> list[HistoryEnt
     return entries
 
 
-def read_schema(files: Files, name: DatasetName) -> Schema | None:
+def read_schema(files: Files, name: DatasetName, configuration: Mapping[str, str]) -> Schema | None:
     """The columns of a table: from its newest commit that states them, or from the checkpoint."""
     stated = next((commit.schema_json for commit in iter_commits(files, name.path) if commit.schema_json), None)
     if stated is None:
-        stated = _open_table(files, name, {}).schema().to_json()
+        stated = _open_table(files, name, configuration).schema().to_json()
     return Schema(tuple(Column(f["name"], _simple(f["type"]), f["nullable"]) for f in json.loads(stated)["fields"]))
 
 

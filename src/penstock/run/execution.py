@@ -34,7 +34,7 @@ def execute(
     request = SessionRequest(
         project.spark,
         project.configuration,
-        project.storage,
+        (project.storage, project.raw.path if project.raw else ""),
         project.state_folder,
         project.name,
         is_short=plan.raw_bytes < SHORT_BYTES,
@@ -52,7 +52,10 @@ def execute(
                 return staging.apply(dataset)
             return derived.apply(dataset)
 
-        return Scheduler(apply, listeners, project.threads).execute(plan)
+        try:
+            return Scheduler(apply, listeners, project.threads).execute(plan)
+        finally:
+            derived.drop_views()
 
 
 def find_reads(text: str) -> tuple[str, ...]:

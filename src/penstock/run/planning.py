@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 
 from penstock.config.definitions import check_cycles, check_inputs
 from penstock.errors import RawFileError, UsageError
@@ -13,14 +12,15 @@ from penstock.lake.files import Files, LocalFiles
 from penstock.lake.progress import read_table_state
 from penstock.lake.raw_files import RawListing, hash_content, list_raw, read_footers
 from penstock.model.names import QUARANTINE_SUFFIX, STAGING_DATABASE, DatasetName, to_dataset_name
+from penstock.model.nearest import did_you_mean
 from penstock.model.plan import Action, DatasetPlan, NewFile, Plan, Problem, Reason
 from penstock.model.progress import RawFile, TableState
 from penstock.model.project import Project
 from penstock.model.spec import DatasetKind, DatasetSpec
-from penstock.plan.derived import DerivedInput, ResolvedSpec, decide_derived, fingerprint_settings, resolve_views
+from penstock.plan.derived import DerivedInput, ResolvedSpec, fingerprint_settings, plan_derived, resolve_views
 from penstock.plan.graph import order
 from penstock.plan.selection import select_datasets
-from penstock.plan.staging import StagingFiles, StagingInput, check_identical, compare_files, decide_staging
+from penstock.plan.staging import StagingFiles, StagingInput, check_identical, compare_files, plan_staging
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,7 @@ class PlanRequest:
     exclude: tuple[str, ...] = ()
     full_refresh: tuple[str, ...] = ()
     full_refresh_all: bool = False
+    allow_history_loss: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -53,6 +54,7 @@ class Planner:
         graph = self.graph(staging, resolved)
         selected = self._select(graph, request)
         refresh = self._refresh(graph, selected, request)
+        may_lose = {self.find(text, graph) for text in request.allow_history_loss}
         states = self._read_states(selected, resolved)
         plans: dict[DatasetName, DatasetPlan] = {}
         for name in order(graph):
@@ -61,7 +63,7 @@ class Planner:
             if name in resolved:
                 plans[name] = self._plan_derived(resolved[name], states, plans, name in refresh)
             else:
-                plans[name] = self._plan_staging(name, listing, states[name], name in refresh)
+                plans[name] = self._plan_staging(name, listing, states[name], name in refresh, name in may_lose)
         raw_bytes = sum(file.size for files in listing.tables.values() for file in files)
         datasets = (*_bad_names(listing), *plans.values())
         return Plan(self.project.name, self.project.target, datasets, views, _warnings(listing), raw_bytes)
@@ -83,9 +85,8 @@ class Planner:
         if name not in names and "." not in text:
             name = DatasetName(STAGING_DATABASE, name.name)
         if name not in names:
-            near = get_close_matches(text.lower(), [*map(str, names), *(n.name for n in names)], 1)
-            hint = f"did you mean {near[0]}? " if near else ""
-            raise UsageError(f"there is no dataset {text}", hint=f"{hint}`penstock ls` lists them")
+            near = did_you_mean(text, [*map(str, names), *(known_name.name for known_name in names)])
+            raise UsageError(f"there is no dataset {text}{near}", hint="`penstock ls` lists them")
         return name
 
     def _listing(self) -> RawListing:
@@ -139,7 +140,9 @@ class Planner:
         with ThreadPoolExecutor(max_workers=16) as pool:
             return dict(zip(names, pool.map(lambda name: read_table_state(self.storage, name), names), strict=True))
 
-    def _plan_staging(self, name: DatasetName, listing: RawListing, state: TableState, refresh: bool) -> DatasetPlan:
+    def _plan_staging(
+        self, name: DatasetName, listing: RawListing, state: TableState, refresh: bool, may_lose: bool
+    ) -> DatasetPlan:
         if name.name in listing.colliding:
             return _collision(name, listing.colliding[name.name], state)
         current = listing.tables.get(name.name, ())
@@ -147,7 +150,7 @@ class Planner:
         if state.progress is not None:
             files = compare_files(current, state.progress.files, self._content_hash)
         retired = name.name not in listing.tables
-        plan = decide_staging(StagingInput(name, current, state, files, refresh, retired))
+        plan = plan_staging(StagingInput(name, current, state, files, refresh, retired, may_lose))
         return self._add_footers(plan) if plan.files else plan
 
     def _content_hash(self, file: RawFile) -> str | None:
@@ -175,7 +178,7 @@ class Planner:
         refresh: bool,
     ) -> DatasetPlan:
         name = resolved.spec.name
-        return decide_derived(
+        return plan_derived(
             DerivedInput(
                 resolved=resolved,
                 state=states[name],

@@ -12,7 +12,7 @@ from penstock.errors import Location
 from penstock.model.plan import Action, DatasetPlan, Problem
 from penstock.model.progress import Damage, Progress, TableState
 from penstock.model.spec import DatasetKind, DatasetSpec, Expectation, OnViolation, TableLayout, Untraced
-from penstock.plan.derived import DerivedInput, decide_derived, fingerprint_settings, resolve_views
+from penstock.plan.derived import DerivedInput, fingerprint_settings, plan_derived, resolve_views
 
 SPEC = make_spec("totals", "orders customers")
 RESOLVED = resolve_views(SPEC, {})
@@ -90,7 +90,7 @@ PROBLEM = Problem("raw_file", "a file is broken")
     ],
 )
 def test_each_situation_has_its_action_and_reasons(situation: DerivedInput, action: str, codes: str) -> None:
-    plan = decide_derived(situation)
+    plan = plan_derived(situation)
     assert plan.action.value == action
     assert " ".join(reason.code for reason in plan.reasons) == codes
     assert all(reason.text for reason in plan.reasons)
@@ -99,7 +99,7 @@ def test_each_situation_has_its_action_and_reasons(situation: DerivedInput, acti
 
 
 def test_a_missing_input_names_what_to_do_and_the_users_line() -> None:
-    problem = decide_derived(given(versions="orders= customers=7")).problem
+    problem = plan_derived(given(versions="orders= customers=7")).problem
     assert problem is not None
     assert str(problem) == "transformations/totals.sql:1: main.totals reads main.orders, which has no data yet"
     assert problem.hint is not None
@@ -107,23 +107,23 @@ def test_a_missing_input_names_what_to_do_and_the_users_line() -> None:
 
 
 def test_a_broken_input_is_not_the_readers_own_problem() -> None:
-    plan = decide_derived(given(make_plan("orders", action=Action.SKIP, problem=PROBLEM)))
+    plan = plan_derived(given(make_plan("orders", action=Action.SKIP, problem=PROBLEM)))
     assert plan.problem is None
     assert plan.reasons[0].text == "main.orders cannot be brought up to date"
 
 
 def test_why_it_is_always_recomputed_is_told_with_the_line() -> None:
-    (reason,) = decide_derived(given(resolved=replace(RESOLVED, untraced=(NOW,)))).reasons
+    (reason,) = plan_derived(given(resolved=replace(RESOLVED, untraced=(NOW,)))).reasons
     assert reason.text == "recomputed on every run: it reads the clock (a.py:3)"
 
 
 def test_after_doing_what_the_plan_says_nothing_is_left_to_do() -> None:
     situation = given(state=TableState(), settings="new", versions="orders=6 customers=8")
-    plan = decide_derived(situation)
+    plan = plan_derived(situation)
     inputs = {str(name): table.version or 0 for name, table in situation.input_states.items()}
     progress = Progress(1, (1,), inputs=inputs, definition=plan.definition, settings=plan.settings)
     after = replace(situation, state=TableState(version=0, number=1, progress=progress))
-    assert decide_derived(after).action is Action.NONE
+    assert plan_derived(after).action is Action.NONE
 
 
 def view(name: str, reads: str, **values: Any) -> DatasetSpec:

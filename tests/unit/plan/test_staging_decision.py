@@ -17,8 +17,8 @@ from penstock.plan.staging import (
     StagingInput,
     check_identical,
     compare_files,
-    decide_staging,
     describe_difference,
+    plan_staging,
 )
 
 SCHEMA = Schema((Column("id", "bigint"),))
@@ -124,7 +124,7 @@ DAMAGED = TableState(version=3, number=1, damage=Damage("foreign_write", "versio
     ],
 )
 def test_each_situation_has_its_action_and_reasons(given: StagingInput, action: str, codes: str, files: str) -> None:
-    plan = decide_staging(given)
+    plan = plan_staging(given)
     assert plan.action.value == action
     assert " ".join(reason.code for reason in plan.reasons) == codes
     assert all(reason.text for reason in plan.reasons)
@@ -145,7 +145,7 @@ def test_each_situation_has_its_action_and_reasons(given: StagingInput, action: 
     ],
 )
 def test_a_rebuild_that_would_lose_rows_is_a_problem_with_a_way_out(given: StagingInput, code: str, said: str) -> None:
-    problem = decide_staging(given).problem
+    problem = plan_staging(given).problem
     assert problem is not None
     assert problem.code == code
     assert str(NAME) in problem.message
@@ -171,13 +171,13 @@ def test_a_rebuild_that_would_lose_rows_is_a_problem_with_a_way_out(given: Stagi
     ],
 )
 def test_reasons_are_told_in_words(given: StagingInput, text: str) -> None:
-    assert decide_staging(given).reasons[0].text == text
+    assert plan_staging(given).reasons[0].text == text
 
 
 def test_only_an_append_remembers_touched_files(storage: object) -> None:
     files = StagingFiles(new=(B,), touched=(TOUCHED,))
-    assert decide_staging(StagingInput(NAME, (A, B), state(KNOWN), files)).kept == (TOUCHED,)
-    assert decide_staging(StagingInput(NAME, (A, B), state(KNOWN), files, full_refresh=True)).kept == ()
+    assert plan_staging(StagingInput(NAME, (A, B), state(KNOWN), files)).kept == (TOUCHED,)
+    assert plan_staging(StagingInput(NAME, (A, B), state(KNOWN), files, full_refresh=True)).kept == ()
 
 
 def schema(text: str) -> Schema:
@@ -240,7 +240,7 @@ def _plan(now: dict[str, tuple[int, int, int]], before: TableState, *, refresh: 
     current = _listing(now)
     known = before.progress.files if before.progress else {}
     files = compare_files(current, known, lambda file: str(now[file.path][2]))
-    return decide_staging(StagingInput(NAME, tuple(current), before, files, refresh, retired=not current))
+    return plan_staging(StagingInput(NAME, tuple(current), before, files, refresh, retired=not current))
 
 
 def _apply(plan: DatasetPlan, now: dict[str, tuple[int, int, int]]) -> TableState:
