@@ -28,7 +28,7 @@ class ModelShop:
     def add_batch(self) -> None:
         self.batches += 1
         first = self.batches * 10
-        rows = [(first + i, "abc"[(first + i) % 3], float((first + i) * 3 % 50)) for i in range(5)]
+        rows = [(first + i, "abc"[(first + i) % 3], 5.0 if i == 0 else float((first + i) * 3 % 50)) for i in range(5)]
         self.orders += rows
         columns = {name: [row[i] for row in rows] for i, name in enumerate(("id", "customer", "amount"))}
         self.project.raw("orders", f"{self.batches:04}", columns)

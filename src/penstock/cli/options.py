@@ -38,7 +38,7 @@ class Settings:
 
 _settings: ContextVar[Settings] = ContextVar("penstock_settings")
 
-_COMMON: dict[str, tuple[Any, Any]] = {
+COMMON: dict[str, tuple[Any, Any]] = {
     "project_dir": (
         Annotated[
             Path | None,
@@ -70,12 +70,12 @@ def with_project_options(command: Callable[..., None]) -> Callable[..., None]:
     own = [p.replace(annotation=hints.get(p.name, p.annotation)) for p in signature.parameters.values()]
     common = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
-        for name, (annotation, default) in _COMMON.items()
+        for name, (annotation, default) in COMMON.items()
     ]
 
     @functools.wraps(command)
     def wrapper(*args: Any, **kwargs: Any) -> None:
-        _settings.set(_to_settings({name: kwargs.pop(name) for name in _COMMON}))
+        _settings.set(_to_settings({name: kwargs.pop(name) for name in COMMON}))
         command(*args, **kwargs)
 
     wrapper.__signature__ = signature.replace(parameters=[*own, *common])  # type: ignore[attr-defined]

@@ -122,6 +122,12 @@ def _connect(request: SessionRequest) -> SparkSession:
     from pyspark.sql import SparkSession
 
     try:
+        import pyspark.sql.connect.session  # noqa: F401
+    except SystemExit:  # PySpark ends the process when one of its client's packages is missing
+        raise SessionError(
+            "spark.remote needs the Spark Connect client", hint="pip install 'penstock[connect]'"
+        ) from None
+    try:
         session = SparkSession.builder.remote(str(request.settings.remote)).create()
         for key, value in {**_EVERYWHERE, **request.configuration}.items():
             session.conf.set(key, value)
