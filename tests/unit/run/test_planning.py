@@ -4,89 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from builders import load, load_raw, make_spec, write_raw, write_table
-from penstock.config.project_file import load_project
-from penstock.errors import DefinitionError, UsageError
-from penstock.lake.files import LocalFiles
-from penstock.model.names import DatasetName
-from penstock.model.plan import DatasetPlan, Plan
-from penstock.model.project import Project
-from penstock.model.spec import DatasetKind, DatasetSpec
-from penstock.run.planning import Planner, PlanRequest
-
-
-def staging(name: str) -> DatasetName:
-    return DatasetName("staging", name)
-
-
-@dataclass
-class Shop:
-    """A project folder with its planner; `done` does what a plan says without Spark."""
-
-    root: Path
-    specs: tuple[DatasetSpec, ...] = ()
-    text: str = "name: shop\n"
-    storage: LocalFiles = field(init=False)
-    raw: LocalFiles = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.storage, self.raw = LocalFiles(self.root / "storage"), LocalFiles(self.root / "raw")
-        self.raw.root.mkdir(parents=True)
-
-    @property
-    def project(self) -> Project:
-        (self.root / "penstock.yml").write_text(self.text)
-        return load_project(self.root / "penstock.yml", environment={})
-
-    @property
-    def planner(self) -> Planner:
-        return Planner(self.project, self.specs, self.storage, self.raw)
-
-    def plan(self, *select: str, **request: Any) -> Plan:
-        return self.planner.plan(PlanRequest(select=select, **request))
-
-    def actions(self, *select: str, **request: Any) -> dict[str, str]:
-        """What is planned for each dataset, with the code of the first reason."""
-        plan = self.plan(*select, **request)
-        return {str(d.name): f"{d.action.value} {d.reasons[0].code}" for d in plan.datasets}
-
-    def done(self, plan: Plan | None = None) -> None:
-        for dataset in (plan or self.plan()).datasets:
-            if dataset.action.is_work:
-                self._do(dataset)
-
-    def _do(self, dataset: DatasetPlan) -> None:
-        if dataset.kind is DatasetKind.STAGING:
-            progress = dataset.state.progress if dataset.action.value == "append" else None
-            values = {"complete": False, "parent": progress.number} if progress else {}
-            load_raw(self.storage, self.raw, dataset.name, [new.file.path for new in dataset.files], **values)
-            return
-        versions = {str(name): self._version(name) for name in dataset.inputs}
-        load(self.storage, dataset.name, inputs=versions, definition=dataset.definition, settings=dataset.settings)
-
-    def _version(self, name: DatasetName) -> int:
-        return len(list((self.storage.root / name.path / "_delta_log").glob("*.json"))) - 1
-
-
-@pytest.fixture
-def shop(tmp_path: Path) -> Shop:
-    """Two raw tables, two chains of definitions."""
-    made = Shop(tmp_path / "shop")
-    write_raw(made.raw.root / "orders/1.parquet", {"id": [1, 2]})
-    write_raw(made.raw.root / "customers/1.parquet", {"id": [1]})
-    made.specs = (
-        make_spec("clean", "staging.orders", DatasetKind.TEMPORARY_VIEW),
-        make_spec("totals", "clean", tags=("nightly",)),
-        make_spec("report", "totals staging.customers"),
-        make_spec("people", "staging.customers"),
-    )
-    return made
+from builders import make_spec, write_raw, write_table
+from penstock.errors import UsageError
+from penstock.model.spec import DatasetKind
+from penstock.run.planning import PlanRequest
+from shops import Shop
 
 
 def test_the_plan_as_json_has_action_reasons_inputs_and_files(shop: Shop) -> None:
@@ -243,100 +169,3 @@ def test_a_near_name_is_offered(shop: Shop) -> None:
 def test_a_full_refresh_of_what_is_not_selected_is_an_error(shop: Shop) -> None:
     with pytest.raises(UsageError, match=r"main\.people"):
         shop.plan("totals", full_refresh=("people",))
-
-
-@pytest.mark.parametrize("content", [b"", b"garbage"])
-def test_a_corrupt_file_is_a_problem_of_its_table_only(content: bytes, shop: Shop) -> None:
-    (shop.raw.root / "orders/2.parquet").write_bytes(content)
-    plan = shop.plan()
-    assert {str(d.name): d.action.value for d in plan.datasets} == {
-        "staging.customers": "rebuild",
-        "staging.orders": "skip",
-        "main.people": "recompute",
-        "main.totals": "skip",
-        "main.report": "skip",
-    }
-    problems = [d.problem for d in plan.datasets if d.problem]
-    assert [(problem.code, "orders/2.parquet" in problem.message) for problem in problems] == [("raw_file", True)]
-    codes = {str(d.name): [reason.code for reason in d.reasons] for d in plan.datasets}
-    assert codes["staging.orders"] == ["first_load", "raw_file"]
-    assert codes["main.totals"] == codes["main.report"] == ["upstream_error"]
-
-
-def test_a_file_of_another_schema_is_a_problem_of_its_table_only(shop: Shop) -> None:
-    shop.done()
-    write_raw(shop.raw.root / "orders/2.parquet", {"id": ["text"]})
-    (dataset,) = shop.plan("orders").datasets
-    assert dataset.problem is not None
-    assert dataset.problem.code == "schema_drift"
-    assert "id: bigint -> string" in dataset.problem.message
-
-
-def test_a_table_whose_folder_is_gone_is_kept_and_stays_readable(shop: Shop) -> None:
-    shop.done()
-    (shop.raw.root / "customers/1.parquet").unlink()
-    (shop.raw.root / "customers").rmdir()
-    actions = shop.actions()
-    assert actions["staging.customers"] == "none retired"
-    assert actions["main.people"] == "none up_to_date"
-
-
-def test_a_quarantine_is_not_taken_for_a_table_that_was_retired(shop: Shop) -> None:
-    shop.done()
-    write_table(shop.storage.root / "staging/orders__quarantine", 1)
-    (shop.storage.root / "staging/no_table").mkdir()
-    assert "staging.orders__quarantine" not in shop.actions()
-    assert "staging.no_table" not in shop.actions()
-
-
-def test_names_that_cannot_be_tables_are_problems_and_files_outside_the_layout_a_warning(shop: Shop) -> None:
-    write_raw(shop.raw.root / "bad-name/1.parquet")
-    write_raw(shop.raw.root / "loose.parquet")
-    plan = shop.plan()
-    assert [str(d.name) for d in plan.datasets if d.problem] == ["staging.bad-name"]
-    assert plan.warnings == ("1 Parquet file does not fit the raw layout and is ignored: loose.parquet",)
-    assert plan.has_work
-
-
-@pytest.mark.parametrize("loaded", [False, True])
-def test_two_folders_that_collide_stop_what_reads_them_and_nothing_else(loaded: bool, shop: Shop) -> None:
-    if loaded:
-        load_raw(shop.storage, shop.raw, staging("orders"), ["orders/1.parquet"])
-    write_raw(shop.raw.root / "Orders/1.parquet", {"id": [1]})
-    plan = shop.plan()
-    (problem,) = [d.problem for d in plan.datasets if d.problem]
-    assert (problem.code, problem.message) == ("bad_table_name", "raw has Orders and orders, which differ only by case")
-    assert {str(d.name): d.action.value for d in plan.datasets if d.name.database == "main"} == {
-        "main.people": "recompute",
-        "main.totals": "skip",
-        "main.report": "skip",
-    }
-
-
-def test_an_unknown_input_stops_the_plan_with_the_users_line(shop: Shop) -> None:
-    shop.specs = (*shop.specs, make_spec("lost", "staging.ordrs"))
-    with pytest.raises(DefinitionError) as caught:
-        shop.plan()
-    assert str(caught.value).startswith("transformations/lost.sql:1: ")
-
-
-def test_a_project_without_raw_files_and_definitions_has_an_empty_plan(tmp_path: Path) -> None:
-    plan = Shop(tmp_path / "shop").plan()
-    assert (plan.datasets, plan.has_work, plan.has_problems) == ((), False, False)
-
-
-def test_the_other_layout_names_tables_by_file(tmp_path: Path) -> None:
-    shop = Shop(tmp_path / "shop", text="name: shop\nraw: {layout: '{batch}/{table}.parquet'}\n")
-    for batch in ("2024-01-01", "2024-01-02"):
-        write_raw(shop.raw.root / batch / "orders.parquet")
-    assert shop.actions() == {"staging.orders": "rebuild first_load"}
-    shop.done()
-    write_raw(shop.raw.root / "2024-01-03/orders.parquet")
-    assert shop.actions() == {"staging.orders": "append new_files"}
-
-
-def test_every_dataset_is_listed_with_its_kind_staging_first(shop: Shop) -> None:
-    kinds = [(str(name), kind.value) for name, kind in shop.planner.dataset_kinds()]
-    assert [name for name, _ in kinds[:2]] == ["staging.customers", "staging.orders"]
-    assert ("main.clean", "temporary_view") in kinds
-    assert len(kinds) == 6

@@ -1,0 +1,108 @@
+"""What is wrong with one table stays with it and its readers; odd projects still have a plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from builders import load_raw, make_spec, write_raw, write_table
+from penstock.errors import DefinitionError
+from shops import Shop, staging
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage"])
+def test_a_corrupt_file_is_a_problem_of_its_table_only(content: bytes, shop: Shop) -> None:
+    (shop.raw.root / "orders/2.parquet").write_bytes(content)
+    plan = shop.plan()
+    assert {str(d.name): d.action.value for d in plan.datasets} == {
+        "staging.customers": "rebuild",
+        "staging.orders": "skip",
+        "main.people": "recompute",
+        "main.totals": "skip",
+        "main.report": "skip",
+    }
+    problems = [d.problem for d in plan.datasets if d.problem]
+    assert [(problem.code, "orders/2.parquet" in problem.message) for problem in problems] == [("raw_file", True)]
+    codes = {str(d.name): [reason.code for reason in d.reasons] for d in plan.datasets}
+    assert codes["staging.orders"] == ["first_load", "raw_file"]
+    assert codes["main.totals"] == codes["main.report"] == ["upstream_error"]
+
+
+def test_a_file_of_another_schema_is_a_problem_of_its_table_only(shop: Shop) -> None:
+    shop.done()
+    write_raw(shop.raw.root / "orders/2.parquet", {"id": ["text"]})
+    (dataset,) = shop.plan("orders").datasets
+    assert dataset.problem is not None
+    assert dataset.problem.code == "schema_drift"
+    assert "id: bigint -> string" in dataset.problem.message
+
+
+def test_a_table_whose_folder_is_gone_is_kept_and_stays_readable(shop: Shop) -> None:
+    shop.done()
+    (shop.raw.root / "customers/1.parquet").unlink()
+    (shop.raw.root / "customers").rmdir()
+    actions = shop.actions()
+    assert actions["staging.customers"] == "none retired"
+    assert actions["main.people"] == "none up_to_date"
+
+
+def test_a_quarantine_is_not_taken_for_a_table_that_was_retired(shop: Shop) -> None:
+    shop.done()
+    write_table(shop.storage.root / "staging/orders__quarantine", 1)
+    (shop.storage.root / "staging/no_table").mkdir()
+    assert "staging.orders__quarantine" not in shop.actions()
+    assert "staging.no_table" not in shop.actions()
+
+
+def test_names_that_cannot_be_tables_are_problems_and_files_outside_the_layout_a_warning(shop: Shop) -> None:
+    write_raw(shop.raw.root / "bad-name/1.parquet")
+    write_raw(shop.raw.root / "loose.parquet")
+    plan = shop.plan()
+    assert [str(d.name) for d in plan.datasets if d.problem] == ["staging.bad-name"]
+    assert plan.warnings == ("1 Parquet file does not fit the raw layout and is ignored: loose.parquet",)
+    assert plan.has_work
+
+
+@pytest.mark.parametrize("loaded", [False, True])
+def test_two_folders_that_collide_stop_what_reads_them_and_nothing_else(loaded: bool, shop: Shop) -> None:
+    if loaded:
+        load_raw(shop.storage, shop.raw, staging("orders"), ["orders/1.parquet"])
+    write_raw(shop.raw.root / "Orders/1.parquet", {"id": [1]})
+    plan = shop.plan()
+    (problem,) = [d.problem for d in plan.datasets if d.problem]
+    assert (problem.code, problem.message) == ("bad_table_name", "raw has Orders and orders, which differ only by case")
+    assert {str(d.name): d.action.value for d in plan.datasets if d.name.database == "main"} == {
+        "main.people": "recompute",
+        "main.totals": "skip",
+        "main.report": "skip",
+    }
+
+
+def test_an_unknown_input_stops_the_plan_with_the_users_line(shop: Shop) -> None:
+    shop.specs = (*shop.specs, make_spec("lost", "staging.ordrs"))
+    with pytest.raises(DefinitionError) as caught:
+        shop.plan()
+    assert str(caught.value).startswith("transformations/lost.sql:1: ")
+
+
+def test_a_project_without_raw_files_and_definitions_has_an_empty_plan(tmp_path: Path) -> None:
+    plan = Shop(tmp_path / "shop").plan()
+    assert (plan.datasets, plan.has_work, plan.has_problems) == ((), False, False)
+
+
+def test_the_other_layout_names_tables_by_file(tmp_path: Path) -> None:
+    shop = Shop(tmp_path / "shop", text="name: shop\nraw: {layout: '{batch}/{table}.parquet'}\n")
+    for batch in ("2024-01-01", "2024-01-02"):
+        write_raw(shop.raw.root / batch / "orders.parquet")
+    assert shop.actions() == {"staging.orders": "rebuild first_load"}
+    shop.done()
+    write_raw(shop.raw.root / "2024-01-03/orders.parquet")
+    assert shop.actions() == {"staging.orders": "append new_files"}
+
+
+def test_every_dataset_is_listed_with_its_kind_staging_first(shop: Shop) -> None:
+    kinds = [(str(name), kind.value) for name, kind in shop.planner.dataset_kinds()]
+    assert [name for name, _ in kinds[:2]] == ["staging.customers", "staging.orders"]
+    assert ("main.clean", "temporary_view") in kinds
+    assert len(kinds) == 6
