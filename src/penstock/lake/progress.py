@@ -92,6 +92,11 @@ def create_manifest(files: Files, name: DatasetName, manifest: Manifest) -> Mani
             return numbered
 
 
+def remove_manifest(files: Files, name: DatasetName, number: int) -> None:
+    """Remove the manifest of a commit whose rows turned out wrong; its number stays used, by the commit itself."""
+    files.remove(_path(name, number))
+
+
 def find_attempts(files: Files, name: DatasetName, after: int) -> list[int]:
     """The numbers above this one that some attempt has taken."""
     return [number for number in _numbers(files, name) if number > after]

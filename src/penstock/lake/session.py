@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from penstock.errors import SessionError
 from penstock.lake.class_archive import archive_options
@@ -41,6 +43,7 @@ _LOCAL = {
     "spark.ui.showConsoleProgress": "false",
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
+_CONNECT_PORT = 15002
 _SHORT = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
 
 _JOINED = {"spark.driver.extraClassPath": ":", "spark.jars": ",", "spark.sql.extensions": ","}
@@ -122,6 +125,7 @@ def _connect(request: SessionRequest) -> SparkSession:
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
+    _check_reachable(str(request.settings.remote))
     try:
         import pyspark.sql.connect.session  # noqa: F401
     except SystemExit:  # PySpark ends the process when one of its client's packages is missing
@@ -139,6 +143,18 @@ def _connect(request: SessionRequest) -> SparkSession:
             hint="check spark.remote and that the server runs with Delta's jars",
         ) from None
     return session
+
+
+def _check_reachable(remote: str) -> None:
+    """Say at once that nothing listens there; the client itself would try again for minutes."""
+    place = urlsplit(remote.split(";", 1)[0])
+    try:
+        socket.create_connection((place.hostname or "", place.port or _CONNECT_PORT), timeout=10).close()
+    except (OSError, ValueError) as error:
+        raise SessionError(
+            f"nothing answers at {_without_token(remote)} ({getattr(error, 'strerror', None) or error})",
+            hint="start the Spark Connect server, or correct spark.remote",
+        ) from None
 
 
 def _without_token(remote: str) -> str:

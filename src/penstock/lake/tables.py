@@ -16,7 +16,7 @@ from penstock.errors import ConcurrentRunError, StorageError
 from penstock.faults import fault_point
 from penstock.lake.delta_log import APPLICATION, Commit, iter_commits
 from penstock.lake.files import Files
-from penstock.lake.progress import create_manifest, find_attempts, read_table_state
+from penstock.lake.progress import create_manifest, find_attempts, read_table_state, remove_manifest
 from penstock.model.names import DatasetName
 from penstock.model.progress import Manifest, ManifestKind, TableState
 from penstock.model.spec import TableLayout
@@ -87,6 +87,10 @@ class Lake:
         nothing = self.read(name).limit(0)
         self.append(nothing, name, number)
         fault_point("fence.after_commit", str(name))
+
+    def disown(self, name: DatasetName, number: int) -> None:
+        """Take back what a commit claims to have loaded: without its manifest the next plan rebuilds the table."""
+        remove_manifest(self.files, name, number)
 
     def register(self, name: DatasetName) -> None:
         """Make the table known by its name to SQL and `spark.table` in this session."""

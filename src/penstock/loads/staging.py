@@ -35,8 +35,19 @@ class StagingLoad:
         fault_point("staging.after_attempt", str(name))
         commit = self._write(plan, manifest.number)
         fault_point("staging.after_commit", str(name))
-        _check_rows(name, commit, sum(new.rows for new in plan.files))
-        return LoadResult(commit.version, sum(new.rows for new in plan.files))
+        promised = sum(new.rows for new in plan.files)
+        self._check_rows(name, commit, promised)
+        return LoadResult(commit.version, promised)
+
+    def _check_rows(self, name: DatasetName, commit: Commit, promised: int) -> None:
+        """What was written must be what the footers promised; otherwise the commit is disowned, so that a rebuild follows."""
+        written = int(commit.metrics.get("numOutputRows", promised))
+        if written != promised and commit.number is not None:
+            self.lake.disown(name, commit.number)
+            raise VerificationError(
+                f"{name}: {written} rows were written, but the files' footers promise {promised}",
+                hint="a raw file changed while it was read; the next run rebuilds the table",
+            )
 
     def _begin(self, plan: DatasetPlan) -> Manifest:
         manifest = self._to_manifest(plan)
@@ -78,15 +89,6 @@ class StagingLoad:
         if plan.action is Action.APPEND:
             return self.lake.append(rows, plan.name, number)
         return self.lake.replace(rows, plan.name, number, TableLayout())
-
-
-def _check_rows(name: DatasetName, commit: Commit, expected: int) -> None:
-    written = commit.metrics.get("numOutputRows")
-    if written is not None and int(written) != expected:
-        raise VerificationError(
-            f"{name}: {written} rows were written, but the files' footers promise {expected}",
-            hint="a raw file changed while it was read; the next run rebuilds the table",
-        )
 
 
 def to_ddl(schema: Schema) -> str:

@@ -79,8 +79,6 @@ def plan_staging(given: StagingInput) -> DatasetPlan:
             return _plan(given, Action.SKIP, rebuild, problem=problem)
         if not given.state.exists:
             return _plan(given, Action.NONE, (Reason("no_files", "its folder in raw is empty"),))
-    if rebuild and given.files.removed and not given.full_refresh:
-        return _plan(given, Action.SKIP, (*rebuild, *notes), problem=_lossy(given, rebuild[0]))
     if rebuild:
         lost = sum(entry.rows for entry in given.files.removed)
         if lost and not given.may_lose_rows:
@@ -109,16 +107,8 @@ def _rebuild_reasons(given: StagingInput) -> tuple[Reason, ...]:
     return tuple(reasons)
 
 
-def _lossy(given: StagingInput, reason: Reason) -> Problem:
-    """A rebuild reads what raw has now: rows of files that are gone would be lost, so the user has to allow it by name."""
-    return Problem(
-        "rows_would_be_lost",
-        f"{given.name} must be rebuilt ({reason.text}), but {_count_removed(given)} gone from raw",
-        hint=f"bring the files back, or drop their rows with --full-refresh {given.name}",
-    )
-
-
 def _history_loss(given: StagingInput, reason: Reason, lost: int) -> Problem:
+    """A rebuild reads what raw has now: rows of files that are gone would be lost, so the user has to allow it by name."""
     return Problem(
         "history_loss",
         f"{given.name} must be rebuilt ({reason.text}), but that would lose {lost} rows of files that are gone from raw",
@@ -135,13 +125,9 @@ def _losses(lost: int) -> tuple[Reason, ...]:
 def _notes(given: StagingInput) -> tuple[Reason, ...]:
     if not given.files.removed:
         return ()
-    rows = "rows are dropped" if given.full_refresh else "rows are kept"
-    return (Reason("removed_files", f"{_count_removed(given)} gone from raw; {rows}"),)
-
-
-def _count_removed(given: StagingInput) -> str:
     count = len(given.files.removed)
-    return f"{count} loaded file{'s are' if count != 1 else ' is'}"
+    files = f"{count} loaded file{'s are' if count != 1 else ' is'}"
+    return (Reason("removed_files", f"{files} gone from raw; rows are kept"),)
 
 
 def _plan(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -186,15 +185,6 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
         load_project(file, environment={})
     with pytest.raises(ConfigError, match="cannot be read: no such file"):
         load_project(tmp_path / "other.yml", environment={})
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may read every file")
-def test_no_permission(tmp_path: Path) -> None:
-    file = tmp_path / "penstock.yml"
-    file.write_text("name: x")
-    file.chmod(0)
-    with pytest.raises(ConfigError, match="permission denied"):
-        load_project(file, environment={})
 
 
 def test_permission_denied_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -117,8 +117,16 @@ DAMAGED = TableState(version=3, number=1, damage=Damage("foreign_write", "versio
             StagingInput(
                 NAME, (A,), state(KNOWN), StagingFiles(changed=(A,), removed=(consumed("c"),)), full_refresh=True
             ),
-            "rebuild",
+            "skip",
             "full_refresh changed_files removed_files",
+            "",
+        ),
+        (
+            StagingInput(
+                NAME, (A,), state(KNOWN), StagingFiles(changed=(A,), removed=(consumed("c"),)), may_lose_rows=True
+            ),
+            "rebuild",
+            "changed_files history_lost",
             "a",
         ),
     ],
@@ -139,8 +147,8 @@ def test_each_situation_has_its_action_and_reasons(given: StagingInput, action: 
         (StagingInput(NAME, (), DAMAGED), "nothing_to_rebuild_from", "version 3 is foreign"),
         (
             StagingInput(NAME, (A,), state(KNOWN), StagingFiles(changed=(A,), removed=(consumed("c"), consumed("d")))),
-            "rows_would_be_lost",
-            "2 loaded files are gone from raw",
+            "history_loss",
+            "rows of files that are gone from raw",
         ),
     ],
 )

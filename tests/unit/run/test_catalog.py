@@ -40,13 +40,13 @@ def test_a_dataset_without_a_table_is_shown_as_not_built(storage: LocalFiles) ->
         "tags": [],
         "location": None,
     }
-    assert detail_dataset(storage, info).to_json()["columns"] == []
+    assert detail_dataset(storage, info, {}).to_json()["columns"] == []
 
 
 def test_a_table_is_shown_with_what_it_holds(storage: LocalFiles) -> None:
     load(storage, files=(consumed("orders/1.parquet", size=12, rows=3),))
     write_table(storage.root / NAME.quarantine.path)
-    details = detail_dataset(storage, describe(storage)).to_json()
+    details = detail_dataset(storage, describe(storage), {}).to_json()
     assert (details["version"], details["files_loaded"], details["damage"]) == (0, 1, None)
     assert details["updated_at_ms"] > 0
     assert details["columns"] == [{"name": "id", "type": "bigint", "nullable": True}]
@@ -60,7 +60,7 @@ def test_a_definition_is_shown_with_what_it_expects(storage: LocalFiles) -> None
         "totals", "orders", tags=("nightly",), expectations=(Expectation("paid", "a > 0", OnViolation.DROP),)
     )
     info = describe_dataset(storage, spec.name, spec.kind, spec)
-    details = detail_dataset(storage, info).to_json()
+    details = detail_dataset(storage, info, {}).to_json()
     assert (details["tags"], details["location"], details["inputs"]) == (
         ["nightly"],
         "transformations/totals.sql:1",
@@ -127,9 +127,9 @@ def test_the_columns_come_from_the_log_or_from_a_checkpoint(storage: LocalFiles)
             Column("nested", "struct<a:array<int>,m:map<string,double>>"),
         )
     )
-    assert read_schema(storage, NAME) == expected
+    assert read_schema(storage, NAME, {}) == expected
     clean_log(folder, keep_from=99)
-    assert read_schema(storage, NAME) == expected
+    assert read_schema(storage, NAME, {}) == expected
 
 
 @pytest.mark.parametrize("name", ["plain", "my data", "ünï"])

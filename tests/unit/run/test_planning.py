@@ -163,7 +163,7 @@ def test_a_name_that_does_not_exist_is_an_error(request_: dict[str, Any], shop: 
 def test_a_near_name_is_offered(shop: Shop) -> None:
     with pytest.raises(UsageError) as caught:
         shop.plan(full_refresh=("totls",))
-    assert "did you mean totals?" in str(caught.value.hint)
+    assert "did you mean `totals`?" in str(caught.value)
 
 
 def test_a_full_refresh_of_what_is_not_selected_is_an_error(shop: Shop) -> None:
