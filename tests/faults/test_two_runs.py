@@ -34,7 +34,8 @@ def test_without_waiting_it_says_who_runs(tmp_path: Path, connect: str) -> None:
     first.stderr.readline()  # it has planned, so it holds the project
     second = shop.project.penstock("run", "--wait", "0", check=1)
     assert f"process {first.pid}" in second.stderr
-    assert first.wait(timeout=240) == 0
+    first.communicate(timeout=240)
+    assert first.returncode == 0
     shop.check_settled()
 
 
