@@ -79,6 +79,13 @@ class NewerLogError(EventLogError):
     code = "event_log_newer"
 
 
+class StorageTroubleError(EventLogError):
+    """The log's storage did not answer as it should; trying again may help."""
+
+    code = "event_log_storage"
+    retryable = True
+
+
 @dataclass(frozen=True, slots=True)
 class Migration:
     """What a migration did: the versions, and where the backup of the log as it was is kept."""

@@ -90,7 +90,7 @@ class SqliteStore:
         """Write the events that are new behind the last one."""
         with self.transaction() as connection:
             return append_batch(
-                _selecting(connection), connection.executemany, batch, self.version, self._clock.now_ns()
+                selecting(connection), connection.executemany, batch, self.version, self._clock.now_ns()
             )
 
     def migrate(self, before: int, after: int) -> str | None:
@@ -187,5 +187,6 @@ class SqliteStore:
         return None if stored is None else int(stored)
 
 
-def _selecting(connection: sqlite3.Connection) -> Select:
+def selecting(connection: sqlite3.Connection) -> Select:
+    """Queries on a connection, as `fold` takes them."""
     return lambda sql, parameters: connection.execute(sql, parameters).fetchall()
