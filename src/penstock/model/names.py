@@ -45,5 +45,7 @@ def to_dataset_name(text: str, default_database: str) -> DatasetName:
     if len(parts) == 1:
         parts = [default_database.lower(), *parts]
     if len(parts) != 2 or not all(is_name_part(part) for part in parts):
-        raise ValueError(f"{text!r} is not a dataset name: use letters, digits and underscores, as name or database.name")
+        raise ValueError(
+            f"{text!r} is not a dataset name: use letters, digits and underscores, as name or database.name"
+        )
     return DatasetName(parts[0], parts[1])

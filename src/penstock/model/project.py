@@ -25,7 +25,8 @@ class SparkSettings:
     """How to get a session: a master to start one (local by default), or the address of a Spark Connect server."""
 
     master: str = "local[*]"
-    remote: str | None = None
+    remote: str | None = field(default=None, repr=False)
+    """May hold a token, so it is not part of what is printed."""
     jars: str | None = None
     """A folder of jars to use instead of resolving them (offline use)."""
 
@@ -40,9 +41,11 @@ class Project:
     storage: str
     database: str = "main"
     libraries: tuple[str, ...] = ("transformations/**",)
-    configuration: Mapping[str, str] = field(default_factory=dict)
+    configuration: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Settings of the Spark session; may hold keys of an object store, so it is not part of what is printed."""
     raw: RawSettings | None = None
-    event_log: str = ""
+    event_log: str = field(default="", repr=False)
+    """May hold a password, so it is not part of what is printed."""
     spark: SparkSettings = SparkSettings()
     threads: int = 4
     """How many datasets may be worked on at the same time."""

@@ -75,4 +75,6 @@ class DatasetSpec:
     expectations: tuple[Expectation, ...] = ()
     tags: tuple[str, ...] = ()
     sql: str | None = None
+    query_line: int | None = None
+    """The line of the file on which the SQL query begins, to translate Spark's positions."""
     function: Callable[[], Any] | None = None

@@ -1,0 +1,66 @@
+# Penstock: every target sets up what it needs; `make help` lists them.
+PYTHON ?= python3
+BIN := .venv/bin
+UV := $(BIN)/python -m uv
+STAMP := .venv/.installed
+.DEFAULT_GOAL := help
+.PHONY: help setup java demo test test-fast test-spark test-deep lint fmt types bench docs lock clean
+
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+setup: $(STAMP) java ## Make .venv with everything in it (and a Java, where apt can give one)
+
+$(STAMP): pyproject.toml requirements/dev.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=python3.12"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "uv>=0.9"
+	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/dev.lock
+	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --editable .
+	@touch $(STAMP)
+
+java: ## Make sure that a Java is there
+	@$(BIN)/python -c 'from penstock.lake.java import find_java; find_java()' 2>/dev/null || \
+	  { command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq openjdk-17-jre-headless >/dev/null; } || \
+	  { echo "Java 17 or 21 is needed: install it, or set JAVA_HOME"; exit 1; }
+
+demo: setup ## A guided tour on this machine: init, run, a new batch, run, nothing to do
+	@$(BIN)/penstock demo
+
+test: setup test-fast test-spark ## All tests that belong to every change
+
+test-fast: $(STAMP) ## The tests that need no JVM
+	$(BIN)/pytest -n 2 -m "not spark and not deep"
+
+test-spark: setup ## The tests on Spark, one JVM after the other
+	$(BIN)/pytest -m "spark and not deep"
+
+test-deep: setup ## Long tests, before a release
+	$(BIN)/pytest -m "deep"
+
+lint: $(STAMP) ## Style, types, layering, and that generated files are up to date
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+fmt: $(STAMP) ## Format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: $(STAMP) ## Types only
+	$(BIN)/mypy
+
+bench: setup ## Measure: the no-op run over 50 tables, and the session's start
+	$(BIN)/python benchmarks/no_op.py
+	$(BIN)/python benchmarks/session_start.py
+
+docs: $(STAMP) ## Generate the command reference and the schema of penstock.yml
+	$(BIN)/python -m penstock.config.json_schema > docs/penstock.schema.json
+	$(BIN)/python -m penstock.cli.reference > docs/cli.md
+
+lock: ## Resolve the locked requirements again
+	$(UV) pip compile --quiet --universal --python-version 3.11 --extra dev --generate-hashes --no-header --no-emit-index-url --output-file requirements/dev.lock pyproject.toml
+
+clean: ## Remove the environment and caches of this checkout
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

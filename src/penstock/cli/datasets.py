@@ -1,0 +1,42 @@
+"""`penstock ls`, `penstock show` and `penstock history`: looking at tables without a JVM."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from penstock.cli.opening import open_from_settings
+from penstock.cli.options import current_settings
+from penstock.cli.output import make_output
+
+Name = Annotated[str, typer.Argument(metavar="DATASET", help="A dataset, as name or database.name.")]
+
+
+def list_datasets() -> None:
+    """List every dataset with its version and when it last changed."""
+    settings = current_settings()
+    make_output(settings).datasets(open_from_settings(settings).datasets())
+
+
+def show(
+    name: Name,
+    rows: Annotated[int, typer.Option("--rows", "-n", min=0, help="Show this many rows instead of the details.")] = 0,
+    quarantine: Annotated[
+        bool, typer.Option("--quarantine", help="Show rows that expectations dropped (20 unless --rows says more).")
+    ] = False,
+) -> None:
+    """Show a dataset: where it is, what it reads, its columns; or some of its rows."""
+    settings = current_settings()
+    engine = open_from_settings(settings)
+    output = make_output(settings)
+    if rows or quarantine:
+        output.rows(engine.rows(name, rows or 20, quarantine=quarantine))
+    else:
+        output.details(engine.show(name))
+
+
+def history(name: Name, limit: Annotated[int, typer.Option("--limit", min=1, help="How many versions.")] = 20) -> None:
+    """Show the versions of a table: when, how many rows, by which run."""
+    settings = current_settings()
+    make_output(settings).history(open_from_settings(settings).history(name, limit))

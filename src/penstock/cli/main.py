@@ -1,0 +1,81 @@
+"""The `penstock` command: its list of commands, and the one place where errors become messages and exit codes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from penstock import __version__
+from penstock.cli import datasets, demo, pipeline, project
+from penstock.cli.options import current_settings, with_project_options
+from penstock.errors import PenstockError, UsageError
+
+app = typer.Typer(
+    name="penstock",
+    help="The smallest safe amount of work that makes your tables right, on Spark and Delta Lake.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+_BUILD = "Build"
+_LOOK = "Look"
+_PROJECT = "Project"
+
+_COMMANDS = (
+    ("plan", pipeline.plan, _BUILD),
+    ("run", pipeline.run, _BUILD),
+    ("ls", datasets.list_datasets, _LOOK),
+    ("show", datasets.show, _LOOK),
+    ("history", datasets.history, _LOOK),
+    ("init", project.init, _PROJECT),
+    ("demo", demo.demo, _PROJECT),
+    ("doctor", project.doctor, _PROJECT),
+)
+for _name, _command, _panel in _COMMANDS:
+    app.command(_name, rich_help_panel=_panel)(with_project_options(_command))
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"penstock {__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """The smallest safe amount of work that makes your tables right, on Spark and Delta Lake."""
+    _ = version
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line: exit code 0 when all is well, 1 when work failed, 2 when the command or project is wrong."""
+    try:
+        code = typer.main.get_command(app).main(arguments, "penstock", standalone_mode=False)
+    except PenstockError as error:
+        code = _report(error)
+    except typer.TyperException as error:
+        code = _report(UsageError(error.format_message(), hint="see `penstock --help`"))
+    except (KeyboardInterrupt, typer.Abort):
+        sys.stderr.write("interrupted\n")
+        code = 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _report(error: PenstockError) -> int:
+    from penstock.cli.output import show_error
+
+    show_error(error, current_settings())
+    return error.exit_code

@@ -1,0 +1,90 @@
+"""`penstock plan` and `penstock run`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from penstock.cli.opening import open_from_settings
+from penstock.cli.options import Settings, current_settings
+from penstock.cli.output import make_output
+from penstock.cli.progress import make_progress
+from penstock.model.plan import Plan
+from penstock.telemetry.logs import LOGGER
+
+Select = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--select", "-s", help="Datasets to work on: name, +name, name+, tag:x, globs; comma = both, space = either."
+    ),
+]
+Exclude = Annotated[list[str] | None, typer.Option("--exclude", "-x", help="Datasets to leave out, same words.")]
+FullRefresh = Annotated[
+    str | None, typer.Option("--full-refresh", help="Rebuild these datasets from scratch (comma-separated).")
+]
+FullRefreshAll = Annotated[bool, typer.Option("--full-refresh-all", help="Rebuild every selected dataset.")]
+
+
+def plan(
+    select: Select = None,
+    exclude: Exclude = None,
+    full_refresh: FullRefresh = None,
+    full_refresh_all: FullRefreshAll = False,
+    detailed_exitcode: Annotated[
+        bool, typer.Option("--detailed-exitcode", help="Exit with 0 when there is nothing to do, 2 when there is.")
+    ] = False,
+) -> None:
+    """Show what a run would do, and why, per table. Writes nothing and starts no JVM."""
+    settings = current_settings()
+    engine = open_from_settings(settings)
+    made = engine.plan(engine.request(select, exclude, full_refresh, full_refresh_all))
+    make_output(settings).plan(made)
+    if made.has_problems:
+        raise typer.Exit(1)
+    if detailed_exitcode and made.has_work:
+        raise typer.Exit(2)
+
+
+def run(
+    select: Select = None,
+    exclude: Exclude = None,
+    full_refresh: FullRefresh = None,
+    full_refresh_all: FullRefreshAll = False,
+    wait: Annotated[
+        float, typer.Option("--wait", help="Seconds to wait for another run of this project; 0 = do not wait.")
+    ] = 600.0,
+) -> None:
+    """Bring the tables up to date: do what the plan says, in order, side by side where possible."""
+    settings = current_settings()
+    run_project(settings, select, exclude, full_refresh, full_refresh_all, wait)
+
+
+def run_project(
+    settings: Settings,
+    select: list[str] | None = None,
+    exclude: list[str] | None = None,
+    full_refresh: str | None = None,
+    full_refresh_all: bool = False,
+    wait: float = 600.0,
+) -> None:
+    """Run, show progress and the result, and end with exit code 1 if anything failed."""
+    engine = open_from_settings(settings)
+    request = engine.request(select, exclude, full_refresh, full_refresh_all)
+    seen: list[Plan] = []
+    with make_progress(settings) as progress:
+
+        def on_plan(made: Plan) -> None:
+            seen.append(made)
+            progress.planned(made)
+
+        result = engine.run(
+            request,
+            listeners=(progress,),
+            on_plan=on_plan,
+            on_wait=lambda holder: LOGGER.info("waiting for %s", holder),
+            wait_seconds=wait,
+        )
+    make_output(settings).run(seen[0] if seen else None, result)
+    if result.has_failed:
+        raise typer.Exit(1)

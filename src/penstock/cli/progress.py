@@ -1,0 +1,109 @@
+"""Progress while a run works: a live list on a terminal, log lines otherwise."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from penstock.cli.options import Settings
+from penstock.model.plan import DatasetPlan, Plan
+from penstock.model.results import DatasetResult, Outcome
+from penstock.telemetry.logs import LOGGER
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+
+class LogProgress:
+    """One log line per dataset that starts or ends."""
+
+    def planned(self, plan: Plan) -> None:
+        work = sum(dataset.action.is_work for dataset in plan.datasets)
+        if work:
+            LOGGER.info("%d of %d datasets to do; starting Spark", work, len(plan.datasets))
+
+    def started(self, plan: DatasetPlan) -> None:
+        LOGGER.info("%s %s", plan.name, plan.action.value, extra={"facts": {"dataset": str(plan.name)}})
+
+    def ended(self, result: DatasetResult) -> None:
+        if result.outcome is Outcome.NO_OP:
+            return
+        facts = {"dataset": str(result.name), "status": result.outcome.value, "seconds": round(result.seconds, 3)}
+        LOGGER.info("%s %s in %.1f s", result.name, result.outcome.value, result.seconds, extra={"facts": facts})
+
+    def __enter__(self) -> LogProgress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+
+class LiveProgress:
+    """A bar for the whole run and a line per dataset at work, on stderr."""
+
+    def __init__(self) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        from penstock.cli.output import make_console
+
+        self._progress: Progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=make_console(stderr=True),
+            transient=True,
+        )
+        self._whole: TaskID | None = None
+        self._tasks: dict[str, TaskID] = {}
+
+    def planned(self, plan: Plan) -> None:
+        work = sum(dataset.action.is_work for dataset in plan.datasets)
+        if work:
+            self._whole = self._progress.add_task("starting Spark", total=work)
+
+    def started(self, plan: DatasetPlan) -> None:
+        if self._whole is not None:
+            self._progress.update(self._whole, description="datasets")
+        self._tasks[str(plan.name)] = self._progress.add_task(f"{plan.action.value} {plan.name}", total=1)
+
+    def ended(self, result: DatasetResult) -> None:
+        task = self._tasks.pop(str(result.name), None)
+        if task is not None:
+            self._progress.remove_task(task)
+        if self._whole is not None and result.outcome is not Outcome.NO_OP:
+            self._progress.advance(self._whole)
+
+    def __enter__(self) -> LiveProgress:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+
+class NoProgress(LogProgress):
+    """Silence."""
+
+    def planned(self, plan: Plan) -> None:
+        del plan
+
+    def started(self, plan: DatasetPlan) -> None:
+        del plan
+
+    def ended(self, result: DatasetResult) -> None:
+        del result
+
+
+def make_progress(settings: Settings) -> LogProgress | LiveProgress:
+    """The progress that suits where stderr goes."""
+    import sys
+
+    if settings.quiet:
+        return NoProgress()
+    if sys.stderr.isatty() and settings.log_format == "text":
+        return LiveProgress()
+    return LogProgress()

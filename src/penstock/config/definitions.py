@@ -1,0 +1,229 @@
+"""From the files of a project to specs: finds definition files, loads them, and checks what they say together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.config.parse_cache import ParseCache
+from penstock.config.project_modules import ProjectFiles, ProjectFinder, project_imports
+from penstock.config.python_files import check_callable, load_python_file
+from penstock.config.sql_facts import SqlStatement
+from penstock.config.sql_files import read_sql_file
+from penstock.errors import DefinitionError, Location
+from penstock.model.names import STAGING_DATABASE, DatasetName, to_dataset_name
+from penstock.model.project import Project
+from penstock.model.spec import DatasetKind, DatasetSpec, OnViolation, TableLayout, Untraced
+from penstock.pipelines import Definition, Registry, bind_variables, collect_definitions, nearest_name
+
+if TYPE_CHECKING:
+    from penstock.config.tracing import Tracer
+
+
+def load_definitions(project: Project) -> tuple[DatasetSpec, ...]:
+    """Load every definition of the project, ordered by file and place.
+
+    Raises DefinitionError with the user's file and line before anything runs. Files are called by their path from the
+    project's root. Inputs and cycles are checked apart, by `check_inputs` and `check_cycles`.
+    """
+    loader = _Loader(project)
+    specs = loader.load()
+    _check_duplicates(specs)
+    return specs
+
+
+def find_definition_files(project: Project) -> tuple[Path, ...]:
+    """The .py and .sql files that the project's globs name, sorted."""
+    files = ProjectFiles(project.root)
+    found: set[Path] = set()
+    for pattern in project.libraries:
+        if Path(pattern).is_absolute() or ".." in Path(pattern).parts:
+            raise DefinitionError(
+                f"the glob {pattern!r} leaves the project",
+                hint="write it from the project's folder, such as transformations/**",
+                location=Location(files.shown(project.file)),
+            )
+        # "**" alone means every file below, in all versions of Python.
+        pattern = f"{pattern.rstrip('/')}/*" if pattern.rstrip("/").endswith("**") else pattern  # noqa: PLW2901
+        found.update(path for path in files.root.glob(pattern) if _is_definition_file(path, files))
+    return tuple(sorted(found))
+
+
+def check_inputs(specs: Iterable[DatasetSpec], known: AbstractSet[DatasetName]) -> None:
+    """Raise when a definition reads what neither a definition nor a raw folder (`known` staging names) provides."""
+    specs = tuple(specs)
+    names = {spec.name for spec in specs} | set(known)
+    for spec in specs:
+        for name in spec.inputs:
+            if name not in names:
+                raise DefinitionError(
+                    f"{spec.name} reads {name}, which is neither defined nor a raw folder",
+                    hint=_nearest_dataset(name, names),
+                    location=spec.location,
+                )
+
+
+def check_cycles(specs: Iterable[DatasetSpec]) -> None:
+    """Raise when definitions read each other in a circle, naming each with its place."""
+    from graphlib import CycleError, TopologicalSorter
+
+    by_name = {spec.name: spec for spec in specs}
+    graph = {name: [i for i in spec.inputs if i in by_name] for name, spec in by_name.items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        circle: list[DatasetName] = error.args[1]
+        places = " -> ".join(f"{name} ({by_name[name].location})" for name in circle)
+        raise DefinitionError(
+            f"definitions read each other in a circle: {places}", location=by_name[circle[0]].location
+        ) from None
+
+
+class _Loader:
+    """One load of one project."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._files = ProjectFiles(project.root)
+        self._cache = ParseCache(project.state_folder / "cache" / "sql.json")
+
+    def load(self) -> tuple[DatasetSpec, ...]:
+        paths = find_definition_files(self._project)
+        specs = [spec for path in paths if path.suffix == ".sql" for spec in self._load_sql(path)]
+        python = [path for path in paths if path.suffix == ".py"]
+        if python:
+            specs += self._load_python(python)
+        self._cache.save()
+        return tuple(sorted(specs, key=lambda s: (s.location.file, s.location.line or 0, s.location.column or 0)))
+
+    def _load_sql(self, path: Path) -> list[DatasetSpec]:
+        file = self._files.shown(path)
+        try:
+            text = path.read_text(encoding="utf-8-sig")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+            raise DefinitionError(f"this file cannot be read: {reason}", location=Location(file)) from error
+        statements = read_sql_file(file, text, self._project.vars, self._cache)
+        return [self._from_statement(file, statement) for statement in statements]
+
+    def _from_statement(self, file: str, statement: SqlStatement) -> DatasetSpec:
+        location = Location(file, statement.line, statement.column)
+        facts = statement.facts
+        return DatasetSpec(
+            name=self._dataset_name(statement.name, location),
+            kind=DatasetKind(statement.kind),
+            location=location,
+            inputs=self._input_names(facts.inputs, location),
+            fingerprint=facts.fingerprint,
+            untraced=tuple(Untraced(r.code, r.text, Location(file, r.line, r.column)) for r in facts.remarks),
+            layout=TableLayout(
+                statement.comment, statement.partition_cols, statement.cluster_by, statement.table_properties
+            ),
+            sql=statement.query,
+            query_line=statement.query_line,
+        )
+
+    def _load_python(self, paths: list[Path]) -> list[DatasetSpec]:
+        from penstock.config.tracing import Tracer
+
+        finder = ProjectFinder(self._files)
+        with project_imports(finder, self._files):
+            with collect_definitions(self._project.vars) as registry:
+                for path in paths:
+                    load_python_file(path, self._files, finder)
+            self._check_complete(registry)
+            tracer = Tracer(self._files, self._project.vars, self._cache)
+            return [self._from_definition(definition, registry, tracer) for definition in registry.definitions]
+
+    def _check_complete(self, registry: Registry) -> None:
+        try:
+            registry.check_complete()
+        except DefinitionError as error:
+            place = error.location
+            shown = Location(self._files.shown(place.file), place.line) if place else None
+            raise DefinitionError(error.message, hint=error.hint, location=shown) from None
+
+    def _from_definition(self, definition: Definition, registry: Registry, tracer: Tracer) -> DatasetSpec:
+        place = definition.location
+        location = Location(self._files.shown(place.file), place.line)
+        name = self._dataset_name(definition.name, location)
+        check_callable(definition, location)
+        trace = tracer.trace(definition.function, has_depends_on=bool(definition.depends_on))
+        return DatasetSpec(
+            name=name,
+            kind=definition.kind,
+            location=location,
+            inputs=self._input_names((*trace.inputs, *definition.depends_on), location),
+            fingerprint=trace.fingerprint,
+            untraced=trace.untraced,
+            layout=definition.layout,
+            expectations=registry.expectations_of(definition.function),
+            tags=definition.tags,
+            function=bind_variables(definition.function, self._project.vars),
+        )
+
+    def _dataset_name(self, text: str, location: Location) -> DatasetName:
+        try:
+            name = to_dataset_name(text, self._project.database)
+        except ValueError as error:
+            raise DefinitionError(str(error), hint="give a name, such as name='orders'", location=location) from None
+        if name.database == STAGING_DATABASE:
+            raise DefinitionError(
+                f"{name} cannot be defined: the database {STAGING_DATABASE!r} holds the tables made from raw files",
+                hint="choose another database",
+                location=location,
+            )
+        return name
+
+    def _input_names(self, texts: Iterable[str], location: Location) -> tuple[DatasetName, ...]:
+        found: dict[DatasetName, None] = {}
+        for text in texts:
+            try:
+                found[to_dataset_name(text, self._project.database)] = None
+            except ValueError:
+                raise DefinitionError(
+                    f"reads {text!r}, which is not a name of a dataset: use name or database.name", location=location
+                ) from None
+        return tuple(found)
+
+
+def _is_definition_file(path: Path, files: ProjectFiles) -> bool:
+    inside = path.relative_to(files.root).parts
+    is_hidden = any(part.startswith(".") or part == "__pycache__" for part in inside)
+    return path.suffix in {".py", ".sql"} and not is_hidden and path.is_file() and files.is_project_file(path)
+
+
+def _check_duplicates(specs: tuple[DatasetSpec, ...]) -> None:
+    seen: dict[DatasetName, DatasetSpec] = {}
+    for spec in specs:
+        first = seen.setdefault(spec.name, spec)
+        if first is not spec:
+            raise DefinitionError(
+                f"{spec.name} is defined twice: at {first.location} and at {spec.location}",
+                hint="rename one of them",
+                location=spec.location,
+            )
+    for spec in specs:
+        has_quarantine = any(e.on_violation is OnViolation.DROP for e in spec.expectations)
+        taken = seen.get(spec.name.quarantine) if has_quarantine else None
+        if taken is not None:
+            raise DefinitionError(
+                f"{taken.name} is the quarantine table of {spec.name} ({spec.location})",
+                hint="rename one of them",
+                location=taken.location,
+            )
+
+
+def _nearest_dataset(name: DatasetName, names: AbstractSet[DatasetName]) -> str | None:
+    elsewhere = sorted(str(other) for other in names if other.name == name.name)
+    if elsewhere:
+        return f"did you mean {elsewhere[0]!r}?"
+    by_name = {other.name: str(other) for other in sorted(names, reverse=True)}
+    import difflib
+
+    close = difflib.get_close_matches(name.name, sorted(by_name), n=1)
+    if close:
+        return f"did you mean {by_name[close[0]]!r}?"
+    return nearest_name(str(name), {str(other) for other in names}).strip() or None

@@ -1,0 +1,174 @@
+"""penstock.yml becomes a Project: found, read, merged with a target and the environment, checked.
+
+What says something later wins: the file, then the target, then `PENSTOCK__...` variables, then `vars` of the command.
+A `${NAME}` is filled in only where its value is used, so a target's secrets are needed only with that target.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+from penstock.config.environment import fill_references, read_override, read_overrides
+from penstock.config.project_shape import FILE_EVENT_LOGS, PROJECT, scheme_of
+from penstock.config.shape import Record, check, to_plain
+from penstock.config.yaml_positions import Node, read_yaml, scalar_node
+from penstock.errors import ConfigError, Location
+from penstock.model.nearest import did_you_mean
+from penstock.model.project import Project, RawSettings, SparkSettings
+
+PROJECT_FILE = "penstock.yml"
+
+
+def find_project_file(start: Path) -> Path:
+    """Find penstock.yml in a folder or the nearest one above it."""
+    folder = Path(os.path.abspath(start))  # noqa: PTH100  # resolve() would leave a project that is a symbolic link
+    for candidate in (folder, *folder.parents):
+        if os.path.isfile(candidate / PROJECT_FILE):  # noqa: PTH113  # Path.is_file() raises where it may not look
+            return candidate / PROJECT_FILE
+        if os.path.isfile(candidate / "penstock.yaml"):  # noqa: PTH113
+            raise ConfigError(
+                f"the project file must be called {PROJECT_FILE}",
+                hint=f"rename penstock.yaml to {PROJECT_FILE}",
+                location=Location(str(candidate / "penstock.yaml")),
+            )
+    raise ConfigError(
+        f"no {PROJECT_FILE} in {folder} or any folder above it",
+        hint="go to a project, or make one with `penstock init NAME`",
+    )
+
+
+def load_project(
+    file: Path,
+    *,
+    target: str | None = None,
+    environment: Mapping[str, str],
+    vars: Mapping[str, str] = {},  # noqa: A002  # the word the user types; never changed here
+) -> Project:
+    """Read a project file and give the project, ready for use; whatever is wrong is a ConfigError with its place."""
+    root = read_yaml(file)
+    if root.value is None:
+        raise ConfigError("the file is empty", hint="it needs at least `name: my_project`", location=root.location)
+    check(root, PROJECT, "")
+    base, chosen = _apply_target(root, target, environment)
+    merged = _merge(base, read_overrides(environment, base))
+    merged = _apply_vars(merged, vars)
+    filled = fill_references(merged, environment)
+    values: Any = to_plain(filled, PROJECT, "")
+    return _build(Path(os.path.abspath(file)), filled, values, chosen, environment)  # noqa: PTH100
+
+
+def _apply_target(root: Node, target: str | None, environment: Mapping[str, str]) -> tuple[Node, str | None]:
+    """The file with the target merged over it, without the fields that only choose it, and the target's name."""
+    targets = root.mapping["targets"].mapping if "targets" in root.mapping else {}
+    base = replace(root, value={k: v for k, v in root.mapping.items() if k not in {"targets", "default_target"}})
+    location = Location(root.location.file)
+    if target is None:
+        choice = read_override("default_target", environment) or root.mapping.get("default_target")
+        if choice is None:
+            return base, None
+        choice = fill_references(choice, environment)
+        target = str(to_plain(choice, PROJECT.fields["default_target"].shape, "default_target"))
+        location = choice.location
+    if target not in targets:
+        known = ", ".join(sorted(targets)) or "none"
+        raise ConfigError(
+            f"there is no target `{target}`{did_you_mean(target, targets)}", hint=f"targets: {known}", location=location
+        )
+    return _merge(base, targets[target]), target
+
+
+def _merge(lower: Node, upper: Node, shape: object = PROJECT) -> Node:
+    """Put one layer over another: mappings are merged, everything else is replaced."""
+    if isinstance(shape, Record) and shape.short:
+        lower, upper = _long_form(lower, shape.short), _long_form(upper, shape.short)
+    if not isinstance(lower.value, dict):
+        return upper
+    if upper.value is None and not upper.from_environment:
+        return lower
+    if not isinstance(upper.value, dict):
+        return upper
+    entries = dict(lower.value)
+    either = (shape.exclusive or ()) if isinstance(shape, Record) else ()
+    if any(key in upper.value for key in either):  # a target with `remote` takes the place of a `master` below it
+        entries = {key: value for key, value in entries.items() if key not in either}
+    for key, value in upper.value.items():
+        below = shape.fields[key].shape if isinstance(shape, Record) else None
+        entries[key] = _merge(entries[key], value, below) if key in entries else value
+    return replace(lower, value=entries)
+
+
+def _long_form(node: Node, short: str) -> Node:
+    if isinstance(node.value, dict | list) or node.value is None:
+        return node
+    return replace(node, value={short: node}, text="")
+
+
+def _apply_vars(merged: Node, given: Mapping[str, str]) -> Node:
+    """Put the variables of the command over those of the project; a definition may know others, with defaults."""
+    if not given:
+        return merged
+    layer = {name: scalar_node(text, Location(f"variable {name}")) for name, text in given.items()}
+    return _merge(merged, Node({"vars": Node(layer, merged.location)}, merged.location))
+
+
+def _build(
+    file: Path, node: Node, values: dict[str, Any], target: str | None, environment: Mapping[str, str]
+) -> Project:
+    root = file.parent
+    raw = {"path": "raw", **values.get("raw", {})}
+    spark = dict(values.get("spark", {}))
+    if "jars" in spark:
+        spark["jars"] = _to_place(root, spark["jars"], environment)
+    given: dict[str, Any] = {name: values[name] for name in ("configuration", "threads", "vars") if name in values}
+    if "libraries" in values:
+        given["libraries"] = tuple(library["glob"]["include"] for library in values["libraries"])
+    project = Project(
+        root=root,
+        file=file,
+        name=values["name"],
+        storage=_to_place(root, values.get("storage", "storage"), environment),
+        database=values.get("database", "main").lower(),
+        raw=RawSettings(**{**raw, "path": _to_place(root, raw["path"], environment)}),
+        event_log=_to_event_log(root, values.get("event_log", "sqlite:///.penstock/events.db")),
+        spark=SparkSettings(**spark),
+        target=target,
+        **given,
+    )
+    _check_places(project, node)
+    return project
+
+
+def _to_place(root: Path, text: str, environment: Mapping[str, str]) -> str:
+    """A folder as an absolute path, or the address in an object store without a slash at its end."""
+    if scheme_of(text):
+        return text.rstrip("/")
+    if text == "~" or text.startswith("~/"):
+        text = environment.get("HOME", "~") + text[1:]
+    return os.path.abspath(root / text)  # noqa: PTH100  # resolve() would follow links that are meant to be moved
+
+
+def _to_event_log(root: Path, uri: str) -> str:
+    """The URI with an absolute path if it is one of a file: three slashes and a path, as `sqlite:////srv/events.db`."""
+    scheme = scheme_of(uri)
+    if scheme not in FILE_EVENT_LOGS:
+        return uri
+    path = uri.split("://", 1)[1][1:]
+    return f"{scheme}:///{os.path.abspath(root / path)}"  # noqa: PTH100
+
+
+def _check_places(project: Project, node: Node) -> None:
+    """Refuse a project whose raw files and tables would lie in one another: a clean-up of one could take the other."""
+    raw, storage = project.raw.path if project.raw else "", project.storage
+    if f"{storage}/".startswith(f"{raw}/") or f"{raw}/".startswith(f"{storage}/"):
+        _refuse_overlap(node)
+
+
+def _refuse_overlap(node: Node) -> NoReturn:
+    given = node.mapping.get("raw") or node.mapping.get("storage") or node
+    raise ConfigError(
+        "`raw` and `storage` must be apart: neither may be the other or lie inside it", location=given.location
+    )

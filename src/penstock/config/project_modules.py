@@ -1,0 +1,198 @@
+"""The user's Python modules: which files belong to the project, and how they are imported.
+
+Project modules are compiled from their text every time: Python's own cache trusts times in whole seconds, so an edit
+right after a load could go unseen, and a table would be computed by old code under a new fingerprint.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from importlib.machinery import SOURCE_SUFFIXES, FileFinder, ModuleSpec, PathFinder, SourceFileLoader
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any
+
+from penstock.errors import DefinitionError, Location
+
+_SESSION_CALLS = frozenset({"getOrCreate", "getActiveSession", "active"})
+
+
+class ProjectFiles:
+    """The Python files of one project, with the text that was loaded."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.resolve()
+        self.sources: dict[Path, bytes] = {}
+        self._environments: dict[Path, bool] = {}
+
+    def is_project_file(self, file: Path) -> bool:
+        """Tell whether the file lies below the project's root and not in a virtual environment."""
+        if not file.is_relative_to(self.root) or "site-packages" in file.parts:
+            return False
+        folders = [folder for folder in file.parents if folder.is_relative_to(self.root) and folder != self.root]
+        return not any(self._is_environment(folder) for folder in folders)
+
+    def read(self, file: Path) -> bytes:
+        """The text of a file as it was loaded, else as it is on disk."""
+        if file not in self.sources:
+            self.sources[file] = file.read_bytes()
+        return self.sources[file]
+
+    def shown(self, file: str | Path) -> str:
+        """How a file is called in messages: from the root of the project."""
+        path = Path(file)
+        return path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else str(file)
+
+    def module_name(self, file: Path) -> str | None:
+        """The dotted name under which the file can be imported from the root, if it has one."""
+        parts = list(file.relative_to(self.root).with_suffix("").parts)
+        if parts[-1] == "__init__":
+            parts.pop()
+        return ".".join(parts) if parts and all(part.isidentifier() for part in parts) else None
+
+    def module_file(self, name: str) -> Path | None:
+        """The project's file behind a dotted name, if there is one."""
+        base = self.root.joinpath(*name.split("."))
+        for file in (base / "__init__.py", base.with_name(base.name + ".py")):
+            if file.is_file() and self.is_project_file(file):
+                return file
+        return None
+
+    def _is_environment(self, folder: Path) -> bool:
+        if folder not in self._environments:
+            self._environments[folder] = (folder / "pyvenv.cfg").is_file()
+        return self._environments[folder]
+
+
+class ProjectLoader(SourceFileLoader):
+    """Compiles a project module from its text, without Python's bytecode cache."""
+
+    files: ProjectFiles
+
+    def get_code(self, fullname: str) -> CodeType:  # noqa: ARG002
+        """Compile the module; refuses a session at module level, which would start a JVM for a mere plan."""
+        path = Path(self.path)
+        self.files.sources[path] = source = self.get_data(self.path)
+        tree = ast.parse(source, self.path)
+        check_no_session(tree, self.path)
+        code: CodeType = compile(tree, self.path, "exec", dont_inherit=True)
+        return code
+
+
+class ProjectFinder:
+    """Finds modules below the project's root before any installed module of the same name."""
+
+    def __init__(self, files: ProjectFiles) -> None:
+        self._files = files
+
+        class Loader(ProjectLoader):
+            pass
+
+        Loader.files = files
+        self._loader = Loader
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None = None, target: Any = None) -> ModuleSpec | None:  # noqa: ARG002
+        """What Python's import asks; gives nothing for modules outside the project."""
+        entries = [self._files.root] if path is None else [Path(entry) for entry in path]
+        for entry in entries:
+            if entry != self._files.root and not self._files.is_project_file(entry / "x"):
+                continue
+            found = FileFinder(str(entry), (self._loader, SOURCE_SUFFIXES)).find_spec(fullname)
+            if found is not None and (found.loader is not None or not _is_installed(fullname, path)):
+                return found
+        return None
+
+    def load_file(self, file: Path, name: str) -> ModuleType:
+        """Load a file that has no importable name, such as `01_orders.py`."""
+        from importlib.util import module_from_spec, spec_from_file_location
+
+        spec = spec_from_file_location(name, file, loader=self._loader(name, str(file)))
+        if spec is None or spec.loader is None:
+            raise DefinitionError("this file cannot be loaded", location=Location(str(file)))
+        module = module_from_spec(spec)
+        sys.modules[name] = module
+        spec.loader.exec_module(module)
+        return module
+
+
+@contextmanager
+def project_imports(finder: ProjectFinder, files: ProjectFiles) -> Iterator[None]:
+    """Import project modules afresh inside the block, with the root on Python's path.
+
+    The finder stays afterwards, so that an import inside a function works when the function runs.
+    """
+    sys.meta_path[:] = [other for other in sys.meta_path if not isinstance(other, ProjectFinder)]
+    sys.meta_path.insert(0, finder)
+    dropped = {name: module for name, module in sys.modules.items() if _is_dropped(name, module, files)}
+    for name in dropped:
+        del sys.modules[name]
+    root = str(files.root)
+    sys.path.insert(0, root)
+    try:
+        yield
+    finally:
+        with suppress(ValueError):
+            sys.path.remove(root)
+        # What was imported from this folder for another purpose, such as the user's tests, stays.
+        for name, module in dropped.items():
+            if getattr(module, "__file__", None) and not isinstance(module.__loader__, ProjectLoader):
+                sys.modules.setdefault(name, module)
+
+
+def loaded_project_modules() -> list[ModuleType]:
+    """The project's modules that are loaded now.
+
+    A function of theirs reaches a Spark worker only by value, because the worker cannot import them.
+    """
+    return [m for m in list(sys.modules.values()) if isinstance(getattr(m, "__loader__", None), ProjectLoader)]
+
+
+def check_no_session(tree: ast.Module, file: str) -> None:
+    """Refuse `SparkSession.active()` and the like outside functions: no session exists while definitions are loaded."""
+    for node in _module_level(tree.body):
+        called = node.func if isinstance(node, ast.Call) else None
+        if (
+            isinstance(called, ast.Attribute)
+            and called.attr in _SESSION_CALLS
+            and "SparkSession" in ast.unparse(called)
+        ):
+            raise DefinitionError(
+                f"SparkSession {called.attr}() at module level: there is no session while definitions are loaded",
+                hint="use dp.spark, or `from penstock.pipelines import spark`, inside your functions",
+                location=Location(file, node.lineno),
+            )
+
+
+def _module_level(body: Sequence[ast.AST]) -> Iterator[Any]:
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) or _is_main_block(node):
+            continue
+        yield node
+        yield from _module_level(list(ast.iter_child_nodes(node)))
+
+
+def _is_main_block(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and "__name__" in ast.unparse(node.test)
+
+
+def _is_installed(fullname: str, path: Sequence[str] | None) -> bool:
+    """Tell whether a folder without __init__.py would hide an installed package."""
+    if path is not None:
+        return False
+    found = PathFinder.find_spec(fullname)
+    return found is not None and found.loader is not None and found.origin is not None
+
+
+def _is_dropped(name: str, module: Any, files: ProjectFiles) -> bool:
+    if name == "__main__" or name.partition(".")[0] == "penstock":
+        return False
+    if isinstance(getattr(module, "__loader__", None), ProjectLoader):
+        return True
+    file = getattr(module, "__file__", None)
+    if isinstance(file, str):
+        return files.is_project_file(Path(file))
+    # A folder without __init__.py: it may be that of another project, loaded before under the same name.
+    return hasattr(module, "__path__") and files.root.joinpath(*name.split(".")).is_dir()

@@ -1,0 +1,171 @@
+"""The fields of penstock.yml: what each one means, what it may hold, and what is wrong with a value that it may not.
+
+Names are those of Spark's `spark-pipeline.yml` where they mean the same. A problem never quotes the value.
+"""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlsplit
+
+from penstock.config.shape import AnyScalar, Field, ListOf, MapOf, Record, Text, Whole
+from penstock.model.names import STAGING_DATABASE, is_name_part
+from penstock.model.nearest import did_you_mean
+from penstock.model.project import DEFAULT_LAYOUT, LAYOUTS
+
+OBJECT_STORES = ("s3a", "s3", "abfss", "gs")
+EVENT_LOGS = ("sqlite", "postgresql", "delta", "delta+s3", "delta+azure", "delta+gs", "memory")
+FILE_EVENT_LOGS = ("sqlite", "delta")
+"""Event logs in a file or folder, for which a relative path is relative to the project."""
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_PROJECT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*\Z")
+_MASTER = re.compile(r"(local(\[[^\]]+\])?|yarn|(spark|k8s)://.+)\Z")
+
+
+def scheme_of(text: str) -> str | None:
+    """The part of a URI before `://` in lower case, or None for a folder."""
+    match = _SCHEME.match(text)
+    return match[1].lower() if match else None
+
+
+def project_name_problem(text: str) -> str | None:
+    """What is wrong with the name of a project, if anything."""
+    if _PROJECT_NAME.match(text) and len(text) <= 100:
+        return None
+    return "must start with a letter and have only letters, digits, `_` and `-` in it, at most 100 of them"
+
+
+def _database_problem(text: str) -> str | None:
+    if not is_name_part(text):
+        return "must be letters, digits and `_`, and not start with a digit"
+    return f"cannot be `{STAGING_DATABASE}`: raw tables live there" if text.lower() == STAGING_DATABASE else None
+
+
+def _place_problem(text: str) -> str | None:
+    """What is wrong with a folder or a place in an object store."""
+    scheme = scheme_of(text)
+    if scheme is None:
+        return None
+    if scheme not in OBJECT_STORES:
+        near = did_you_mean(scheme, OBJECT_STORES)
+        known = ", ".join(f"`{known}://`" for known in OBJECT_STORES)
+        return f"must be a folder, or start with one of {known}{near}"
+    place, _, _ = text.split("://", 1)[1].partition("/")
+    if not place:
+        return f"has no {'container' if scheme == 'abfss' else 'bucket'} after `{scheme}://`"
+    if scheme == "abfss" and not re.match(r"[^@]+@[^@]+\Z", place):
+        return "must look like `abfss://container@account.dfs.core.windows.net/folder`"
+    if scheme != "abfss" and ("@" in place or ":" in place):
+        return "must not hold a key or a port; give credentials to Spark through `configuration` or the environment"
+    return None
+
+
+def _event_log_problem(text: str) -> str | None:
+    scheme = scheme_of(text)
+    if scheme not in EVENT_LOGS:
+        near = did_you_mean(scheme, EVENT_LOGS) if scheme else ""
+        known = ", ".join(f"`{known}://`" for known in EVENT_LOGS)
+        return f"must be a URI that starts with one of {known}{near}"
+    rest = text.split("://", 1)[1]
+    if scheme in FILE_EVENT_LOGS:
+        if not rest.startswith("/") or rest.strip("/") == "":
+            return f"needs three slashes and a path: `{scheme}:///path`, or four slashes for an absolute path"
+        return "cannot be in memory this way; use `memory://`" if ":memory:" in rest else None
+    if scheme == "postgresql":
+        return _postgresql_problem(text)
+    if scheme != "memory" and not rest.partition("/")[0]:
+        return f"has no bucket or container after `{scheme}://`"
+    return None
+
+
+def _postgresql_problem(text: str) -> str | None:
+    try:
+        parts = urlsplit(text)
+        _ = parts.port
+    except ValueError:
+        return "is not a valid `postgresql://user:password@host:port/database` address; is a sign in it not %-encoded?"
+    return "names no database after the host" if not parts.path.strip("/") else None
+
+
+def _master_problem(text: str) -> str | None:
+    if _MASTER.match(text):
+        return None
+    if text.startswith("sc://"):
+        return "is a Spark Connect address; give it as `spark.remote`"
+    return "must be `local[N]`, `local[*]`, `yarn`, `spark://host:port` or `k8s://...`"
+
+
+def _remote_problem(text: str) -> str | None:
+    return None if re.match(r"sc://[^/;:]+", text) else "must be a Spark Connect address such as `sc://host:15002`"
+
+
+def _glob_problem(text: str) -> str | None:
+    if text.startswith(("/", "~")) or ".." in text.split("/"):
+        return "must stay inside the project: a path relative to penstock.yml, such as `transformations/**`"
+    return None
+
+
+def _var_problem(text: str) -> str | None:
+    return None if is_name_part(text) else "is no name: use letters, digits and `_`, and no digit first"
+
+
+def _target_problem(text: str) -> str | None:
+    return None if re.match(r"[A-Za-z_][A-Za-z0-9_-]*\Z", text) else "is no target name: use letters, digits, `_`, `-`"
+
+
+_INCLUDE = Field(Text(_glob_problem, examples=("transformations/**",)), "A glob below the project.", required=True)
+_GLOB = Field(Record({"include": _INCLUDE}), "Which files to take.", required=True)
+_PLACE = Text(_place_problem, private=True, examples=("storage", "s3a://bucket/lake"))
+
+_RAW = Record(
+    {
+        "path": Field(_PLACE, "Folder or object store in which raw Parquet batches arrive.", default="raw"),
+        "layout": Field(Text(choices=LAYOUTS), "How files are named below `path`.", default=DEFAULT_LAYOUT),
+    },
+    short="path",
+)
+_SPARK = Record(
+    {
+        "master": Field(
+            Text(_master_problem, private=True, examples=("local[*]", "spark://host:7077")),
+            "Where to start a session.",
+            default="local[*]",
+        ),
+        "remote": Field(
+            Text(_remote_problem, private=True, examples=("sc://host:15002",)),
+            "Address of a Spark Connect server to use instead of starting a session.",
+        ),
+        "jars": Field(Text(), "Folder of jars to use instead of resolving them, for work without a network."),
+    },
+    exclusive=("master", "remote"),
+)
+_OVERRIDABLE = {
+    "name": Field(Text(project_name_problem), "Name of the project.", required=True),
+    "storage": Field(_PLACE, "Folder or object store in which the tables live.", default="storage"),
+    "database": Field(Text(_database_problem), "Database of names written without one.", default="main"),
+    "libraries": Field(ListOf(Record({"glob": _GLOB})), "Where the definition files are."),
+    "configuration": Field(MapOf(AnyScalar(as_text=True), "Spark settings"), "Settings of the Spark session."),
+    "raw": Field(_RAW, "Where raw batches arrive: a folder, or a mapping with `path` and `layout`."),
+    "event_log": Field(
+        Text(
+            _event_log_problem, private=True, examples=("sqlite:///.penstock/events.db", "postgresql://host/penstock")
+        ),
+        "URI of the event log.",
+        default="sqlite:///.penstock/events.db",
+    ),
+    "spark": Field(_SPARK, "How to get a Spark session."),
+    "threads": Field(Whole(most=1024), "How many datasets may be worked on at the same time.", default=4),
+    "vars": Field(MapOf(AnyScalar(), "names", _var_problem), "Values that definitions read and a run may override."),
+}
+_TARGET = Record({name: Field(f.shape, f.description, default=f.default) for name, f in _OVERRIDABLE.items()})
+
+PROJECT = Record(
+    {
+        **_OVERRIDABLE,
+        "default_target": Field(Text(_target_problem), "Target to use when the command names none."),
+        "targets": Field(
+            MapOf(_TARGET, "target names", _target_problem), "Named sets of fields that replace those above."
+        ),
+    }
+)

@@ -1,0 +1,124 @@
+"""What is known of a SQL statement once it was parsed: plain values, kept in the parse cache as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+NOT_DETERMINISTIC = frozenset(
+    {
+        "rand",
+        "randn",
+        "random",
+        "randstr",
+        "uniform",
+        "uuid",
+        "shuffle",
+        "now",
+        "current_timestamp",
+        "current_date",
+        "curdate",
+        "current_time",
+        "localtimestamp",
+        "getdate",
+        "monotonically_increasing_id",
+        "spark_partition_id",
+        "input_file_name",
+        "input_file_block_start",
+        "input_file_block_length",
+        "current_user",
+        "session_user",
+        "user",
+        "reflect",
+        "java_method",
+        "try_reflect",
+    }
+)
+"""SQL functions whose answer differs from run to run, or with how rows are spread over tasks."""
+
+WITHOUT_PARENTHESES = frozenset({"current_timestamp", "current_date", "current_time", "localtimestamp", "current_user"})
+"""Those of them that SQL also takes as a bare word."""
+
+FILE_FUNCTIONS = frozenset({"read_files", "cloud_files", "read_kafka", "read_kinesis", "read_pubsub"})
+"""Table functions that read from outside the project."""
+
+FILE_FORMATS = frozenset({"parquet", "delta", "csv", "json", "orc", "avro", "text", "xml", "binaryfile"})
+"""What may stand before a path in FROM parquet.`/path`."""
+
+
+@dataclass(frozen=True, slots=True)
+class SqlRemark:
+    """Why a query cannot be traced, with the line and column in its text."""
+
+    code: str
+    text: str
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueryFacts:
+    """What a query reads, and a fingerprint that comments, white space and keyword case do not change."""
+
+    fingerprint: str
+    inputs: tuple[str, ...]
+    remarks: tuple[SqlRemark, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SqlStatement:
+    """One CREATE statement of a SQL file; `query` is the user's own text."""
+
+    kind: str
+    name: str
+    line: int
+    column: int
+    query: str
+    query_line: int
+    facts: QueryFacts
+    comment: str | None = None
+    partition_cols: tuple[str, ...] = ()
+    cluster_by: tuple[str, ...] = ()
+    table_properties: tuple[tuple[str, str], ...] = ()
+
+
+def to_json(value: SqlStatement | QueryFacts) -> dict[str, Any]:
+    """The value as JSON can hold it."""
+    return asdict(value)
+
+
+def statement_from_json(value: Mapping[str, Any]) -> SqlStatement:
+    """Read a statement back; raises TypeError, KeyError or ValueError when it is not one."""
+    return SqlStatement(
+        kind=_typed(value["kind"], str),
+        name=_typed(value["name"], str),
+        line=_typed(value["line"], int),
+        column=_typed(value["column"], int),
+        query=_typed(value["query"], str),
+        query_line=_typed(value["query_line"], int),
+        facts=facts_from_json(value["facts"]),
+        comment=None if value["comment"] is None else _typed(value["comment"], str),
+        partition_cols=_texts(value["partition_cols"]),
+        cluster_by=_texts(value["cluster_by"]),
+        table_properties=tuple((_typed(k, str), _typed(v, str)) for k, v in value["table_properties"]),
+    )
+
+
+def facts_from_json(value: Mapping[str, Any]) -> QueryFacts:
+    """Read the facts of a query back; raises TypeError, KeyError or ValueError when they are damaged."""
+    remarks = [
+        SqlRemark(_typed(r["code"], str), _typed(r["text"], str), _typed(r["line"], int), _typed(r["column"], int))
+        for r in value["remarks"]
+    ]
+    return QueryFacts(_typed(value["fingerprint"], str), _texts(value["inputs"]), tuple(remarks))
+
+
+def _texts(values: Any) -> tuple[str, ...]:
+    return tuple(_typed(value, str) for value in _typed(values, list))
+
+
+def _typed(value: Any, kind: type) -> Any:
+    if not isinstance(value, kind):
+        raise TypeError(f"expected {kind.__name__}")
+    return value

@@ -1,0 +1,90 @@
+"""The text of a SQL file before it is parsed: variables filled in, and every place still known in the user's file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from penstock.errors import DefinitionError, Location
+from penstock.model.project import Scalar
+from penstock.pipelines import nearest_name
+
+_VARIABLE = re.compile(r"\$\{([^{}]*)\}")
+_QUOTED = r"""'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|`(?:[^`]|``)*`"""
+_COMMENT = r"--[^\n]*|/\*(?:[^*]|\*(?!/))*\*/"
+_PIECE = re.compile(rf"(?P<comment>{_COMMENT})|(?P<quoted>{_QUOTED})|(?P<variable>\$\{{[^{{}}]*\}})", re.DOTALL)
+_UNCLOSED = re.compile(rf"{_COMMENT}|{_QUOTED}|(?P<open>['\"`]|/\*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class SqlText:
+    """SQL with variables filled in; `shifts` say how far a place has moved from the user's text."""
+
+    file: str
+    original: str
+    text: str
+    shifts: tuple[tuple[int, int, int], ...] = ()
+    """(start in `text`, length in `text`, start in `original` of what follows), in order."""
+
+    def location(self, offset: int) -> Location:
+        """Where a place of the filled text stands in the user's file."""
+        return to_location(self.file, self.original, self._original_offset(offset))
+
+    def _original_offset(self, offset: int) -> int:
+        moved = offset
+        for start, length, original in self.shifts:
+            if start > offset:
+                break
+            # A place inside a value is shown where the variable ends.
+            moved = original + max(0, offset - start - length)
+        return moved
+
+
+def to_location(file: str, text: str, offset: int) -> Location:
+    """The line and column of a place in a text, counted from 1."""
+    before = text[: max(0, offset)]
+    return Location(file, before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1)
+
+
+def fill_variables(file: str, original: str, variables: Mapping[str, Scalar]) -> SqlText:
+    """Replace `${name}` by the project's variables; not inside comments, so that an old remark breaks nothing."""
+    parts: list[str] = []
+    shifts: list[tuple[int, int, int]] = []
+    done = length = 0
+    for match in _variables(original):
+        value = _value(match, file, original, variables)
+        before = original[done : match.start()]
+        parts += [before, value]
+        shifts.append((length + len(before), len(value), match.end()))
+        length += len(before) + len(value)
+        done = match.end()
+    return SqlText(file, original, "".join([*parts, original[done:]]), tuple(shifts))
+
+
+def find_unclosed(text: str) -> int:
+    """Where a quote or comment starts that never ends; the end of the text when there is none."""
+    for match in _UNCLOSED.finditer(text):
+        if match.group("open"):
+            return match.start()
+    return len(text)
+
+
+def _variables(text: str) -> list[re.Match[str]]:
+    found: list[re.Match[str]] = []
+    for piece in _PIECE.finditer(text):
+        if not piece.group("comment"):
+            found += _VARIABLE.finditer(text, piece.start(), piece.end())
+    return found
+
+
+def _value(match: re.Match[str], file: str, text: str, variables: Mapping[str, Scalar]) -> str:
+    name = match.group(1).strip()
+    if name not in variables:
+        raise DefinitionError(
+            f"the project has no variable {name!r}",
+            hint=f"{nearest_name(name, variables)}add it under vars: in penstock.yml",
+            location=to_location(file, text, match.start()),
+        )
+    value = variables[name]
+    return str(value).lower() if isinstance(value, bool) else str(value)

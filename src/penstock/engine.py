@@ -1,0 +1,301 @@
+"""The composition root: opens the project, its log and its session, and is the only door for the command line and the web.
+
+Nothing here imports Spark until a plan has work to do, so that planning and looking need no JVM.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from penstock.config.definitions import load_definitions
+from penstock.config.project_file import find_project_file, load_project
+from penstock.errors import PenstockError, StorageError, UsageError
+from penstock.eventlog.opening import open_event_log
+from penstock.lake.files import Files, LocalFiles, open_files
+from penstock.lake.progress import read_table_state
+from penstock.model.clock import Clock, SystemClock, uuid7
+from penstock.model.plan import Plan
+from penstock.model.project import Project
+from penstock.model.recording import BuildRecorder
+from penstock.model.results import DatasetResult, RunResult
+from penstock.model.spec import DatasetSpec
+from penstock.run.catalog import (
+    DatasetDetails,
+    DatasetInfo,
+    HistoryEntry,
+    Rows,
+    describe_dataset,
+    detail_dataset,
+    read_history,
+    read_rows,
+)
+from penstock.run.doctor import (
+    Check,
+    check_event_log,
+    check_jars,
+    check_java,
+    check_project,
+    check_raw,
+    check_spark,
+    check_storage,
+)
+from penstock.run.locking import Holder, hold_project, this_process
+from penstock.run.planning import Planner, PlanRequest
+from penstock.run.recording import RunRecorder, close_dead_builds
+from penstock.run.scheduler import RunListener
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock.eventlog.contract import EventLog
+
+
+@dataclass(slots=True)
+class Engine:
+    """One opened project. Use `open_engine`; close it, or use it in a `with` block."""
+
+    project: Project
+    specs: tuple[DatasetSpec, ...]
+    storage: Files
+    raw: Files | None
+    clock: Clock = field(default_factory=SystemClock)
+
+    @property
+    def planner(self) -> Planner:
+        return Planner(self.project, self.specs, self.storage, self.raw)
+
+    def request(
+        self,
+        select: Sequence[str] | None = None,
+        exclude: Sequence[str] | None = None,
+        full_refresh: str | None = None,
+        full_refresh_all: bool = False,
+    ) -> PlanRequest:
+        """A request from the words of the command line."""
+        names = tuple(name.strip() for name in (full_refresh or "").split(",") if name.strip())
+        return PlanRequest(tuple(select or ()), tuple(exclude or ()), names, full_refresh_all)
+
+    def plan(self, request: PlanRequest | None = None) -> Plan:
+        """What a run would do, and why; writes nothing and starts no JVM."""
+        return self.planner.plan(request or PlanRequest())
+
+    def run(
+        self,
+        request: PlanRequest | None = None,
+        *,
+        listeners: tuple[RunListener, ...] = (),
+        on_plan: Callable[[Plan], None] | None = None,
+        on_wait: Callable[[Holder], None] | None = None,
+        wait_seconds: float = 600.0,
+    ) -> RunResult:
+        """Plan and do it, while no other run works on this project."""
+        build_request_id = uuid7(self.clock)
+        holder = this_process(build_request_id, self.now().isoformat(timespec="seconds"))
+        with (
+            hold_project(
+                self.project.state_folder, holder=holder, wait_seconds=wait_seconds, on_wait=on_wait or _ignore
+            ) as died,
+            self._open_log() as log,
+        ):
+            if died is not None:
+                close_dead_builds(log, self.clock, [died.build_request_id])
+            recorder = RunRecorder(log, BuildRecorder(self.clock, build_request_id))
+            return self._run(lambda: self.plan(request), recorder, listeners, on_plan or _ignore)
+
+    def apply(self, plan: Plan, listeners: tuple[RunListener, ...] = ()) -> tuple[DatasetResult, ...]:
+        """Do exactly what this plan says, under the project's lock; `run` is planning and this."""
+        build_request_id = uuid7(self.clock)
+        holder = this_process(build_request_id, self.now().isoformat(timespec="seconds"))
+        state_folder = self.project.state_folder
+        with (
+            hold_project(state_folder, holder=holder, wait_seconds=0.0, on_wait=_ignore),
+            self._open_log() as log,
+        ):
+            recorder = RunRecorder(log, BuildRecorder(self.clock, build_request_id))
+            return self._run(lambda: plan, recorder, listeners, _ignore).datasets
+
+    def _run(
+        self,
+        make_plan: Callable[[], Plan],
+        recorder: RunRecorder,
+        listeners: tuple[RunListener, ...],
+        on_plan: Callable[[Plan], None],
+    ) -> RunResult:
+        begun = time.monotonic()
+        recorder.received("penstock run")
+        try:
+            plan = make_plan()
+            on_plan(plan)
+            recorder.planned(plan)
+            datasets = self._execute(plan, recorder, listeners)
+        except BaseException as error:
+            recorder.failed(error.message if isinstance(error, PenstockError) else type(error).__name__)
+            raise
+        result = RunResult(recorder.events.build_request_id, datasets, time.monotonic() - begun)
+        self._write_artifacts(plan, result)
+        recorder.finished(result)
+        return result
+
+    def _execute(
+        self, plan: Plan, recorder: RunRecorder, listeners: tuple[RunListener, ...]
+    ) -> tuple[DatasetResult, ...]:
+        from penstock.run.scheduler import settle
+
+        if not plan.has_work:
+            return settle(plan, listeners)
+        from penstock.run.execution import execute
+
+        return execute(
+            plan,
+            project=self.project,
+            storage=self.storage,
+            raw=self.raw,
+            build_request_id=recorder.events.build_request_id,
+            listeners=(recorder, *listeners),
+        )
+
+    def _write_artifacts(self, plan: Plan, result: RunResult) -> None:
+        manifest = {
+            "format": 1,
+            "project": self.project.name,
+            "target": self.project.target,
+            "datasets": [to_manifest_entry(spec) for spec in self.specs],
+            "plan": plan.to_json(),
+        }
+        for name, content in (("manifest.json", manifest), ("run_results.json", result.to_json())):
+            scratch = self.project.state_folder / f".{name}.{os.getpid()}"
+            scratch.write_text(json.dumps(content, indent=2) + "\n")
+            scratch.replace(self.project.state_folder / name)
+
+    def datasets(self) -> list[DatasetInfo]:
+        """Every dataset of the project, staging tables first."""
+        specs = {spec.name: spec for spec in self.specs}
+        return [
+            describe_dataset(self.storage, name, kind, specs.get(name)) for name, kind in self.planner.dataset_kinds()
+        ]
+
+    def show(self, name: str) -> DatasetDetails:
+        """One dataset in detail."""
+        return detail_dataset(self.storage, self._find(name))
+
+    def history(self, name: str, limit: int) -> list[HistoryEntry]:
+        """The last versions of a dataset's table, newest first."""
+        return read_history(self.storage, self._find(name).name, limit)
+
+    def rows(self, name: str, limit: int, *, quarantine: bool = False) -> Rows:
+        """A few rows of a dataset's table, or of those that its expectations dropped."""
+        info = self._find(name)
+        table = info.name.quarantine if quarantine else info.name
+        if not read_table_state(self.storage, table).exists:
+            raise UsageError(
+                f"{info.name} has no {'quarantined rows' if quarantine else 'table yet'}",
+                hint="only expect_or_drop fills a quarantine" if quarantine else "build it with `penstock run`",
+            )
+        return read_rows(self.storage, table, limit, self.project.configuration)
+
+    def _find(self, name: str) -> DatasetInfo:
+        kinds = dict(self.planner.dataset_kinds())
+        found = self.planner.find(name, kinds)
+        spec = next((spec for spec in self.specs if spec.name == found), None)
+        return describe_dataset(self.storage, found, kinds[found], spec)
+
+    def now(self) -> datetime:
+        """The time by the engine's clock."""
+        return datetime.fromtimestamp(self.clock.now_ns() / 1e9, tz=UTC)
+
+    @contextmanager
+    def _open_log(self) -> Iterator[EventLog]:
+        log = open_event_log(self.project.event_log)
+        try:
+            yield log
+        finally:
+            log.close()
+
+
+def _ignore(_: object) -> None:
+    return None
+
+
+def to_manifest_entry(spec: DatasetSpec) -> dict[str, Any]:
+    """A definition as `manifest.json` tells it."""
+    return {
+        "dataset": str(spec.name),
+        "kind": spec.kind.value,
+        "location": str(spec.location),
+        "inputs": [str(name) for name in spec.inputs],
+        "fingerprint": spec.fingerprint,
+        "tags": list(spec.tags),
+        "comment": spec.layout.comment,
+        "expectations": [
+            {"name": e.name, "condition": e.condition, "on_violation": e.on_violation.value} for e in spec.expectations
+        ],
+    }
+
+
+def open_engine(
+    start: Path | None = None,
+    *,
+    target: str | None = None,
+    variables: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] | None = None,
+    event_log: str | None = None,
+) -> Engine:
+    """Open the project of a folder (or one above it): read penstock.yml and every definition."""
+    project = open_project(start, target=target, variables=variables, environment=environment, event_log=event_log)
+    storage = open_files(project.storage, project.configuration)
+    return Engine(project, load_definitions(project), storage, _open_raw(project))
+
+
+def open_project(
+    start: Path | None = None,
+    *,
+    target: str | None = None,
+    variables: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] | None = None,
+    event_log: str | None = None,
+) -> Project:
+    """Read penstock.yml of a folder (or one above it), without the definitions."""
+    values = dict(os.environ if environment is None else environment)
+    if event_log is not None:
+        values["PENSTOCK__EVENT_LOG"] = event_log
+    return load_project(find_project_file(start or Path.cwd()), target=target, environment=values, vars=variables or {})
+
+
+def _open_raw(project: Project) -> Files | None:
+    if project.raw is None:
+        return None
+    files = open_files(project.raw.path, project.configuration)
+    if isinstance(files, LocalFiles) and files.root.exists() and not files.root.is_dir():
+        raise StorageError(f"raw is {project.raw.path}, which is not a folder")
+    return files
+
+
+def check_machine(start: Path | None = None, *, target: str | None = None, event_log: str | None = None) -> list[Check]:
+    """Check what a run needs, with the fix for whatever is missing."""
+    found, project = check_project(lambda: open_project(start, target=target, event_log=event_log))
+    checks = [check_java(), check_spark(), check_jars(project), found]
+    if project is not None:
+        checks += [check_raw(project), check_storage(project), check_event_log(project)]
+    return checks
+
+
+__all__ = [
+    "Check",
+    "DatasetDetails",
+    "DatasetInfo",
+    "Engine",
+    "HistoryEntry",
+    "PlanRequest",
+    "Rows",
+    "check_machine",
+    "open_engine",
+    "open_project",
+]

@@ -1,0 +1,84 @@
+"""The head of a Delta table's log, read as files: no JVM, no Delta library, a few small reads per table.
+
+Only what planning needs: the current version, the last transaction number that Penstock committed, and whether
+anyone else changed rows since. Commit files older than the last clean-up are not needed for that in the usual case.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.lake.files import Files
+
+APPLICATION = "penstock"
+
+_COMMIT = re.compile(r"(\d{20})\.json\Z")
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.")
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One commit of a Delta table, as its log file tells it."""
+
+    version: int
+    number: int | None
+    operation: str
+    timestamp_ms: int
+    changes_rows: bool
+    metrics: Mapping[str, str] = field(default_factory=dict)
+    schema_json: str | None = None
+
+
+def find_version(files: Files, table: str) -> int | None:
+    """The current version of the Delta table in this folder; None when there is no table."""
+    commits, checkpoints = _versions(files, table)
+    return max([*commits, *checkpoints], default=None)
+
+
+def iter_commits(files: Files, table: str) -> Iterator[Commit]:
+    """The commits whose log files still exist, newest first; each file is read only when asked for."""
+    for version in sorted(_versions(files, table)[0], reverse=True):
+        try:
+            content = files.read(f"{table}/_delta_log/{version:020d}.json")
+        except FileNotFoundError:  # log clean-up ran meanwhile
+            return
+        yield _to_commit(version, content)
+
+
+def _versions(files: Files, table: str) -> tuple[list[int], list[int]]:
+    names = files.names(f"{table}/_delta_log")
+    commits = [int(match[1]) for name in names if (match := _COMMIT.match(name))]
+    return commits, [int(match[1]) for name in names if (match := _CHECKPOINT.match(name))]
+
+
+def _to_commit(version: int, content: bytes) -> Commit:
+    number: int | None = None
+    info: dict[str, Any] = {}
+    changes_rows = False
+    schema_json: str | None = None
+    for line in content.splitlines():
+        if not line.strip():
+            continue
+        action = json.loads(line)
+        if "txn" in action and action["txn"]["appId"] == APPLICATION:
+            number = int(action["txn"]["version"])
+        elif "commitInfo" in action:
+            info = action["commitInfo"]
+        elif "metaData" in action:
+            schema_json = action["metaData"].get("schemaString")
+        elif "add" in action or "remove" in action:
+            file = action.get("add") or action["remove"]
+            changes_rows = changes_rows or bool(file.get("dataChange", True))
+    return Commit(
+        version=version,
+        number=number,
+        operation=str(info.get("operation", "unknown")),
+        timestamp_ms=int(info.get("timestamp", 0)),
+        changes_rows=changes_rows,
+        metrics={str(key): str(value) for key, value in (info.get("operationMetrics") or {}).items()},
+        schema_json=schema_json,
+    )

@@ -1,0 +1,183 @@
+"""Progress: manifests beside the table, and the state of a table that they and the Delta log prove. No JVM.
+
+A manifest is created exclusively under the next number before the table's commit, which carries that number as Delta's
+transaction identifier. So the commit decides what counts: a manifest whose number never committed is a dead attempt.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict, replace
+from typing import Any
+
+from penstock.lake.delta_log import Commit, find_version, iter_commits
+from penstock.lake.files import Files
+from penstock.model.names import DatasetName
+from penstock.model.progress import (
+    ConsumedFile,
+    Damage,
+    Manifest,
+    ManifestKind,
+    Progress,
+    RawFile,
+    TableState,
+)
+from penstock.model.schema import Schema
+
+FORMAT = 1
+FOLDER = "_penstock"
+LONGEST_CHAIN = 20
+"""After this many increments the next manifest states everything again, so that a reader follows few files."""
+
+_NAME = re.compile(r"(\d{20})\.json\Z")
+
+
+class ProgressError(Exception):
+    """Progress that cannot be used; carries the damage for the plan."""
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(text)
+        self.damage = Damage(code, text)
+
+
+def read_table_state(files: Files, name: DatasetName) -> TableState:
+    """The state of a table now: version, committed progress, damage, and whether dead or running attempts are pending."""
+    version = find_version(files, name.path)
+    numbers = _numbers(files, name)
+    if version is None:
+        return TableState(pending=bool(numbers))
+    number: int | None = None
+    progress: Progress | None = None
+    damage: Damage | None = None
+    try:
+        for commit in iter_commits(files, name.path):
+            if commit.number is None:
+                _check_not_foreign(commit)
+                continue
+            number = number or commit.number
+            if _read_manifest(files, name, commit.number).kind is ManifestKind.LOAD:
+                progress = _fold(files, name, commit.number)
+                break
+        else:
+            raise ProgressError("no_progress", "the table exists, but no commit by Penstock can be found in its log")
+    except ProgressError as error:
+        damage = error.damage
+    pending = any(candidate > (number or 0) for candidate in numbers)
+    return TableState(version, number, progress, damage, pending)
+
+
+def create_manifest(files: Files, name: DatasetName, manifest: Manifest) -> Manifest:
+    """Write the manifest under the next free number above `manifest.number` and return it so; no number is used twice."""
+    number = max(_numbers(files, name), default=0)
+    number = max(number, manifest.number) + 1
+    while True:
+        numbered = replace(manifest, number=number)
+        try:
+            files.create(_path(name, number), json.dumps(_to_json(numbered)).encode())
+        except FileExistsError:
+            number += 1
+        else:
+            return numbered
+
+
+def find_build(files: Files, name: DatasetName, number: int) -> str | None:
+    """The build request that made a commit; None when its manifest is gone."""
+    try:
+        return _read_manifest(files, name, number).build_request_id or None
+    except ProgressError:
+        return None
+
+
+def _check_not_foreign(commit: Commit) -> None:
+    if commit.changes_rows:
+        raise ProgressError(
+            "foreign_write",
+            f"version {commit.version} ({commit.operation}) was written by something other than Penstock",
+        )
+
+
+def _fold(files: Files, name: DatasetName, number: int) -> Progress:
+    chain = [_read_manifest(files, name, number)]
+    while not chain[-1].complete:
+        parent = chain[-1].parent
+        if parent is None:
+            raise ProgressError("progress_unreadable", f"manifest {chain[-1].number} names no parent")
+        chain.append(_read_manifest(files, name, parent))
+    consumed = {entry.file.path: entry for manifest in reversed(chain) for entry in manifest.files}
+    last = chain[0]
+    return Progress(
+        number=number,
+        chain=tuple(manifest.number for manifest in reversed(chain)),
+        files=consumed,
+        schema=last.schema,
+        inputs=last.inputs,
+        definition=last.definition,
+        settings=last.settings,
+    )
+
+
+def _read_manifest(files: Files, name: DatasetName, number: int) -> Manifest:
+    try:
+        content = files.read(_path(name, number))
+    except FileNotFoundError:
+        raise ProgressError("progress_missing", f"progress manifest {number} is missing") from None
+    try:
+        value = json.loads(content)
+        if not isinstance(value, dict) or "format" not in value:
+            raise ProgressError("progress_unreadable", f"progress manifest {number} is not a manifest")
+        if value["format"] > FORMAT:
+            raise ProgressError(
+                "progress_newer",
+                f"progress manifest {number} was written by a newer Penstock (format {value['format']})",
+            )
+        manifest = _from_json(value)
+    except (ValueError, KeyError, TypeError):
+        raise ProgressError("progress_unreadable", f"progress manifest {number} cannot be read") from None
+    if manifest.dataset != str(name) or manifest.number != number:
+        raise ProgressError("progress_mismatch", f"progress manifest {number} belongs to {manifest.dataset}")
+    return manifest
+
+
+def _numbers(files: Files, name: DatasetName) -> list[int]:
+    return [int(match[1]) for file in files.names(f"{name.path}/{FOLDER}") if (match := _NAME.match(file))]
+
+
+def _path(name: DatasetName, number: int) -> str:
+    return f"{name.path}/{FOLDER}/{number:020d}.json"
+
+
+def _to_json(manifest: Manifest) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "dataset": manifest.dataset,
+        "number": manifest.number,
+        "parent": manifest.parent,
+        "kind": manifest.kind.value,
+        "complete": manifest.complete,
+        "files": [{**asdict(e.file), "rows": e.rows, "hash": e.content_hash} for e in manifest.files],
+        "schema": manifest.schema.to_json() if manifest.schema else None,
+        "inputs": dict(manifest.inputs),
+        "definition": manifest.definition,
+        "settings": manifest.settings,
+        "build_request_id": manifest.build_request_id,
+    }
+
+
+def _from_json(value: dict[str, Any]) -> Manifest:
+    return Manifest(
+        dataset=value["dataset"],
+        number=int(value["number"]),
+        parent=value["parent"],
+        kind=ManifestKind(value["kind"]),
+        complete=bool(value["complete"]),
+        files=tuple(
+            ConsumedFile(RawFile(f["path"], f["size"], f["modified_ns"], f["etag"]), f["rows"], f["hash"])
+            for f in value["files"]
+        ),
+        schema=Schema.from_json(value["schema"]) if value["schema"] is not None else None,
+        inputs={str(key): int(version) for key, version in value["inputs"].items()},
+        definition=value["definition"],
+        settings=value["settings"],
+        build_request_id=value["build_request_id"],
+    )

@@ -1,0 +1,61 @@
+"""Seeing what user code reads: `spark.table`, `spark.read.table` and `spark.sql` are watched while a definition runs.
+
+The methods of the session's own classes are wrapped once; without a watch in force they behave as before, and
+other threads are never affected, because the watch lives in a context variable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+OnTable = Callable[[str], None]
+OnSql = Callable[[str], None]
+
+_watch: ContextVar[tuple[OnTable, OnSql] | None] = ContextVar("penstock_read_watch", default=None)
+
+
+@contextmanager
+def watch_reads(session: SparkSession, on_table: OnTable, on_sql: OnSql) -> Iterator[None]:
+    """Call `on_table` with each table name and `on_sql` with each query text that code in this block reads."""
+    _wrap(type(session), "table", 0)
+    _wrap(type(session), "sql", 1)
+    _wrap(type(session.read), "table", 0)
+    token = _watch.set((on_table, on_sql))
+    try:
+        yield
+    finally:
+        _watch.reset(token)
+
+
+@contextmanager
+def unwatched() -> Iterator[None]:
+    """Let the engine's own reads pass while a watch is in force."""
+    token = _watch.set(None)
+    try:
+        yield
+    finally:
+        _watch.reset(token)
+
+
+def _wrap(owner: type, method: str, which: int) -> None:
+    original: Any = getattr(owner, method)
+    if getattr(original, "__penstock_watch__", False):
+        return
+
+    @wraps(original)
+    def watched(self: Any, first: Any, *args: Any, **kwargs: Any) -> Any:
+        watch = _watch.get()
+        if watch is not None:
+            with unwatched():
+                watch[which](str(first))
+        return original(self, first, *args, **kwargs)
+
+    watched.__penstock_watch__ = True  # type: ignore[attr-defined]
+    setattr(owner, method, watched)

@@ -1,0 +1,178 @@
+"""Writing Delta tables, each change as one commit that carries Penstock's number; and finding tables by name in a session.
+
+Every write is read back: Delta skips a number that is not higher than the committed one without a word, and that is
+how a run learns that another one was faster.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from penstock.errors import ConcurrentRunError, StorageError
+from penstock.faults import fault_point
+from penstock.lake.delta_log import APPLICATION, Commit, iter_commits
+from penstock.lake.files import Files
+from penstock.lake.progress import create_manifest, read_table_state
+from penstock.model.names import DatasetName
+from penstock.model.progress import Manifest, ManifestKind, TableState
+from penstock.model.spec import TableLayout
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_NEEDS_COLUMN_MAPPING = frozenset(" ,;{}()\n\t=")
+
+
+@dataclass(slots=True)
+class Lake:
+    """The tables below one storage, through one session."""
+
+    session: SparkSession
+    files: Files
+    _registered: set[DatasetName] = field(default_factory=set)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def state(self, name: DatasetName) -> TableState:
+        """The state of the table now."""
+        return read_table_state(self.files, name)
+
+    def read(self, name: DatasetName) -> DataFrame:
+        """The rows of the table now."""
+        return self.session.read.format("delta").load(self.files.spark_path(name.path))
+
+    def begin(self, manifest: Manifest, name: DatasetName, also: DatasetName | None = None) -> Manifest:
+        """Write the manifest of a new attempt and return it with its number, the highest yet for the table (and `also`)."""
+        committed = max(self.state(table).number or 0 for table in (name, also) if table is not None)
+        return create_manifest(self.files, name, replace(manifest, number=committed))
+
+    def append(self, rows: DataFrame, name: DatasetName, number: int) -> Commit:
+        """Append rows in one commit under this number; needs a table and no pending attempt (`fence`)."""
+        writer = rows.write.format("delta").mode("append")
+        with _conflicts_named(name):
+            writer.options(txnAppId=APPLICATION, txnVersion=str(number)).save(self.files.spark_path(name.path))
+        return self._read_back(name, number)
+
+    def replace(self, rows: DataFrame, name: DatasetName, number: int, layout: TableLayout) -> Commit:
+        """Replace the whole table, its schema and its layout in one commit under this number."""
+        statement = replace_statement(self.files.spark_path(name.path), number, layout, rows.columns)
+        with _conflicts_named(name):
+            self.session.sql(statement, rows=rows)
+        return self._read_back(name, number)
+
+    def fence(self, name: DatasetName, build_request_id: str) -> TableState:
+        """Make sure that no older attempt can commit any more, by an empty commit with a higher number."""
+        manifest = Manifest(str(name), 0, None, ManifestKind.FENCE, build_request_id=build_request_id)
+        number = self.begin(manifest, name).number
+        nothing = self.read(name).limit(0)
+        self.append(nothing, name, number)
+        fault_point("fence.after_commit", str(name))
+        return self.state(name)
+
+    def register(self, name: DatasetName) -> None:
+        """Make the table known by its name to SQL and `spark.table` in this session."""
+        with self._lock:
+            if name in self._registered:
+                return
+            database, table = _quote(name.database), f"{_quote(name.database)}.{_quote(name.name)}"
+            location = self.files.spark_path(name.path)
+            self.session.sql(
+                f"CREATE DATABASE IF NOT EXISTS {database} LOCATION {_text(self.files.spark_path(name.database))}"
+            )
+            if self.session.catalog.tableExists(str(name)):
+                self._check_same_place(name, table, location)
+            else:
+                self.session.sql(f"CREATE TABLE IF NOT EXISTS {table} USING DELTA LOCATION {_text(location)}")
+            self._registered.add(name)
+
+    def _check_same_place(self, name: DatasetName, table: str, location: str) -> None:
+        rows = self.session.sql(f"DESCRIBE DETAIL {table}").select("location").collect()
+        found = str(rows[0]["location"])
+        if _normal(found) != _normal(location):
+            raise StorageError(
+                f"{name} is already registered in this session's catalog at {found}, not at {location}",
+                hint="use another Spark session or catalog, or drop that registration",
+            )
+
+    def _read_back(self, name: DatasetName, number: int) -> Commit:
+        for commit in iter_commits(self.files, name.path):
+            if commit.number == number:
+                return commit
+            if commit.number is not None:
+                break
+        raise ConcurrentRunError(
+            f"{name}: another run committed meanwhile; this attempt ({number}) changed nothing", hint="run again"
+        )
+
+
+class _conflicts_named:  # noqa: N801 - reads as a phrase at the call
+    """Turn Delta's conflict errors into one that says what happened; everything else passes."""
+
+    def __init__(self, name: DatasetName) -> None:
+        self._name = name
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if error is not None and ("DELTA_CONCURRENT" in str(error) or "Concurrent" in type(error).__name__):
+            raise ConcurrentRunError(
+                f"{self._name}: another writer changed the table at the same time; nothing was written",
+                hint="run again",
+            ) from error
+
+
+def replace_statement(path: str, number: int, layout: TableLayout, columns: Sequence[str]) -> str:
+    """The one SQL statement that replaces a table; `{rows}` stands for the new rows."""
+    properties = dict(layout.table_properties)
+    if any(_NEEDS_COLUMN_MAPPING & set(column) for column in columns):
+        properties.setdefault("delta.columnMapping.mode", "name")
+    parts = [
+        f"CREATE OR REPLACE TABLE delta.{_quote(path)} USING DELTA",
+        f"OPTIONS ({_pairs({'txnAppId': APPLICATION, 'txnVersion': str(number)})})",
+    ]
+    if layout.partition_cols:
+        parts.append(f"PARTITIONED BY ({', '.join(map(_quote, layout.partition_cols))})")
+    if layout.cluster_by:
+        parts.append(f"CLUSTER BY ({', '.join(map(_quote, layout.cluster_by))})")
+    if layout.comment:
+        parts.append(f"COMMENT {_text(layout.comment)}")
+    if properties:
+        parts.append(f"TBLPROPERTIES ({_pairs(properties)})")
+    head = " ".join(parts).replace("{", "{{").replace("}", "}}")
+    return head + " AS SELECT * FROM {rows}"  # noqa: S608 - every part is quoted above
+
+
+def _pairs(values: Mapping[str, str]) -> str:
+    return ", ".join(f"{_text(key)} = {_text(value)}" for key, value in values.items())
+
+
+def _quote(identifier: str) -> str:
+    from sqlglot import exp
+
+    return exp.to_identifier(identifier, quoted=True).sql(dialect="spark")
+
+
+def _text(value: str) -> str:
+    from sqlglot import exp
+
+    return exp.Literal.string(value).sql(dialect="spark")
+
+
+def _normal(location: str) -> str:
+    return location.replace("file:///", "/").replace("file:/", "/").rstrip("/")
+
+
+@contextmanager
+def use_database(session: SparkSession, files: Files, database: str) -> Iterator[None]:
+    """Let unqualified names mean this database for the block; the session's own choice is put back after."""
+    before = session.catalog.currentDatabase()
+    session.sql(f"CREATE DATABASE IF NOT EXISTS {_quote(database)} LOCATION {_text(files.spark_path(database))}")
+    session.catalog.setCurrentDatabase(database)
+    try:
+        yield
+    finally:
+        session.catalog.setCurrentDatabase(before)

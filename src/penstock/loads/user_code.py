@@ -1,0 +1,78 @@
+"""The boundary around user code: whatever goes wrong inside is reported as the user's, with the user's file and line."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.errors import ConcurrentRunError, Location, PenstockError, UserCodeError
+from penstock.model.spec import DatasetSpec
+
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+_CODED = re.compile(r"\[[A-Z][A-Z0-9_.]+\][^\n]*")
+_LONGEST = 400
+_POSITION = re.compile(r"line (\d+),? pos(?:ition)? (\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class UserCode:
+    """The boundary for one definition of one project."""
+
+    root: Path
+    spec: DatasetSpec
+
+    @contextmanager
+    def boundary(self, doing: str) -> Iterator[None]:
+        """Turn any exception of the block into an error that names the user's line; engine errors only gain the line."""
+        try:
+            yield
+        except ConcurrentRunError:
+            raise
+        except PenstockError as error:
+            if error.location is None:
+                error.location = self._find_line(error)
+            raise
+        except Exception as error:
+            raise UserCodeError(
+                f"{self.spec.name}: {doing} failed: {describe(error)}", location=self._find_line(error)
+            ) from error
+
+    def _find_line(self, error: BaseException) -> Location:
+        """The innermost line of the project's own files, or a position inside the SQL, or the definition."""
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_below(frame.filename, self.root)]
+        if frames:
+            file = Path(frames[-1].filename).resolve().relative_to(self.root.resolve())
+            return Location(str(file), frames[-1].lineno)
+        match = _POSITION.search(str(error)) if self.spec.sql is not None else None
+        line = self.spec.location.line
+        if match and line is not None and self.spec.query_line is not None:
+            line = self.spec.query_line + int(match[1]) - 1
+        return Location(self.spec.location.file, line)
+
+
+def _is_below(file: str, root: Path) -> bool:
+    path = Path(file).resolve()
+    return path.is_relative_to(root.resolve()) and "site-packages" not in path.parts
+
+
+def describe(error: BaseException) -> str:
+    """One line about an exception, without values from rows.
+
+    Spark's analysis errors speak of names and types only; errors while rows are computed quote values, which are hidden.
+    """
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    first = lines[0] if lines else ""
+    name = type(error).__name__
+    if not type(error).__module__.startswith(("pyspark", "py4j", "delta")):
+        return f"{name}: {first}"[:_LONGEST] if first else name
+    coded = _CODED.findall(str(error))
+    words = coded[-1] if coded else first
+    if "Analysis" not in name and "Parse" not in name:
+        words = _QUOTED.sub("'...'", words)
+    elif name == "ParseException" and len(lines) > 1:
+        words = " ".join(lines[:2])
+    return words[:_LONGEST] or name

@@ -1,0 +1,170 @@
+"""What to do with one derived dataset, decided from its inputs, its definition and its state. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from penstock.model.names import DatasetName
+from penstock.model.plan import Action, DatasetPlan, Problem, Reason
+from penstock.model.progress import TableState
+from penstock.model.spec import DatasetKind, DatasetSpec, Untraced
+
+_IRRELEVANT = (
+    "spark.hadoop.",
+    "spark.driver.",
+    "spark.executor.",
+    "spark.jars",
+    "spark.ui.",
+    "spark.log",
+    "spark.master",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedSpec:
+    """A definition with its temporary views folded in: the tables it really reads, and all the logic that makes it."""
+
+    spec: DatasetSpec
+    inputs: tuple[DatasetName, ...]
+    definition: str
+    untraced: tuple[Untraced, ...]
+
+
+def resolve_views(spec: DatasetSpec, views: Mapping[DatasetName, DatasetSpec]) -> ResolvedSpec:
+    """Replace temporary views by what they read, and let their logic count as part of the definition."""
+    tables: set[DatasetName] = set()
+    logic = {str(spec.name): spec.fingerprint}
+    untraced = list(spec.untraced)
+    pending = list(spec.inputs)
+    while pending:
+        name = pending.pop()
+        view = views.get(name)
+        if view is None:
+            tables.add(name)
+        elif str(name) not in logic:
+            logic[str(name)] = view.fingerprint
+            untraced.extend(view.untraced)
+            pending.extend(view.inputs)
+    return ResolvedSpec(spec, tuple(sorted(tables)), _hash(logic), tuple(untraced))
+
+
+def fingerprint_settings(spec: DatasetSpec, configuration: Mapping[str, str]) -> str:
+    """A hash of what shapes the table besides its logic: layout, expectations, and Spark settings that can change results."""
+    layout = spec.layout
+    relevant = {key: value for key, value in configuration.items() if not key.startswith(_IRRELEVANT)}
+    return _hash(
+        {
+            "kind": spec.kind.value,
+            "comment": layout.comment,
+            "partition_cols": layout.partition_cols,
+            "cluster_by": layout.cluster_by,
+            "table_properties": sorted(layout.table_properties),
+            "expectations": sorted((e.name, e.condition, e.on_violation.value) for e in spec.expectations),
+            "configuration": sorted(relevant.items()),
+        }
+    )
+
+
+def _hash(value: object) -> str:
+    return hashlib.blake2b(json.dumps(value, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class DerivedInput:
+    """Everything known about one derived dataset before the decision."""
+
+    resolved: ResolvedSpec
+    state: TableState
+    settings: str
+    input_states: Mapping[DatasetName, TableState]
+    input_plans: Mapping[DatasetName, DatasetPlan] = field(default_factory=dict)
+    """The plans of those inputs that this plan also covers."""
+    full_refresh: bool = False
+
+
+def decide_derived(given: DerivedInput) -> DatasetPlan:
+    """Choose none, recompute or skip, with the reasons."""
+    broken = [plan for plan in given.input_plans.values() if plan.problem is not None or plan.action is Action.SKIP]
+    if broken:
+        names = ", ".join(str(plan.name) for plan in broken)
+        return _plan(given, Action.SKIP, (Reason("upstream_error", f"{names} cannot be brought up to date"),))
+    missing = [name for name in given.resolved.inputs if not _will_exist(given, name)]
+    if missing:
+        problem = Problem(
+            "input_missing",
+            f"{given.resolved.spec.name} reads {missing[0]}, which has no data yet",
+            hint=f"run with --select +{given.resolved.spec.name.name}, or add raw files for it",
+            location=given.resolved.spec.location,
+        )
+        return _plan(given, Action.SKIP, (Reason("input_missing", f"{missing[0]} has no data yet"),), problem)
+    reasons = _recompute_reasons(given)
+    if reasons:
+        return _plan(given, Action.RECOMPUTE, reasons)
+    return _plan(given, Action.NONE, (Reason("up_to_date", "same inputs, definition and settings"),))
+
+
+def _will_exist(given: DerivedInput, name: DatasetName) -> bool:
+    plan = given.input_plans.get(name)
+    return given.input_states[name].exists or (plan is not None and plan.action.is_work)
+
+
+def _recompute_reasons(given: DerivedInput) -> tuple[Reason, ...]:
+    if not given.state.exists:
+        return (Reason("first_build", "first build"),)
+    if given.state.damage is not None:
+        return (Reason(given.state.damage.code, given.state.damage.text),)
+    reasons = []
+    if given.full_refresh:
+        reasons.append(Reason("full_refresh", "a full refresh was asked for"))
+    progress = given.state.progress
+    if progress is None or progress.definition != given.resolved.definition:
+        reasons.append(Reason("definition_changed", "its definition changed"))
+    if progress is None or progress.settings != given.settings:
+        reasons.append(Reason("settings_changed", "its settings changed"))
+    reasons.extend(_input_reasons(given))
+    reasons.extend(Reason(untraced.code, _describe_untraced(untraced)) for untraced in given.resolved.untraced)
+    return tuple(reasons)
+
+
+def _input_reasons(given: DerivedInput) -> list[Reason]:
+    progress = given.state.progress
+    known = progress.inputs if progress else {}
+    will_change, changed = [], []
+    for name in given.resolved.inputs:
+        plan = given.input_plans.get(name)
+        if plan is not None and plan.action.is_work:
+            will_change.append(f"{name} ({plan.action.value})")
+        elif known.get(str(name)) != given.input_states[name].version:
+            changed.append(str(name))
+    reasons = []
+    if will_change:
+        reasons.append(Reason("input_will_change", f"inputs change in this run: {', '.join(will_change)}"))
+    if changed:
+        reasons.append(Reason("input_changed", f"inputs changed since: {', '.join(changed)}"))
+    return reasons
+
+
+def _describe_untraced(untraced: Untraced) -> str:
+    place = f" ({untraced.location})" if untraced.location else ""
+    return f"recomputed on every run: {untraced.text}{place}"
+
+
+def _plan(
+    given: DerivedInput, action: Action, reasons: tuple[Reason, ...], problem: Problem | None = None
+) -> DatasetPlan:
+    spec = given.resolved.spec
+    return DatasetPlan(
+        name=spec.name,
+        kind=DatasetKind(spec.kind),
+        action=action,
+        reasons=reasons,
+        inputs=given.resolved.inputs,
+        problem=problem,
+        state=given.state,
+        spec=spec,
+        definition=given.resolved.definition,
+        settings=given.settings,
+    )

@@ -1,0 +1,169 @@
+"""Looking at datasets without a JVM: what there is, what a table holds, how it came to be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.errors import StorageError
+from penstock.lake.delta_log import Commit, iter_commits
+from penstock.lake.files import Files, is_remote
+from penstock.lake.progress import find_build, read_table_state
+from penstock.model.names import DatasetName
+from penstock.model.progress import TableState
+from penstock.model.schema import Column, Schema
+from penstock.model.spec import DatasetKind, DatasetSpec
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetInfo:
+    """One dataset as `ls` shows it."""
+
+    name: DatasetName
+    kind: DatasetKind
+    state: TableState
+    last: Commit | None = None
+    spec: DatasetSpec | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "dataset": str(self.name),
+            "kind": self.kind.value,
+            "version": self.state.version,
+            "updated_at_ms": self.last.timestamp_ms if self.last else None,
+            "files_loaded": len(self.state.progress.files) if self.state.progress else 0,
+            "damage": self.state.damage.code if self.state.damage else None,
+            "tags": list(self.spec.tags) if self.spec else [],
+            "location": str(self.spec.location) if self.spec else None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetDetails:
+    """One dataset as `show` shows it."""
+
+    info: DatasetInfo
+    schema: Schema | None
+    path: str
+    has_quarantine: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        spec = self.info.spec
+        progress = self.info.state.progress
+        return {
+            **self.info.to_json(),
+            "path": self.path,
+            "comment": spec.layout.comment if spec else None,
+            "inputs": [str(name) for name in spec.inputs] if spec else [],
+            "columns": self.schema.to_json() if self.schema else [],
+            "expectations": [
+                {"name": e.name, "condition": e.condition, "on_violation": e.on_violation.value}
+                for e in (spec.expectations if spec else ())
+            ],
+            "files": [
+                {"path": entry.file.path, "bytes": entry.file.size, "rows": entry.rows}
+                for entry in (progress.files.values() if progress else ())
+            ],
+            "quarantine": f"{self.info.name.quarantine}" if self.has_quarantine else None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryEntry:
+    """One version of a table: when, how, and by which run."""
+
+    commit: Commit
+    build_request_id: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        rows = self.commit.metrics.get("numOutputRows")
+        return {
+            "version": self.commit.version,
+            "timestamp_ms": self.commit.timestamp_ms,
+            "operation": self.commit.operation,
+            "rows_written": int(rows) if rows is not None else None,
+            "number": self.commit.number,
+            "build_request_id": self.build_request_id,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Some rows of a table, as they come."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+
+def describe_dataset(files: Files, name: DatasetName, kind: DatasetKind, spec: DatasetSpec | None) -> DatasetInfo:
+    """A dataset with its state and its last commit."""
+    if kind is DatasetKind.TEMPORARY_VIEW:
+        return DatasetInfo(name, kind, TableState(), None, spec)
+    state = read_table_state(files, name)
+    last = next((commit for commit in iter_commits(files, name.path)), None) if state.exists else None
+    return DatasetInfo(name, kind, state, last, spec)
+
+
+def detail_dataset(files: Files, info: DatasetInfo) -> DatasetDetails:
+    """A dataset with its columns and where it lives."""
+    quarantined = read_table_state(files, info.name.quarantine).exists
+    schema = read_schema(files, info.name) if info.state.exists else None
+    return DatasetDetails(info, schema, files.spark_path(info.name.path), quarantined)
+
+
+def read_history(files: Files, name: DatasetName, limit: int) -> list[HistoryEntry]:
+    """The last versions of a table, newest first."""
+    entries: list[HistoryEntry] = []
+    for commit in iter_commits(files, name.path):
+        if len(entries) >= limit:
+            break
+        build = find_build(files, name, commit.number) if commit.number is not None else None
+        entries.append(HistoryEntry(commit, build))
+    return entries
+
+
+def read_schema(files: Files, name: DatasetName) -> Schema | None:
+    """The columns of a table: from its newest commit that states them, or from the checkpoint."""
+    stated = next((commit.schema_json for commit in iter_commits(files, name.path) if commit.schema_json), None)
+    if stated is None:
+        stated = _open_table(files, name, {}).schema().to_json()
+    return Schema(tuple(Column(f["name"], _simple(f["type"]), f["nullable"]) for f in json.loads(stated)["fields"]))
+
+
+def read_rows(
+    files: Files, name: DatasetName, limit: int, configuration: Mapping[str, str], columns: Sequence[str] | None = None
+) -> Rows:
+    """A few rows of a table, by the JVM-free Delta reader."""
+    try:
+        reader = _open_table(files, name, configuration).to_pyarrow_dataset()
+    except Exception as error:  # noqa: BLE001 - the reader has no error type of its own for tables it cannot read
+        raise StorageError(
+            f"{name} cannot be shown without Spark ({str(error).splitlines()[0][:200]})",
+            hint="read it in a Spark session by its name",
+        ) from None
+    table = reader.head(limit, columns=list(columns) if columns else None)
+    return Rows(tuple(table.column_names), tuple(tuple(row.values()) for row in table.to_pylist()))
+
+
+def _open_table(files: Files, name: DatasetName, configuration: Mapping[str, str]) -> Any:
+    from deltalake import DeltaTable
+
+    from penstock.lake.files import to_reader_options
+
+    path = files.spark_path(name.path)
+    options = to_reader_options(configuration) if is_remote(path) else None
+    return DeltaTable(path.removeprefix("file://"), storage_options=options)
+
+
+def _simple(type_: Any) -> str:
+    """Spark's simple type name from the JSON that a Delta log holds."""
+    if isinstance(type_, str):
+        return {"integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint"}.get(type_, type_)
+    if type_["type"] == "array":
+        return f"array<{_simple(type_['elementType'])}>"
+    if type_["type"] == "map":
+        return f"map<{_simple(type_['keyType'])},{_simple(type_['valueType'])}>"
+    inner = ",".join(field["name"] + ":" + _simple(field["type"]) for field in type_["fields"])
+    return f"struct<{inner}>"

@@ -1,0 +1,63 @@
+"""Doing what a plan says on Spark. The only module of this room that needs a session."""
+
+from __future__ import annotations
+
+from penstock.config.parse_cache import ParseCache
+from penstock.config.project_modules import loaded_project_modules
+from penstock.config.sql_files import read_query
+from penstock.errors import DefinitionError
+from penstock.lake.files import Files
+from penstock.lake.session import SessionRequest, carry_by_value, open_session
+from penstock.lake.tables import Lake, use_database
+from penstock.loads.derive import DerivedLoad
+from penstock.loads.staging import StagingLoad
+from penstock.model.plan import DatasetPlan, Plan
+from penstock.model.project import Project
+from penstock.model.results import DatasetResult, LoadResult
+from penstock.model.spec import DatasetKind
+from penstock.run.scheduler import RunListener, Scheduler
+
+SHORT_BYTES = 64_000_000
+"""Below this much raw data a run is over before the JVM's best compiler would have paid off."""
+
+
+def execute(
+    plan: Plan,
+    *,
+    project: Project,
+    storage: Files,
+    raw: Files | None,
+    build_request_id: str,
+    listeners: tuple[RunListener, ...],
+) -> tuple[DatasetResult, ...]:
+    """Start or find a session and do the plan's work."""
+    request = SessionRequest(
+        project.spark,
+        project.configuration,
+        project.storage,
+        project.state_folder,
+        project.name,
+        is_short=plan.raw_bytes < SHORT_BYTES,
+    )
+    carry_by_value(loaded_project_modules())
+    with open_session(request) as session, use_database(session, storage, project.database):
+        lake = Lake(session, storage)
+        derived = DerivedLoad(
+            lake, project.root, project.database, plan.temporary_views, find_reads, build_request_id, project.vars
+        )
+        staging = StagingLoad(lake, raw, build_request_id) if raw is not None else None
+
+        def apply(dataset: DatasetPlan) -> LoadResult:
+            if dataset.kind is DatasetKind.STAGING and staging is not None:
+                return staging.apply(dataset)
+            return derived.apply(dataset)
+
+        return Scheduler(apply, listeners, project.threads).execute(plan)
+
+
+def find_reads(text: str) -> tuple[str, ...]:
+    """The tables that a SQL text reads; a text that does not parse is left for Spark to explain."""
+    try:
+        return read_query(text, ParseCache(None)).inputs
+    except DefinitionError:
+        return ()

@@ -1,0 +1,99 @@
+"""kill -9 at every armed fault point, then run again: the tables equal those of an undisturbed run."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from penstock.eventlog.opening import open_event_log
+from penstock.eventlog.projections import list_builds
+from penstock.faults import POINTS
+from tests.faults.shop import ModelShop, make_model_shop
+
+pytestmark = pytest.mark.spark
+
+FIRST_LOAD = ("staging.after_attempt", "staging.after_commit", "derive.after_quarantine", "derive.after_commit")
+
+
+def kill_at(shop: ModelShop, point: str) -> None:
+    done = shop.project.penstock("run", check=None, PENSTOCK_FAULT=point)
+    assert done.returncode == -signal.SIGKILL, f"{point} was never reached\n{done.stdout}\n{done.stderr}"
+
+
+def test_kills_at_every_step_of_an_increment(tmp_path: Path, connect: str) -> None:
+    shop = make_model_shop(tmp_path / "shop", connect)
+    shop.add_batch()
+    shop.project.penstock("run")
+    shop.check()
+    for point in POINTS:
+        shop.add_batch()
+        if point.startswith("fence."):
+            kill_at(shop, "staging.before_commit")
+        kill_at(shop, point)
+        shop.project.penstock("run")
+        shop.check()
+    shop.check_settled()
+    log = open_event_log(f"sqlite:///{shop.project.root}/.penstock/events.db")
+    builds = list_builds(log, limit=100).builds
+    log.close()
+    assert len(builds) > len(POINTS)
+    assert all(build.status.is_final for build in builds), "a killed run must not look as if it still worked"
+
+
+@pytest.mark.parametrize("point", FIRST_LOAD)
+def test_kills_during_the_first_load(tmp_path: Path, connect: str, point: str) -> None:
+    shop = make_model_shop(tmp_path / "shop", connect)
+    shop.add_batch()
+    shop.add_batch()
+    kill_at(shop, point)
+    shop.project.penstock("run")
+    shop.check_settled()
+
+
+def test_kills_on_top_of_kills(tmp_path: Path, connect: str) -> None:
+    shop = make_model_shop(tmp_path / "shop", connect)
+    shop.add_batch()
+    shop.project.penstock("run")
+    shop.add_batch()
+    for point in ("staging.after_attempt", "fence.after_commit", "fence.after_commit", "staging.before_commit"):
+        kill_at(shop, point)
+    shop.project.penstock("run")
+    shop.check_settled()
+
+
+def test_a_killed_jvm_is_reported_and_repaired(tmp_path: Path) -> None:
+    """The real thing: local sessions whose JVM is killed during a staging load, then during a derived one."""
+    shop = make_model_shop(tmp_path / "shop", None)
+    shop.add_batch()
+    for words in ("staging.orders rebuild", "main.big_orders recompute"):
+        run = shop.project.start("run")
+        _wait_for(run, words)
+        time.sleep(0.3)
+        os.kill(_find_jvm(run.pid), signal.SIGKILL)
+        _, errors = run.communicate(timeout=120)
+        assert run.returncode == 1, errors
+        assert "Traceback" not in errors
+    shop.project.penstock("run")
+    shop.check_settled()
+
+
+def _wait_for(process: subprocess.Popen[str], words: str) -> None:
+    assert process.stderr is not None
+    for line in process.stderr:
+        if words in line:
+            return
+    raise AssertionError(f"the run ended without {words!r}")
+
+
+def _find_jvm(parent: int) -> int:
+    """The Java process that this Python process started (through spark-submit, which becomes Java)."""
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        fields = status.read_text().rsplit(")", 1)[1].split()
+        if int(fields[1]) == parent and "java" in (status.parent / "cmdline").read_text():
+            return int(status.parent.name)
+    raise AssertionError("no JVM below the run")

@@ -1,0 +1,119 @@
+"""Building real projects for tests: penstock.yml, Parquet files, definitions."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+COMMAND = [sys.executable, "-c", "from penstock.cli.main import main; main()"]
+
+
+@dataclass(slots=True)
+class ProjectFolder:
+    """A project in a folder, and the command line as a user types it."""
+
+    root: Path
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def configure(self, text: str = "name: shop\n") -> ProjectFolder:
+        self.root.mkdir(parents=True, exist_ok=True)
+        (self.root / "raw").mkdir(exist_ok=True)
+        (self.root / "penstock.yml").write_text(text)
+        return self
+
+    def raw(self, table: str, batch: str, rows: Mapping[str, Sequence[Any]] | pa.Table) -> Path:
+        data = rows if isinstance(rows, pa.Table) else pa.table(dict(rows))
+        file = self.root / "raw" / table / f"{batch}.parquet"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(data, file)
+        return file
+
+    def define(self, name: str, text: str) -> Path:
+        file = self.root / "transformations" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        return file
+
+    def penstock(self, *arguments: str, check: int | None = 0, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run the command in a process of its own; fails the test when the exit code is not the expected one."""
+        done = subprocess.run(
+            [*COMMAND, *arguments],
+            cwd=self.root,
+            env={**os.environ, **self.environment, **environment},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        if check is not None:
+            assert done.returncode == check, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done
+
+    def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+        """Start the command and do not wait."""
+        return subprocess.Popen(
+            [*COMMAND, *arguments],
+            cwd=self.root,
+            env={**os.environ, **self.environment, **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def rows(self, dataset: str) -> list[tuple[Any, ...]]:
+        """The rows of a table by the JVM-free Delta reader, in a stable order."""
+        from deltalake import DeltaTable
+
+        table = DeltaTable(str(self.root / "storage" / dataset.replace(".", "/"))).to_pyarrow_table()
+        names = sorted(table.column_names)
+        return sorted((tuple(row[name] for name in names) for row in table.to_pylist()), key=repr)
+
+    def results(self) -> dict[str, dict[str, Any]]:
+        """What the last run did, by dataset."""
+        content = json.loads((self.root / ".penstock" / "run_results.json").read_text())
+        return {dataset["dataset"]: dataset for dataset in content["datasets"]}
+
+
+ORDERS = {"id": [1, 2, 3], "customer": ["a", "b", "a"], "amount": [10.0, 20.0, 30.0]}
+MORE_ORDERS = {"id": [4, 5], "customer": ["b", "c"], "amount": [40.0, 50.0]}
+
+TOTALS_SQL = """\
+CREATE MATERIALIZED VIEW totals COMMENT 'per customer'
+AS SELECT customer, sum(amount) AS total, count(*) AS orders
+FROM staging.orders
+GROUP BY customer
+"""
+
+BIG_PY = """\
+from penstock import pipelines as dp
+
+
+@dp.materialized_view(tags=["big"])
+@dp.expect_or_drop("paid", "amount > 10")
+@dp.expect("known", "customer <> 'c'")
+def big_orders():
+    return dp.read("staging.orders")
+
+
+@dp.materialized_view
+def big_count():
+    return dp.read("big_orders").groupBy("customer").count()
+"""
+
+
+def make_shop(root: Path) -> ProjectFolder:
+    """A small project with one raw table and three definitions."""
+    shop = ProjectFolder(root).configure()
+    shop.raw("orders", "0001", ORDERS)
+    shop.define("totals.sql", TOTALS_SQL)
+    shop.define("big.py", BIG_PY)
+    return shop

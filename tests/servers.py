@@ -1,0 +1,77 @@
+"""Real servers for tests, on loopback, ended by their process id."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from penstock.lake.class_archive import archive_options
+from penstock.lake.jars import resolve_jars, spark_home
+from penstock.lake.java import find_java
+from penstock.lake.session import CATALOG, EXTENSION
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def wait_for_port(port: int, process: subprocess.Popen[bytes], seconds: float = 120) -> None:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise RuntimeError(f"the server ended with {process.returncode}")
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.2)
+    raise TimeoutError(f"nothing listens on port {port}")
+
+
+@contextmanager
+def spark_connect_server(folder: Path) -> Iterator[str]:
+    """A Spark Connect server with Delta; gives its address."""
+    java = find_java()
+    jars = resolve_jars("delta", java, {})
+    port = free_port()
+    options = {
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.driver.extraClassPath": ":".join(map(str, jars)),
+        "spark.driver.extraJavaOptions": " ".join([*archive_options(java, jars), "-XX:TieredStopAtLevel=1"]),
+        "spark.sql.extensions": EXTENSION,
+        "spark.sql.catalog.spark_catalog": CATALOG,
+        "spark.databricks.delta.snapshotPartitions": "1",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.ui.enabled": "false",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+    }
+    command = [str(spark_home() / "bin" / "spark-submit"), "--master", "local[2]"]
+    command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
+    for name, value in options.items():
+        command += ["--conf", f"{name}={value}"]
+    environment = {**os.environ, "JAVA_HOME": str(java.home), "SPARK_HOME": str(spark_home())}
+    environment |= {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+    with (folder / "connect.log").open("wb") as log:
+        process = subprocess.Popen(
+            [*command, "spark-internal"], env=environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL
+        )
+        try:
+            wait_for_port(port, process)
+            yield f"sc://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+            try:
+                process.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()

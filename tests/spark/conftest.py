@@ -1,0 +1,45 @@
+"""One JVM for all tests of this folder: the engine finds the active session and uses it, as in a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.engine import Engine, open_engine
+from penstock.lake.session import SessionRequest, open_session
+from penstock.model.project import SparkSettings
+from tests.projects import ProjectFolder, make_shop
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
+    folder = tmp_path_factory.mktemp("session")
+    request = SessionRequest(SparkSettings("local[2]"), {}, str(folder), folder, "tests", is_short=True)
+    with open_session(request) as session:
+        yield session
+
+
+@pytest.fixture
+def shop(tmp_path: Path, spark: object) -> Iterator[ProjectFolder]:
+    """A small project; names registered by its runs are forgotten afterwards."""
+    yield make_shop(tmp_path / "shop")
+    _forget_tables(spark)
+
+
+@pytest.fixture
+def empty_project(tmp_path: Path, spark: object) -> Iterator[ProjectFolder]:
+    yield ProjectFolder(tmp_path / "empty").configure()
+    _forget_tables(spark)
+
+
+@pytest.fixture
+def open_shop(shop: ProjectFolder) -> Callable[[], Engine]:
+    """Open the project afresh, as each command does."""
+    return lambda: open_engine(shop.root, environment={})
+
+
+def _forget_tables(spark: object) -> None:
+    for database in ("staging", "main"):
+        spark.sql(f"DROP DATABASE IF EXISTS {database} CASCADE")  # type: ignore[attr-defined]

@@ -1,0 +1,219 @@
+"""Derived tables on Spark: recomputed when something that matters changed, otherwise skipped, always in one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from deltalake import DeltaTable
+
+from penstock.engine import Engine, open_engine
+from penstock.model.results import DatasetResult, RunResult
+from tests.projects import BIG_PY, MORE_ORDERS, TOTALS_SQL, ProjectFolder
+
+pytestmark = pytest.mark.spark
+
+Open = Callable[[], Engine]
+
+
+def by_name(result: RunResult) -> dict[str, DatasetResult]:
+    return {dataset.name.name: dataset for dataset in result.datasets}
+
+
+def codes(result: RunResult, name: str) -> list[str]:
+    return [reason.code for reason in by_name(result)[name].reasons]
+
+
+def test_first_build_then_only_what_changed(shop: ProjectFolder, open_shop: Open) -> None:
+    first = open_shop().run()
+    assert {name: dataset.outcome.value for name, dataset in by_name(first).items()} == {
+        "orders": "pass",
+        "totals": "pass",
+        "big_orders": "warn",
+        "big_count": "pass",
+    }
+    assert shop.rows("main.totals") == [("a", 2, 40.0), ("b", 1, 20.0)]
+    assert not open_shop().plan().has_work
+    shop.define("totals.sql", TOTALS_SQL.replace("sum(amount)", "max(amount)"))
+    second = open_shop().run()
+    assert codes(second, "totals") == ["definition_changed"]
+    assert [d.name.name for d in second.datasets if d.action.is_work] == ["totals"]
+    shop.define("totals.sql", "-- a comment\n" + TOTALS_SQL.replace("sum(amount)", "max( amount )"))
+    assert not open_shop().plan().has_work
+
+
+def test_settings_and_expectations_count(shop: ProjectFolder, open_shop: Open) -> None:
+    open_shop().run()
+    shop.define("big.py", BIG_PY.replace("amount > 10", "amount > 25"))
+    second = open_shop().run()
+    assert codes(second, "big_orders") == ["settings_changed"]
+    assert codes(second, "big_count") == ["input_will_change"]
+    assert [row[2] for row in shop.rows("main.big_orders")] == [3]
+    shop.configure("name: shop\nconfiguration:\n  spark.sql.ansi.enabled: 'false'\n")
+    assert {d.name.name for d in open_shop().plan().datasets if d.action.is_work} == {
+        "totals",
+        "big_orders",
+        "big_count",
+    }
+
+
+def test_dropped_rows_are_kept_in_quarantine(shop: ProjectFolder, open_shop: Open) -> None:
+    shop.raw("orders", "0002", MORE_ORDERS)
+    result = by_name(open_shop().run())["big_orders"]
+    assert result.load is not None
+    assert [(e.name, e.violations) for e in result.load.expectations] == [("paid", 1), ("known", 1)]
+    rows = open_shop().rows("big_orders", 10, quarantine=True)
+    assert rows.columns[-1] == "__failed_expectations"
+    assert [(row[0], row[-1]) for row in rows.rows] == [(1, ["paid"])]
+    shop.define("big.py", BIG_PY.replace('@dp.expect_or_drop("paid", "amount > 10")\n', ""))
+    open_shop().run()
+    assert open_shop().rows("big_orders", 10, quarantine=True).rows == ()
+
+
+def test_a_row_that_must_not_be_fails_the_table_and_writes_nothing(shop: ProjectFolder, open_shop: Open) -> None:
+    open_shop().run()
+    shop.define("big.py", BIG_PY.replace("expect_or_drop", "expect_or_fail"))
+    shop.raw("orders", "0002", MORE_ORDERS)
+    results = by_name(open_shop().run())
+    assert results["big_orders"].problem is not None
+    assert results["big_orders"].problem.code == "expectation_failed"
+    assert "paid (amount > 10): 1 rows" in results["big_orders"].problem.message
+    assert results["big_count"].outcome == "skip"
+    assert results["totals"].outcome == "pass"
+    assert [row[2] for row in shop.rows("main.big_orders")] == [2, 3]
+
+
+def test_null_breaks_an_expectation(empty_project: ProjectFolder) -> None:
+    empty_project.raw("orders", "1", {"id": [1, 2], "amount": [None, 1.0]})
+    empty_project.define(
+        "v.py",
+        "from penstock import pipelines as dp\n\n@dp.table\n@dp.expect_all_or_drop({'a': 'amount > 0', 'b': 'id = 2'})\n"
+        "def v():\n    return dp.spark.table('staging.orders')\n",
+    )
+    open_engine(empty_project.root, environment={}).run()
+    assert empty_project.rows("main.v") == [(1.0, 2)]
+    assert empty_project.rows("main.v__quarantine")[0][0] == ["a", "b"]
+
+
+def test_views_are_looked_through_and_names_are_found_in_sql(shop: ProjectFolder, open_shop: Open) -> None:
+    shop.define("view.sql", "CREATE TEMPORARY VIEW paid AS SELECT * FROM staging.orders WHERE amount >= 20")
+    shop.define("count.sql", "CREATE MATERIALIZED VIEW paid_count AS SELECT count(*) AS n FROM paid")
+    shop.define(
+        "py.py",
+        "from penstock import pipelines as dp\nfrom penstock.pipelines import spark\n\n"
+        "@dp.materialized_view(partition_cols=['customer'], comment='x', table_properties={'shop.kind': 'test'})\n"
+        "def paid_rows():\n    return spark.sql('SELECT p.*, t.total FROM paid p JOIN totals t USING (customer)')\n\n"
+        "@dp.materialized_view(cluster_by=['id'])\n"
+        "def paid_read():\n    return dp.read('paid').join(spark.table('main.totals'), 'customer')\n",
+    )
+    result = open_shop().run()
+    assert not result.has_failed, [str(d.problem) for d in result.datasets if d.problem]
+    assert shop.rows("main.paid_count") == [(2,)]
+    assert len(shop.rows("main.paid_rows")) == len(shop.rows("main.paid_read")) == 2
+    table = DeltaTable(shop.root / "storage/main/paid_rows")
+    assert table.metadata().partition_columns == ["customer"]
+    assert table.metadata().description == "x"
+    assert table.metadata().configuration == {"shop.kind": "test"}
+    assert not open_shop().plan().has_work
+    shop.define("view.sql", "CREATE TEMPORARY VIEW paid AS SELECT * FROM staging.orders WHERE amount >= 30")
+    assert {d.name.name for d in open_shop().plan().datasets if d.action.is_work} == {
+        "paid_count",
+        "paid_rows",
+        "paid_read",
+    }
+
+
+def test_an_edited_helper_two_imports_away_recomputes(shop: ProjectFolder, open_shop: Open) -> None:
+    (shop.root / "lib").mkdir()
+    (shop.root / "lib/__init__.py").write_text("")
+    (shop.root / "lib/rates.py").write_text("RATE = 2\n")
+    (shop.root / "lib/money.py").write_text("from lib.rates import RATE\n\ndef scale(c):\n    return c * RATE\n")
+    shop.define(
+        "scaled.py",
+        "from lib.money import scale\nfrom penstock import pipelines as dp\n\n@dp.materialized_view\n"
+        "def scaled():\n    rows = dp.read('staging.orders')\n    return rows.select(scale(rows.amount).alias('x'))\n",
+    )
+    open_shop().run()
+    assert shop.rows("main.scaled") == [(20.0,), (40.0,), (60.0,)]
+    (shop.root / "lib/rates.py").write_text("RATE = 3\n")
+    assert codes(open_shop().run(), "scaled") == ["definition_changed"]
+    assert shop.rows("main.scaled") == [(30.0,), (60.0,), (90.0,)]
+
+
+def test_what_is_not_deterministic_is_recomputed_and_the_plan_says_why(shop: ProjectFolder, open_shop: Open) -> None:
+    shop.define("now.sql", "CREATE MATERIALIZED VIEW now_rows AS\nSELECT id, current_date() AS d FROM staging.orders")
+    open_shop().run()
+    again = open_shop().plan()
+    work = [dataset for dataset in again.datasets if dataset.action.is_work]
+    assert [dataset.name.name for dataset in work] == ["now_rows"]
+    assert work[0].reasons[0].code == "not_deterministic"
+    assert "transformations/now.sql:2" in work[0].reasons[0].text
+
+
+HIDDEN = "bytes.fromhex('6d61696e2e746f74616c73').decode()"
+"""`main.totals`, in a form that no tracing can see before the run."""
+
+FAILURES = {
+    "exception": ("    raise ValueError('no luck')\n", "user_code", 5, "ValueError: no luck"),
+    "none": ("    dp.read('staging.orders')\n", "user_code", None, "returned NoneType"),
+    "column": ("    return dp.read('staging.orders').select('nope')\n", "user_code", 5, "nope"),
+    "unplanned": (f"    return dp.read({HIDDEN})\n", "unplanned_read", 5, "main.totals"),
+    "unplanned table": (f"    return dp.spark.table({HIDDEN})\n", "unplanned_read", 5, "depends_on"),
+    "unplanned sql": (f"    return dp.spark.sql('select * from ' + {HIDDEN})\n", "unplanned_read", 5, "totals"),
+    "at run time": (
+        "    return dp.read('staging.orders').selectExpr('cast(customer as int) AS n')\n",
+        "user_code",
+        None,
+        "CAST_INVALID_INPUT",
+    ),
+}
+
+
+def test_a_failing_definition_names_the_users_line_and_spares_the_others(shop: ProjectFolder, open_shop: Open) -> None:
+    """Every kind of failure at once, each in a file of its own, in one run."""
+    for index, (body, *_) in enumerate(FAILURES.values()):
+        head = f"from penstock import pipelines as dp\n\n@dp.table\ndef bad{index}():\n"
+        shop.define(f"bad{index}.py", head + body)
+    shop.define("after.sql", "CREATE MATERIALIZED VIEW after_bad AS SELECT * FROM bad0")
+    sql = "-- first line\nCREATE MATERIALIZED VIEW bad_sql AS\nSELECT id,\n  nope\nFROM staging.orders\n"
+    shop.define("bad.sql", sql)
+    results = by_name(open_shop().run())
+    for index, (case, (_, code, line, words)) in enumerate(FAILURES.items()):
+        problem = results[f"bad{index}"].problem
+        assert problem is not None, case
+        assert problem.code == code, case
+        assert problem.location is not None, case
+        assert problem.location.file == f"transformations/bad{index}.py", case
+        assert line is None or problem.location.line == line, case
+        assert words in problem.message + str(problem.hint), case
+        assert "'a'" not in problem.message, f"{case}: a value of a row is in the message"
+    assert results["after_bad"].outcome == "skip"
+    assert results["totals"].outcome == "pass"
+    problem = results["bad_sql"].problem
+    assert problem is not None
+    assert str(problem.location).startswith("transformations/bad.sql:4")
+    assert "nope" in problem.message
+
+
+def test_what_run_does_is_what_plan_said(shop: ProjectFolder, open_shop: Open) -> None:
+    open_shop().run()
+    shop.raw("orders", "0002", MORE_ORDERS)
+    shop.raw("products", "0001", {"sku": ["x"]})
+    engine = open_shop()
+    plan = engine.plan()
+    results = engine.apply(plan)
+    assert [(d.name, d.action, d.reasons) for d in plan.datasets] == [(r.name, r.action, r.reasons) for r in results]
+    json_plan = {dataset["dataset"]: dataset for dataset in plan.to_json()["datasets"]}
+    assert json_plan["staging.orders"]["files"] == [
+        {"path": "orders/0002.parquet", "bytes": json_plan["staging.orders"]["files"][0]["bytes"], "rows": 2}
+    ]
+    assert json_plan["main.totals"]["inputs"] == ["staging.orders"]
+
+
+def test_the_tables_ask_little_of_readers(shop: ProjectFolder, open_shop: Open, spark: object) -> None:
+    open_shop().run()
+    for name in ("staging/orders", "main/totals"):
+        protocol = DeltaTable(shop.root / "storage" / name).protocol()
+        assert (protocol.min_reader_version, protocol.min_writer_version) == (1, 2)
+    path = str(shop.root / "storage/main/totals")
+    assert spark.read.format("delta").load(path).count() == 2  # type: ignore[attr-defined]
