@@ -158,6 +158,10 @@ class EventLog(Protocol):
         """Run a query of `projections` on the read tables; for that module only."""
         ...
 
+    def remove(self, positions: Sequence[Position]) -> None:
+        """Remove events for good and fold the states again from what is left; for `prune` only."""
+        ...
+
     def close(self) -> None:
         """Let go of files and connections; events already appended are safe without it."""
         ...

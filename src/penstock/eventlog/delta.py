@@ -168,6 +168,19 @@ class DeltaEventLog(SqlEventLog):
         projection.apply_own(version, new, recorded_at)
         return self.head()
 
+    def remove(self, positions: Sequence[Position]) -> None:
+        """Remove events for good; for `prune` only. Other readers notice and build their projection anew."""
+        deadline = self._location.deadline_seconds
+        with self._machine_lock().acquire(timeout=deadline, poll_interval=0.002):
+            keep_trying(lambda: self._try_remove(positions), _is_transient, deadline, 0.02)
+
+    def _try_remove(self, positions: Sequence[Position]) -> None:
+        table = self.table()
+        table.load_or_create()
+        if not table.keep_without(positions):
+            raise _LostRaceError("other writers are faster")
+        self._resync()
+
     def _look_after(self) -> None:
         """Checkpoint and compact when it is time; trouble with that never harms an append."""
         if self._opened is not None:

@@ -122,7 +122,7 @@ def to_location(uri: str) -> Location:
     if parts.scheme == "delta":
         if parts.netloc or not path.startswith("/") or len(path) < 2:
             raise ConfigError(f"{uri} does not name a folder", hint="use delta:///folder/of/the/log, from the root")
-        table = path.rstrip("/")
+        table = "/" + path.strip("/")
         folder: Path | None = Path(table)
         shown = f"delta://{table}"
     else:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Field, PostCommitHookProperties, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.schema import PrimitiveType
@@ -76,6 +77,22 @@ class Table:
         except (DeltaError, OSError) as error:
             self._handle = None
             raise StorageTroubleError(f"{self._location.uri} cannot be written: {_first_line(error)}") from error
+        return True
+
+    def keep_without(self, positions: Sequence[int]) -> bool:
+        """Write the table without some events, as exactly the next version; False when another writer took it."""
+        rows = self.handle.to_pyarrow_table()
+        gone = pc.is_in(rows.column("position"), value_set=pa.array(positions, pa.int64()))
+        try:
+            write_deltalake(
+                self.handle,
+                rows.filter(pc.invert(gone)),
+                mode="overwrite",
+                commit_properties=_ONE_ATTEMPT,
+                post_commithook_properties=_NO_HOOKS,
+            )
+        except CommitFailedError:
+            return False
         return True
 
     def look_after(self) -> None:

@@ -6,14 +6,15 @@ Each state table has one statement, so that a batch is a few `executemany` calls
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from penstock.errors import EventLogError
-from penstock.eventlog.codec import clean_text, to_fields, to_text
+from penstock.eventlog.codec import clean_text, from_fields, to_fields, to_text
 from penstock.eventlog.contract import Position, Row
-from penstock.eventlog.tables import event_columns
+from penstock.eventlog.tables import STATE_TABLES, event_columns
 from penstock.model.events import (
     BuildCancel,
     BuildRequest,
@@ -29,6 +30,11 @@ ExecuteMany = Callable[[str, list[Row]], object]
 Select = Callable[[str, Sequence[object]], list[Row]]
 
 _LOOKUP = 500
+_PAGE = 5000
+
+SELECT_EVENTS = (
+    "SELECT e.position, e.event_id, e.timestamp, e.build_request_id, e.event_type, e.body FROM penstock_event e"
+)
 
 SELECT_META = "SELECT value FROM penstock_meta WHERE name = ?"
 SET_META = (
@@ -203,6 +209,25 @@ def apply_states(executemany: ExecuteMany, entries: Iterable[tuple[int, Event]])
     _run(executemany, FOLD_PARTITION, partitions)
     _run(executemany, FOLD_BUILD_PARTITION, pairs)
     _run(executemany, FOLD_JOB, jobs)
+
+
+def remove_events(
+    select: Select, executemany: ExecuteMany, execute: Callable[[str], object], gone: Sequence[int]
+) -> None:
+    """Remove events and build the states again from those that are left; the caller holds the log's write lock."""
+    executemany("DELETE FROM penstock_event WHERE position = ?", [(position,) for position in gone])
+    executemany("DELETE FROM penstock_event_partition WHERE position = ?", [(position,) for position in gone])
+    for table in STATE_TABLES:
+        execute(f"DELETE FROM {table}")  # noqa: S608
+    after = 0
+    while rows := select(f"{SELECT_EVENTS} WHERE e.position > ? ORDER BY e.position LIMIT ?", (after, _PAGE)):
+        apply_states(executemany, ((row[0], to_event(row)) for row in rows))
+        after = rows[-1][0]
+
+
+def to_event(row: Row) -> Event:
+    """Read an event back from a row of `SELECT_EVENTS`."""
+    return Event(row[1], row[2], row[3], from_fields(row[4], json.loads(row[5])))
 
 
 def _run(executemany: ExecuteMany, sql: str, rows: list[Row]) -> None:

@@ -5,7 +5,6 @@ A backend gives `select` and `_write`; this class gives the contract. It knows n
 
 from __future__ import annotations
 
-import json
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -13,16 +12,11 @@ from types import TracebackType
 from typing import Self
 
 from penstock.errors import UsageError
-from penstock.eventlog.codec import from_fields
 from penstock.eventlog.contract import EVERYTHING, START, Entry, Filter, Migration, Position, Row
-from penstock.eventlog.fold import Encoded, encode
+from penstock.eventlog.fold import SELECT_EVENTS, Encoded, encode, to_event
 from penstock.eventlog.group import GroupCommit
 from penstock.eventlog.tables import SCHEMA_VERSION
 from penstock.model.events import Event
-
-SELECT_EVENTS = (
-    "SELECT e.position, e.event_id, e.timestamp, e.build_request_id, e.event_type, e.body FROM penstock_event e"
-)
 
 TAIL_BATCH = 1000
 
@@ -58,6 +52,10 @@ class SqlEventLog(ABC):
             raise UsageError(f"there is no schema version {to}", hint=f"versions go from 1 to {SCHEMA_VERSION}")
         before = self.schema_version
         return Migration(before, to, self._migrate(before, to) if to != before else None)
+
+    @abstractmethod
+    def remove(self, positions: Sequence[Position]) -> None:
+        """Remove events for good and fold the states again from what is left; for `prune` only."""
 
     @abstractmethod
     def _write(self, batch: Sequence[Encoded]) -> Position:
@@ -168,6 +166,5 @@ def is_pattern(partition: str) -> bool:
 
 
 def to_entry(row: Row) -> Entry:
-    """Read an event back from its row."""
-    position, event_id, timestamp, build_request_id, event_type, body = row
-    return Entry(position, Event(event_id, timestamp, build_request_id, from_fields(event_type, json.loads(body))))
+    """Read an entry back from a row of `SELECT_EVENTS`."""
+    return Entry(row[0], to_event(row))

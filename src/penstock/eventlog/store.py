@@ -13,7 +13,7 @@ from pathlib import Path
 
 from penstock.errors import EventLogError
 from penstock.eventlog.contract import Position, Row, check_version
-from penstock.eventlog.fold import SELECT_META, SET_META, Encoded, Select, append_batch
+from penstock.eventlog.fold import SELECT_META, SET_META, Encoded, Select, append_batch, remove_events
 from penstock.eventlog.tables import (
     SCHEMA_VERSION,
     SQLITE_WORDS,
@@ -92,6 +92,11 @@ class SqliteStore:
             return append_batch(
                 selecting(connection), connection.executemany, batch, self.version, self._clock.now_ns()
             )
+
+    def remove(self, positions: Sequence[int]) -> None:
+        """Remove events and build the states again."""
+        with self.transaction() as connection:
+            remove_events(selecting(connection), connection.executemany, connection.execute, positions)
 
     def migrate(self, before: int, after: int) -> str | None:
         """Change the tables to another version in one transaction; writers wait, a failure changes nothing."""
