@@ -100,6 +100,9 @@ class EventLogContract:
         assert [entry.event for entry in (*first, *second, *third)] == events
         assert log.read(third[-1].position) == []
         assert log.read(limit=0) == []
+        assert [entry.event for entry in log.last(3)] == events[-3:]
+        assert log.last(2, Filter(event_types=(EventType.PARTITION,)))[0].event == events[2]
+        assert log.last(0) == []
 
     def test_filters_choose_events(self, log: EventLog, maker: Maker) -> None:
         events = maker.one_of_each()

@@ -139,6 +139,10 @@ class EventLog(Protocol):
         """The events behind a position that pass the filter, in log order."""
         ...
 
+    def last(self, limit: int, filter: Filter = EVERYTHING, *, strict: bool = False) -> list[Entry]:  # noqa: A002
+        """The last events that pass the filter, in log order."""
+        ...
+
     def head(self, *, strict: bool = False) -> Position:
         """The position of the last event; events appended from now on come behind it."""
         ...

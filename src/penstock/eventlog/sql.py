@@ -90,6 +90,12 @@ class SqlEventLog(ABC):
             parameters.append(limit)
         return [to_entry(row) for row in self.select(sql, parameters, strict=strict)]
 
+    def last(self, limit: int, filter: Filter = EVERYTHING, *, strict: bool = False) -> list[Entry]:  # noqa: A002
+        """The last events that pass the filter, in log order."""
+        where, parameters = self._where(START, filter)
+        sql = f"{SELECT_EVENTS}{where} ORDER BY e.position DESC LIMIT ?"
+        return [to_entry(row) for row in reversed(self.select(sql, [*parameters, limit], strict=strict))]
+
     def head(self, *, strict: bool = False) -> Position:
         """The position of the last event."""
         rows = self.select("SELECT value FROM penstock_meta WHERE name = 'last_position'", (), strict=strict)
