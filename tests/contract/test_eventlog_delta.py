@@ -117,10 +117,11 @@ def test_upkeep_that_fails_harms_no_append(
 
 
 def test_a_reader_that_was_away_too_long_starts_over(log: DeltaEventLog, elsewhere: str, tmp_path: Path) -> None:
-    events = generated_history(20)
+    events, more = generated_history(20), generated_history(200, seed=8)
     append_one_by_one(log, events[:5])
     open_event_log(elsewhere).close()
     append_one_by_one(log, events[5:])
+    log.append(more)
     table = log.table()
     table.compact()
     table.handle.create_checkpoint()
@@ -128,7 +129,16 @@ def test_a_reader_that_was_away_too_long_starts_over(log: DeltaEventLog, elsewhe
         if str(file) not in "".join(table.handle.file_uris()):
             file.unlink()
     with open_event_log(elsewhere) as other:
-        assert [entry.event for entry in other.read()] == events
+        assert [entry.event for entry in other.read()] == [*events, *more]
+
+
+def test_large_commits_are_read_from_their_files(log: DeltaEventLog, elsewhere: str) -> None:
+    events = generated_history(500)
+    with open_event_log(elsewhere) as other:
+        log.append(events[:20])
+        log.append(events[20:])
+        assert [entry.event for entry in other.read(strict=True)] == events
+        assert other.read() == log.read()
 
 
 @pytest.mark.parametrize("damage", ["delete", "garbage", "empty"])

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, NewType, Protocol, Self
+from typing import Any, NamedTuple, NewType, Protocol, Self
 
 from penstock.errors import EventLogError
 from penstock.eventlog import tables
@@ -33,8 +33,7 @@ STALENESS_SECONDS = 1.0
 Row = tuple[Any, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """An event and its place in the log."""
 
     position: Position

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from penstock.errors import EventLogError, StorageError
 from penstock.eventlog.contract import STALENESS_SECONDS, AppendError, Position, Row, StorageTroubleError
 from penstock.eventlog.delta_location import Location, to_location
-from penstock.eventlog.delta_projection import Projection, ResyncNeededError
+from penstock.eventlog.delta_projection import Projection, ResyncNeededError, to_inline
 from penstock.eventlog.fold import Encoded, only_new
 from penstock.eventlog.retry import keep_trying
 from penstock.eventlog.sql import SqlEventLog
@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_REFRESH_SECONDS = 0.25
-_IDLE_SECONDS = 30.0
+_REFRESH_SECONDS = 0.2
+_KEEP_SECONDS = 60.0
+"""So long the background keeps looking; the next query after that starts it again."""
 
 
 class _LostRaceError(Exception):
@@ -51,7 +52,9 @@ class DeltaEventLog(SqlEventLog):
         self._refresher: threading.Thread | None = None
         self._refresher_lock = threading.Lock()
         self._closed = threading.Event()
-        self._asked_at = 0.0
+        self._select = self._projection.store.select
+        self._fresh_until = 0.0
+        """Until then, by the monotonic clock, queries need not look for new commits: a cheap check for each of them."""
         try:
             if not self._projection.open():
                 self._resync()
@@ -82,11 +85,9 @@ class DeltaEventLog(SqlEventLog):
         """Run a query of `projections`; strict looks for new commits first, others leave that to the background."""
         if strict:
             self._sync()
-        else:
-            self._asked_at = now = time.monotonic()
-            if now - self._projection.synced_at > _REFRESH_SECONDS:
-                self._refresh(now)
-        return self._projection.store.select(sql, parameters)
+        elif time.monotonic() > self._fresh_until:
+            self._refresh()
+        return self._select(sql, parameters)
 
     def close(self) -> None:
         """Let go of the projection; the table needs no closing."""
@@ -97,29 +98,31 @@ class DeltaEventLog(SqlEventLog):
         self._projection.store.close()
 
     def _sync(self) -> None:
+        started = time.monotonic()
         try:
             self._projection.catch_up()
         except ResyncNeededError as reason:
             logger.info("the projection of %s is made anew: %s", self.uri, reason)
             self._resync()
             self._projection.catch_up()
+        self._fresh_until = started + STALENESS_SECONDS / 2
 
     def _resync(self) -> None:
         table = self.table()
         table.load_or_create()
         self._projection.reload(table.handle)
 
-    def _refresh(self, now: float) -> None:
+    def _refresh(self) -> None:
         """Keep up with other writers from a thread of its own, so that a query does not wait for a file to be read."""
-        if now - self._projection.synced_at > STALENESS_SECONDS * 0.9:
-            self._sync()
+        self._sync()
         with self._refresher_lock:
             if (self._refresher is None or not self._refresher.is_alive()) and not self._closed.is_set():
                 self._refresher = threading.Thread(target=self._keep_fresh, name="penstock-event-log", daemon=True)
                 self._refresher.start()
 
     def _keep_fresh(self) -> None:
-        while time.monotonic() - self._asked_at < _IDLE_SECONDS and not self._closed.wait(_REFRESH_SECONDS):
+        end = time.monotonic() + _KEEP_SECONDS
+        while time.monotonic() < end and not self._closed.wait(_REFRESH_SECONDS):
             try:
                 self._sync()
             except Exception as error:  # noqa: BLE001
@@ -163,7 +166,7 @@ class DeltaEventLog(SqlEventLog):
             raise _LostRaceError("other writers are faster")
         recorded_at = self._clock.now_ns()
         rows = to_batch(new, version, recorded_at, schema_with(projection.added_columns))
-        if not table.append(rows):
+        if not table.append(rows, to_inline(new, version, recorded_at)):
             raise _LostRaceError("other writers are faster")
         projection.apply_own(version, new, recorded_at)
         return self.head()

@@ -12,13 +12,13 @@ import json
 import logging
 import sqlite3
 import threading
-import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from penstock.eventlog.codec import from_json, to_json, to_text
 from penstock.eventlog.contract import check_version
 from penstock.eventlog.delta_location import Location
-from penstock.eventlog.fold import Encoded, apply_events, only_new
+from penstock.eventlog.fold import Encoded, apply_events, encode, only_new
 from penstock.eventlog.store import SqliteStore, selecting
 from penstock.eventlog.tables import ALL_TABLES, SCHEMA_VERSION
 from penstock.model.clock import Clock
@@ -30,6 +30,13 @@ logger = logging.getLogger(__name__)
 
 VERSION_PROPERTY = "penstock.schemaVersion"
 APPLIED = "applied_version"
+INLINE = "penstockEvents"
+"""Where a small commit keeps its events as text."""
+INDEX_BITS = 20
+"""How many bits of a position are the place within a commit; the rest is the commit's version."""
+_INLINE_EVENTS = 50
+_INLINE_CHARACTERS = 50_000
+_COMMITS = 100
 _TRUSTED_SECONDS = 7 * 86_400
 """So long the commits behind the applied one are surely still there (logs are kept for 30 days)."""
 
@@ -47,10 +54,9 @@ class Projection:
         self.files = location.open_files()
         self.store = _open_store(location, clock)
         self._lock = threading.Lock()
-        self.synced_at = 0.0
-        """When it was last known to be up to date, by the monotonic clock."""
         self.log_version = SCHEMA_VERSION
         """The schema version of the table."""
+        self._reshaped = False
         self.added_columns: tuple[str, ...] = ()
         """Columns that the table has beyond those of version 1."""
 
@@ -77,18 +83,17 @@ class Projection:
     def catch_up(self) -> None:
         """Apply every commit that is there; what another process applied meanwhile is not applied again."""
         with self._lock:
-            started = time.monotonic()
             while self.files.exists(_commit_name(self.applied + 1)):
+                self._reshaped = False
                 with self.store.transaction() as connection:
-                    reshaped = self._apply_next(connection)
-                if reshaped:
+                    for _ in range(_COMMITS):
+                        if not self._apply_next(connection):
+                            break
+                if self._reshaped:
                     self.load_shape()
-            self.synced_at = started
 
     def apply_own(self, version: int, items: Sequence[Encoded], recorded_at: int) -> None:
         """Take over what this process has just committed, without reading it back."""
-        from penstock.eventlog.delta_rows import INDEX_BITS
-
         commit = self.files.read(_commit_name(version)) or b""
         first = version << INDEX_BITS
         with self.store.transaction() as connection:
@@ -116,23 +121,29 @@ class Projection:
         self.load_shape()
 
     def _apply_next(self, connection: sqlite3.Connection) -> bool:
-        """Apply the next commit; tells whether it changed the table's schema version or columns."""
+        """Apply the next commit; False when there is none."""
         version = int(self.store.meta(connection, APPLIED) or -1) + 1
         commit = self.files.read(_commit_name(version))
-        if commit is None:  # another process was faster, and there is nothing behind it yet
+        if commit is None:
             return False
-        actions = [json.loads(line) for line in commit.splitlines() if line]
-        for action in actions:
+        inline, adds = None, []
+        for action in map(json.loads, commit.splitlines()):
             if "metaData" in action:
                 fields = json.loads(action["metaData"]["schemaString"])["fields"]
                 self._note_shape(connection, action["metaData"]["configuration"], [field["name"] for field in fields])
-            if action.get("remove", {}).get("dataChange"):
+                self._reshaped = True
+            elif "commitInfo" in action:
+                inline = action["commitInfo"].get(INLINE)
+            elif "remove" in action and action["remove"].get("dataChange"):
                 raise ResyncNeededError(f"version {version} removed events")
-        adds = [action["add"] for action in actions if action.get("add", {}).get("dataChange")]
-        if adds:
+            elif "add" in action and action["add"].get("dataChange"):
+                adds.append(action["add"])
+        if inline is not None:
+            self._apply_entries(connection, from_inline(inline, version))
+        elif adds:
             self._apply_adds(connection, adds)
         self._set_applied(connection, version, commit)
-        return any("metaData" in action for action in actions)
+        return True
 
     def _apply_adds(self, connection: sqlite3.Connection, adds: list[dict[str, Any]]) -> None:
         from urllib.parse import unquote
@@ -147,7 +158,7 @@ class Projection:
             content = self.files.read(unquote(add["path"]))
             if content is None or add.get("deletionVector"):
                 raise ResyncNeededError("a file of an older commit is gone")
-            tables.append(pq.read_table(io.BytesIO(content)))
+            tables.append(pq.ParquetFile(io.BytesIO(content)).read(use_threads=False))
         self._apply_entries(connection, from_table(pa.concat_tables(tables, promote_options="default")))
 
     def _apply_entries(
@@ -209,6 +220,21 @@ def _open_store(location: Location, clock: Clock) -> SqliteStore:
     for name in (path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")):
         name.unlink(missing_ok=True)
     return SqliteStore(path, clock=clock)
+
+
+def to_inline(items: Sequence[Encoded], version: int, recorded_at: int) -> str | None:
+    """The events of a small commit as text; None when they are too many to be worth it."""
+    if len(items) > _INLINE_EVENTS:
+        return None
+    text = to_text({"version": version, "recorded_at": recorded_at, "events": [to_json(item.event) for item in items]})
+    return text if len(text) <= _INLINE_CHARACTERS else None
+
+
+def from_inline(text: str, version: int) -> list[tuple[int, Encoded, int | None]]:
+    """Read the events of a small commit back."""
+    value = json.loads(text)
+    first = version << INDEX_BITS
+    return [(first + n, encode(from_json(event)), value["recorded_at"]) for n, event in enumerate(value["events"])]
 
 
 def _commit_name(version: int) -> str:

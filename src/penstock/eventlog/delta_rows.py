@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.eventlog.codec import from_fields, to_text
+from penstock.eventlog.delta_projection import INDEX_BITS
 from penstock.eventlog.fold import Encoded, encode
 from penstock.eventlog.tables import STEPS
 from penstock.model.events import Event, EventType
 
-INDEX_BITS = 20
 MAX_EVENTS_IN_COMMIT = 1 << INDEX_BITS
 _DAY = 86_400_000_000_000
 _EPOCH = date(1970, 1, 1).toordinal()

@@ -15,7 +15,7 @@ from deltalake.schema import PrimitiveType
 from penstock.eventlog import tables
 from penstock.eventlog.contract import StorageTroubleError
 from penstock.eventlog.delta_location import Location
-from penstock.eventlog.delta_projection import VERSION_PROPERTY
+from penstock.eventlog.delta_projection import INLINE, VERSION_PROPERTY
 from penstock.eventlog.delta_rows import STATISTICS, table_schema
 from penstock.eventlog.tables import SCHEMA_VERSION
 
@@ -62,14 +62,18 @@ class Table:
             self._handle = None
             raise StorageTroubleError(f"{self._location.uri} cannot be opened: {_first_line(error)}") from error
 
-    def append(self, rows: pa.RecordBatch) -> bool:
-        """Commit the rows as the version right behind the handle's; False when another writer took it."""
+    def append(self, rows: pa.RecordBatch, inline: str | None) -> bool:
+        """Commit the rows as the version right behind the handle's; False when another writer took it.
+
+        `inline` is the same events as text in the commit itself, which spares readers that follow the log a file.
+        """
+        metadata = {INLINE: inline} if inline is not None else None
         try:
             write_deltalake(
                 self.handle,
                 rows,
                 mode="append",
-                commit_properties=_ONE_ATTEMPT,
+                commit_properties=CommitProperties(custom_metadata=metadata, max_commit_retries=0),
                 post_commithook_properties=_NO_HOOKS,
             )
         except CommitFailedError:

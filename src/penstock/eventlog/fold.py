@@ -6,14 +6,13 @@ Each state table has one statement, so that a batch is a few `executemany` calls
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from penstock.errors import EventLogError
-from penstock.eventlog.codec import clean_text, from_fields, to_fields, to_text
-from penstock.eventlog.contract import Position, Row
+from penstock.eventlog.codec import clean_text, from_body, to_fields, to_text
+from penstock.eventlog.contract import Entry, Position, Row
 from penstock.eventlog.tables import STATE_TABLES, event_columns
 from penstock.model.events import (
     BuildCancel,
@@ -221,13 +220,14 @@ def remove_events(
         execute(f"DELETE FROM {table}")  # noqa: S608
     after = 0
     while rows := select(f"{SELECT_EVENTS} WHERE e.position > ? ORDER BY e.position LIMIT ?", (after, _PAGE)):
-        apply_states(executemany, ((row[0], to_event(row)) for row in rows))
+        apply_states(executemany, map(to_entry, rows))
         after = rows[-1][0]
 
 
-def to_event(row: Row) -> Event:
+def to_entry(row: Row) -> Entry:
     """Read an event back from a row of `SELECT_EVENTS`."""
-    return Event(row[1], row[2], row[3], from_fields(row[4], json.loads(row[5])))
+    position, event_id, timestamp, build_request_id, event_type, body = row
+    return Entry(position, Event(event_id, timestamp, build_request_id, from_body(event_type, body)))
 
 
 def _run(executemany: ExecuteMany, sql: str, rows: list[Row]) -> None:

@@ -13,7 +13,7 @@ from typing import Self
 
 from penstock.errors import UsageError
 from penstock.eventlog.contract import EVERYTHING, START, Entry, Filter, Migration, Position, Row
-from penstock.eventlog.fold import SELECT_EVENTS, Encoded, encode, to_event
+from penstock.eventlog.fold import SELECT_EVENTS, Encoded, encode, to_entry
 from penstock.eventlog.group import GroupCommit
 from penstock.eventlog.tables import SCHEMA_VERSION
 from penstock.model.events import Event
@@ -139,7 +139,12 @@ class SqlEventLog(ABC):
             if values:
                 conditions.append(f"{column} IN ({', '.join('?' * len(values))})")
                 parameters.extend(values)
-        if chosen.partitions:
+        join = ""
+        if len(chosen.partitions) == 1 and not is_pattern(chosen.partitions[0]):
+            join = " JOIN penstock_event_partition p ON p.position = e.position"
+            conditions.append("p.partition_ref = ?")
+            parameters.append(chosen.partitions[0])
+        elif chosen.partitions:
             refs, values = self._partition_condition(chosen.partitions)
             conditions.append(refs)
             parameters.extend(values)
@@ -147,7 +152,7 @@ class SqlEventLog(ABC):
             if limit is not None:
                 conditions.append(f"e.timestamp {operator} ?")
                 parameters.append(limit)
-        return (f" WHERE {' AND '.join(conditions)}" if conditions else ""), parameters
+        return (f"{join} WHERE {' AND '.join(conditions)}" if conditions else ""), parameters
 
     def _partition_condition(self, partitions: Sequence[str]) -> tuple[str, list[str]]:
         exact = [ref for ref in partitions if not is_pattern(ref)]
@@ -169,8 +174,3 @@ class SqlEventLog(ABC):
 def is_pattern(partition: str) -> bool:
     """Tell whether a partition in a filter stands for many."""
     return "*" in partition or "?" in partition
-
-
-def to_entry(row: Row) -> Entry:
-    """Read an entry back from a row of `SELECT_EVENTS`."""
-    return Entry(row[0], to_event(row))
