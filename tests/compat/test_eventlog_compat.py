@@ -19,7 +19,7 @@ from penstock.eventlog.opening import open_event_log
 from penstock.model.events import Event
 
 V1 = Path(__file__).parent / "v1"
-BACKENDS = ["sqlite", "postgres"]
+BACKENDS = ["sqlite", "postgres", "delta"]
 
 
 def v1_events() -> list[Event]:
@@ -32,6 +32,9 @@ def old_log(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         shutil.copy(V1 / "sqlite.db", tmp_path / "log.db")
         return f"sqlite:///{tmp_path}/log.db"
+    if request.param == "delta":
+        shutil.copytree(V1 / "delta", tmp_path / "table")
+        return f"delta://{tmp_path}/table?cache={tmp_path}/cache"
     import psycopg
 
     uri = fresh_schema(request.getfixturevalue("postgres_server"))
@@ -94,17 +97,27 @@ def test_the_backup_is_the_log_as_it_was(tmp_path: Path) -> None:
         assert answers(log) == before
 
 
+def test_the_backup_of_a_table_is_the_log_as_it_was(tmp_path: Path) -> None:
+    shutil.copytree(V1 / "delta", tmp_path / "table")
+    with open_event_log(f"delta://{tmp_path}/table?cache={tmp_path}/cache") as log:
+        before = answers(log)
+        backup = log.migrate(2).backup
+    with open_event_log(f"delta://{backup}?cache={tmp_path}/cache") as log:
+        assert log.schema_version == 1
+        assert answers(log) == before
+
+
 def test_a_migration_that_fails_changes_nothing(old_log: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        tables, "STEPS", (tables.Step(2, "broken", ("recorded_at", "recorded_at")),)
-    )  # the same column twice: the second statement fails
     with open_event_log(old_log) as log:
+        # The same column twice: the first statement works, the second fails.
+        monkeypatch.setattr(tables, "STEPS", (tables.Step(2, "broken", ("recorded_at", "recorded_at")),))
         before = answers(log)
         with pytest.raises(Exception, match="recorded_at"):
             log.migrate(2)
         assert log.schema_version == 1
         assert answers(log) == before
         log.append(Maker(99).one_of_each("later"))
+    monkeypatch.undo()
     with open_event_log(old_log) as log:
         assert log.schema_version == 1
 
@@ -146,8 +159,9 @@ def test_a_newer_log_is_refused_and_not_harmed(old_log: str, monkeypatch: pytest
 
 
 def _fingerprint(uri: str) -> dict[str, str]:
-    """A hash of the log's file; WAL files come and go without changing it."""
-    if not uri.startswith("sqlite:///"):
+    """Hashes of the log's files; WAL files come and go without changing them."""
+    if uri.startswith("postgres"):
         return {}
-    path = Path(uri.removeprefix("sqlite:///"))
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest()}
+    path = Path(uri.partition("://")[2].partition("?")[0])
+    files = [file for file in path.rglob("*") if file.is_file()] if path.is_dir() else [path]
+    return {str(file): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}

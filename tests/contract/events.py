@@ -96,6 +96,8 @@ def build_history(maker: Maker, build: str, refs: list[str], outcome: str, other
             yield emit(Partition(ref, PartitionStatus.AVAILABLE, "", run))
             if maker.random.random() < 0.1:
                 yield emit(PartitionInvalidation(ref, "a source changed"))
+    if outcome == "running":
+        return
     if outcome == "cancelled":
         yield emit(BuildCancel("a person asked"))
     yield emit(BuildRequest(BuildStatus[outcome.upper()], (), outcome))

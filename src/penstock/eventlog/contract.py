@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, NewType, Protocol, Self
+from typing import Any, NamedTuple, NewType, Protocol, Self
 
 from penstock.errors import EventLogError
 from penstock.eventlog import tables
@@ -33,8 +33,7 @@ STALENESS_SECONDS = 1.0
 Row = tuple[Any, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """An event and its place in the log."""
 
     position: Position
@@ -77,6 +76,13 @@ class NewerLogError(EventLogError):
     """The log was written by a newer version of penstock; nothing was read or changed."""
 
     code = "event_log_newer"
+
+
+class StorageTroubleError(EventLogError):
+    """The log's storage did not answer as it should; trying again may help."""
+
+    code = "event_log_storage"
+    retryable = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +138,10 @@ class EventLog(Protocol):
         """The events behind a position that pass the filter, in log order."""
         ...
 
+    def last(self, limit: int, filter: Filter = EVERYTHING, *, strict: bool = False) -> list[Entry]:  # noqa: A002
+        """The last events that pass the filter, in log order."""
+        ...
+
     def head(self, *, strict: bool = False) -> Position:
         """The position of the last event; events appended from now on come behind it."""
         ...
@@ -149,6 +159,10 @@ class EventLog(Protocol):
 
     def select(self, sql: str, parameters: Sequence[object] = (), *, strict: bool = False) -> list[Row]:
         """Run a query of `projections` on the read tables; for that module only."""
+        ...
+
+    def remove(self, positions: Sequence[Position]) -> None:
+        """Remove events for good and fold the states again from what is left; for `prune` only."""
         ...
 
     def close(self) -> None:

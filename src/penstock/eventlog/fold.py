@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import cache
 
 from penstock.errors import EventLogError
-from penstock.eventlog.codec import clean_text, to_fields, to_text
-from penstock.eventlog.contract import Position, Row
-from penstock.eventlog.tables import event_columns
+from penstock.eventlog.codec import clean_text, from_body, to_fields, to_text
+from penstock.eventlog.contract import Entry, Position, Row
+from penstock.eventlog.tables import STATE_TABLES, event_columns
 from penstock.model.events import (
     BuildCancel,
     BuildRequest,
@@ -29,6 +29,11 @@ ExecuteMany = Callable[[str, list[Row]], object]
 Select = Callable[[str, Sequence[object]], list[Row]]
 
 _LOOKUP = 500
+_PAGE = 5000
+
+SELECT_EVENTS = (
+    "SELECT e.position, e.event_id, e.timestamp, e.build_request_id, e.event_type, e.body FROM penstock_event e"
+)
 
 SELECT_META = "SELECT value FROM penstock_meta WHERE name = ?"
 SET_META = (
@@ -203,6 +208,26 @@ def apply_states(executemany: ExecuteMany, entries: Iterable[tuple[int, Event]])
     _run(executemany, FOLD_PARTITION, partitions)
     _run(executemany, FOLD_BUILD_PARTITION, pairs)
     _run(executemany, FOLD_JOB, jobs)
+
+
+def remove_events(
+    select: Select, executemany: ExecuteMany, execute: Callable[[str], object], gone: Sequence[int]
+) -> None:
+    """Remove events and build the states again from those that are left; the caller holds the log's write lock."""
+    executemany("DELETE FROM penstock_event WHERE position = ?", [(position,) for position in gone])
+    executemany("DELETE FROM penstock_event_partition WHERE position = ?", [(position,) for position in gone])
+    for table in STATE_TABLES:
+        execute(f"DELETE FROM {table}")  # noqa: S608
+    after = 0
+    while rows := select(f"{SELECT_EVENTS} WHERE e.position > ? ORDER BY e.position LIMIT ?", (after, _PAGE)):
+        apply_states(executemany, map(to_entry, rows))
+        after = rows[-1][0]
+
+
+def to_entry(row: Row) -> Entry:
+    """Read an event back from a row of `SELECT_EVENTS`."""
+    position, event_id, timestamp, build_request_id, event_type, body = row
+    return Entry(position, Event(event_id, timestamp, build_request_id, from_body(event_type, body)))
 
 
 def _run(executemany: ExecuteMany, sql: str, rows: list[Row]) -> None:

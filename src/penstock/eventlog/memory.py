@@ -30,6 +30,10 @@ class MemoryEventLog(SqlEventLog):
     def _migrate(self, before: int, after: int) -> str | None:
         return self.store.migrate(before, after)
 
+    def remove(self, positions: Sequence[Position]) -> None:
+        """Remove events for good; for `prune` only."""
+        self.store.remove(positions)
+
     def _write(self, batch: Sequence[Encoded]) -> Position:
         return self.store.append(batch)
 

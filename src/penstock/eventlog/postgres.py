@@ -17,7 +17,7 @@ import psycopg
 
 from penstock.errors import ConfigError, EventLogError
 from penstock.eventlog.contract import AppendError, Position, Row, check_version
-from penstock.eventlog.fold import SELECT_META, SET_META, Encoded, append_batch
+from penstock.eventlog.fold import SELECT_META, SET_META, Encoded, append_batch, remove_events
 from penstock.eventlog.retry import DEADLINE_SECONDS, keep_trying
 from penstock.eventlog.sql import SqlEventLog
 from penstock.eventlog.tables import (
@@ -33,6 +33,8 @@ from penstock.model.clock import Clock
 Connection = psycopg.Connection[Row]
 
 _LOCK = "SELECT pg_advisory_xact_lock(7350147, hashtext(current_schema()))"
+# Not to_regclass: it may remember that there was no table from before another process made it.
+_HAS_TABLES = "SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = 'penstock_meta'"
 _TRANSIENT = (psycopg.OperationalError, psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
 _MAX_IDLE = 8
 
@@ -104,6 +106,17 @@ class PostgresEventLog(SqlEventLog):
                 self._clock.now_ns(),
             )
 
+    def remove(self, positions: Sequence[Position]) -> None:
+        """Remove events for good; for `prune` only."""
+        with self._connection() as connection, connection.transaction(), connection.cursor() as cursor:
+            cursor.execute(_LOCK)
+            remove_events(
+                lambda sql, parameters: cursor.execute(_marks(sql), parameters).fetchall(),
+                lambda sql, rows: cursor.executemany(_marks(sql), rows),
+                lambda sql: cursor.execute(_text(sql)),
+                positions,
+            )
+
     def _migrate(self, before: int, after: int) -> str | None:
         backup = f"penstock_backup_v{before}_{self._clock.now_ns()}"
         statements = upgrade_statements(before, after) if after > before else downgrade_statements(before, after)
@@ -145,8 +158,7 @@ class PostgresEventLog(SqlEventLog):
 
     @staticmethod
     def _stored_version(connection: Connection) -> int | None:
-        found = connection.execute("SELECT to_regclass('penstock_meta')").fetchone()
-        if found is None or found[0] is None:
+        if connection.execute(_HAS_TABLES).fetchone() is None:
             return None
         row = connection.execute(_marks(SELECT_META), ("schema_version",)).fetchone()
         return None if row is None else int(row[0])

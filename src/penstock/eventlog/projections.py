@@ -6,12 +6,12 @@ written. Lists are in log order or newest first as said, never by the clock, so 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from penstock.eventlog.codec import Status, to_status
+from penstock.eventlog.codec import Status, from_text, to_status
 from penstock.eventlog.contract import Entry, EventLog, Filter, Row
+from penstock.eventlog.fold import SELECT_EVENTS, to_entry
 from penstock.model.status import BuildStatus, JobStatus, PartitionStatus
 
 DEFAULT_LIMIT = 50
@@ -116,6 +116,12 @@ _JOB = (
     "SELECT job_run_id, build_request_id, job_label, target_partitions, status, message, created_at, updated_at, "
     "cancel_reason FROM penstock_job"
 )
+_OF_BUILD = f"{SELECT_EVENTS} WHERE e.build_request_id = ? ORDER BY e.position"
+_OF_PARTITION = (
+    f"{SELECT_EVENTS} JOIN penstock_event_partition p ON p.position = e.position "
+    "WHERE p.partition_ref = ? ORDER BY p.position"
+)
+_OF_JOB_RUN = f"{SELECT_EVENTS} WHERE e.job_run_id = ? ORDER BY e.position"
 _ACTIVE = """
 SELECT p.build_request_id, COALESCE(b.status, 0), p.status, p.job_run_id, p.claim_position IS NOT NULL
 FROM penstock_build_partition p LEFT JOIN penstock_build b ON b.build_request_id = p.build_request_id
@@ -125,17 +131,17 @@ ORDER BY p.claim_position IS NULL, p.claim_position, p.first_position"""
 
 def events_of_build(log: EventLog, build_request_id: str, *, strict: bool = False) -> list[Entry]:
     """Everything that happened in a build, in log order."""
-    return log.read(filter=Filter(build_request_ids=(build_request_id,)), strict=strict)
+    return list(map(to_entry, log.select(_OF_BUILD, (build_request_id,), strict=strict)))
 
 
 def events_of_partition(log: EventLog, partition_ref: str, *, strict: bool = False) -> list[Entry]:
     """Everything that names a partition, in log order."""
-    return log.read(filter=Filter(partitions=(partition_ref,)), strict=strict)
+    return list(map(to_entry, log.select(_OF_PARTITION, (partition_ref,), strict=strict)))
 
 
 def events_of_job_run(log: EventLog, job_run_id: str, *, strict: bool = False) -> list[Entry]:
     """Everything that names a job run, in log order."""
-    return log.read(filter=Filter(job_run_ids=(job_run_id,)), strict=strict)
+    return list(map(to_entry, log.select(_OF_JOB_RUN, (job_run_id,), strict=strict)))
 
 
 def events_between(
@@ -259,7 +265,7 @@ def _counts(
 
 
 def _to_build(row: Row) -> BuildState:
-    return BuildState(row[0], to_status(BuildStatus, row[1]), tuple(json.loads(row[2])), *row[3:])
+    return BuildState(row[0], to_status(BuildStatus, row[1]), tuple(from_text(row[2])), *row[3:])
 
 
 def _to_partition(row: Row) -> PartitionState:
@@ -267,4 +273,4 @@ def _to_partition(row: Row) -> PartitionState:
 
 
 def _to_job(row: Row) -> JobState:
-    return JobState(row[0], row[1], row[2], tuple(json.loads(row[3])), to_status(JobStatus, row[4]), *row[5:])
+    return JobState(row[0], row[1], row[2], tuple(from_text(row[3])), to_status(JobStatus, row[4]), *row[5:])

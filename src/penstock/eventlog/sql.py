@@ -5,7 +5,6 @@ A backend gives `select` and `_write`; this class gives the contract. It knows n
 
 from __future__ import annotations
 
-import json
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -13,16 +12,11 @@ from types import TracebackType
 from typing import Self
 
 from penstock.errors import UsageError
-from penstock.eventlog.codec import from_fields
 from penstock.eventlog.contract import EVERYTHING, START, Entry, Filter, Migration, Position, Row
-from penstock.eventlog.fold import Encoded, encode
+from penstock.eventlog.fold import SELECT_EVENTS, Encoded, encode, to_entry
 from penstock.eventlog.group import GroupCommit
 from penstock.eventlog.tables import SCHEMA_VERSION
 from penstock.model.events import Event
-
-SELECT_EVENTS = (
-    "SELECT e.position, e.event_id, e.timestamp, e.build_request_id, e.event_type, e.body FROM penstock_event e"
-)
 
 TAIL_BATCH = 1000
 
@@ -60,6 +54,10 @@ class SqlEventLog(ABC):
         return Migration(before, to, self._migrate(before, to) if to != before else None)
 
     @abstractmethod
+    def remove(self, positions: Sequence[Position]) -> None:
+        """Remove events for good and fold the states again from what is left; for `prune` only."""
+
+    @abstractmethod
     def _write(self, batch: Sequence[Encoded]) -> Position:
         """Write a batch, all or none, leaving out events that the log has; return the head."""
 
@@ -91,6 +89,12 @@ class SqlEventLog(ABC):
             sql += " LIMIT ?"
             parameters.append(limit)
         return [to_entry(row) for row in self.select(sql, parameters, strict=strict)]
+
+    def last(self, limit: int, filter: Filter = EVERYTHING, *, strict: bool = False) -> list[Entry]:  # noqa: A002
+        """The last events that pass the filter, in log order."""
+        where, parameters = self._where(START, filter)
+        sql = f"{SELECT_EVENTS}{where} ORDER BY e.position DESC LIMIT ?"
+        return [to_entry(row) for row in reversed(self.select(sql, [*parameters, limit], strict=strict))]
 
     def head(self, *, strict: bool = False) -> Position:
         """The position of the last event."""
@@ -135,7 +139,12 @@ class SqlEventLog(ABC):
             if values:
                 conditions.append(f"{column} IN ({', '.join('?' * len(values))})")
                 parameters.extend(values)
-        if chosen.partitions:
+        join = ""
+        if len(chosen.partitions) == 1 and not is_pattern(chosen.partitions[0]):
+            join = " JOIN penstock_event_partition p ON p.position = e.position"
+            conditions.append("p.partition_ref = ?")
+            parameters.append(chosen.partitions[0])
+        elif chosen.partitions:
             refs, values = self._partition_condition(chosen.partitions)
             conditions.append(refs)
             parameters.extend(values)
@@ -143,7 +152,7 @@ class SqlEventLog(ABC):
             if limit is not None:
                 conditions.append(f"e.timestamp {operator} ?")
                 parameters.append(limit)
-        return (f" WHERE {' AND '.join(conditions)}" if conditions else ""), parameters
+        return (f"{join} WHERE {' AND '.join(conditions)}" if conditions else ""), parameters
 
     def _partition_condition(self, partitions: Sequence[str]) -> tuple[str, list[str]]:
         exact = [ref for ref in partitions if not is_pattern(ref)]
@@ -165,9 +174,3 @@ class SqlEventLog(ABC):
 def is_pattern(partition: str) -> bool:
     """Tell whether a partition in a filter stands for many."""
     return "*" in partition or "?" in partition
-
-
-def to_entry(row: Row) -> Entry:
-    """Read an event back from its row."""
-    position, event_id, timestamp, build_request_id, event_type, body = row
-    return Entry(position, Event(event_id, timestamp, build_request_id, from_fields(event_type, json.loads(body))))

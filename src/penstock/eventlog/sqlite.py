@@ -36,6 +36,10 @@ class SqliteEventLog(SqlEventLog):
     def _migrate(self, before: int, after: int) -> str | None:
         return self.store.migrate(before, after)
 
+    def remove(self, positions: Sequence[Position]) -> None:
+        """Remove events for good; for `prune` only."""
+        self.store.remove(positions)
+
     def _write(self, batch: Sequence[Encoded]) -> Position:
         try:
             return self.store.append(batch)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from penstock.errors import EventLogError
 from penstock.eventlog.contract import Position, Row, check_version
-from penstock.eventlog.fold import SELECT_META, SET_META, Encoded, Select, append_batch
+from penstock.eventlog.fold import SELECT_META, SET_META, Encoded, Select, append_batch, remove_events
 from penstock.eventlog.tables import (
     SCHEMA_VERSION,
     SQLITE_WORDS,
@@ -90,8 +90,13 @@ class SqliteStore:
         """Write the events that are new behind the last one."""
         with self.transaction() as connection:
             return append_batch(
-                _selecting(connection), connection.executemany, batch, self.version, self._clock.now_ns()
+                selecting(connection), connection.executemany, batch, self.version, self._clock.now_ns()
             )
+
+    def remove(self, positions: Sequence[int]) -> None:
+        """Remove events and build the states again."""
+        with self.transaction() as connection:
+            remove_events(selecting(connection), connection.executemany, connection.execute, positions)
 
     def migrate(self, before: int, after: int) -> str | None:
         """Change the tables to another version in one transaction; writers wait, a failure changes nothing."""
@@ -187,5 +192,6 @@ class SqliteStore:
         return None if stored is None else int(stored)
 
 
-def _selecting(connection: sqlite3.Connection) -> Select:
+def selecting(connection: sqlite3.Connection) -> Select:
+    """Queries on a connection, as `fold` takes them."""
     return lambda sql, parameters: connection.execute(sql, parameters).fetchall()

@@ -1,0 +1,166 @@
+"""Where a Delta log is: from its URI to the table's address, the files of its transaction log and the local projection.
+
+Credentials come from the environment (AWS_*, AZURE_*, GOOGLE_*), never from the URI.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from penstock.errors import ConfigError, StorageError
+from penstock.eventlog.retry import DEADLINE_SECONDS
+
+CACHE_VARIABLE = "PENSTOCK_CACHE_DIR"
+_SCHEMES = {"delta+s3": "s3", "delta+azure": "abfs", "delta+gs": "gs"}
+_OPTION_PREFIXES = ("aws_", "azure_", "google_")
+_ALLOW_HTTP = ("aws_allow_http", "azure_allow_http", "allow_http")
+_SECRETS = ("secret", "token", "password", "account_key", "access_key", "sas")
+
+
+class Files(Protocol):
+    """Reads files below the table's folder."""
+
+    def read(self, name: str) -> bytes | None:
+        """The content of a file, or None when there is none."""
+        ...
+
+    def exists(self, name: str) -> bool:
+        """Tell whether there is such a file."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A Delta log's address in all the forms it is needed in."""
+
+    uri: str
+    """As shown to people."""
+    table: str
+    """As delta-rs takes it."""
+    folder: Path | None
+    """The table's folder when it is on this machine."""
+    projection: Path
+    """The local file that queries are answered from; it can be deleted at any time."""
+    deadline_seconds: float
+    options: dict[str, str] = field(default_factory=dict)
+
+    def open_files(self) -> Files:
+        """Get at the files of the table without a Delta reader."""
+        return LocalFiles(self.folder) if self.folder is not None else RemoteFiles(self.table, self.options)
+
+
+class LocalFiles:
+    """Files on this machine."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = str(folder)
+
+    def read(self, name: str) -> bytes | None:
+        """The content of a file, or None when there is none."""
+        try:
+            with open(f"{self._folder}/{name}", "rb") as file:  # noqa: PTH123
+                return file.read()
+        except FileNotFoundError:
+            return None
+
+    def exists(self, name: str) -> bool:
+        """Tell whether there is such a file."""
+        return os.path.exists(f"{self._folder}/{name}")  # noqa: PTH110
+
+
+class RemoteFiles:
+    """Files in an object store."""
+
+    def __init__(self, url: str, options: dict[str, str]) -> None:
+        import obstore
+        from obstore.exceptions import BaseError
+        from obstore.store import from_url
+
+        allowed = [options.get(name, os.environ.get(name.upper(), "")) for name in _ALLOW_HTTP]
+        allow_http = any(value.lower() == "true" for value in allowed)
+        settings = {name: value for name, value in options.items() if name not in _ALLOW_HTTP}
+        client: dict[str, Any] = {"allow_http": True} if allow_http else {}
+        self._url = url
+        self._obstore = obstore
+        self._failure = BaseError
+        opener: Any = from_url
+        self._store = opener(url, config=settings or None, client_options=client or None)
+
+    def read(self, name: str) -> bytes | None:
+        """The content of a file, or None when there is none."""
+        try:
+            return bytes(self._obstore.get(self._store, name).bytes())
+        except FileNotFoundError:
+            return None
+        except self._failure as error:
+            raise StorageError(f"{self._url} cannot be read: {_first_line(error)}") from error
+
+    def exists(self, name: str) -> bool:
+        """Tell whether there is such a file."""
+        try:
+            self._obstore.head(self._store, name)
+        except FileNotFoundError:
+            return False
+        except self._failure as error:
+            raise StorageError(f"{self._url} cannot be read: {_first_line(error)}") from error
+        return True
+
+
+def to_location(uri: str) -> Location:
+    """Read a `delta` URI; its options are `deadline_seconds`, `cache` and the store's settings that are no secrets."""
+    parts = urlsplit(uri)
+    options = {name.lower(): value for name, value in parse_qsl(parts.query)}
+    deadline = options.pop("deadline_seconds", str(DEADLINE_SECONDS))
+    cache = options.pop("cache", None)
+    _check_options(uri, parts.scheme, options, deadline)
+    path = unquote(parts.path)
+    if parts.scheme == "delta":
+        if parts.netloc or not path.startswith("/") or len(path) < 2:
+            raise ConfigError(f"{uri} does not name a folder", hint="use delta:///folder/of/the/log, from the root")
+        table = "/" + path.strip("/")
+        folder: Path | None = Path(table)
+        shown = f"delta://{table}"
+    else:
+        if not parts.netloc or len(path) < 2:
+            raise ConfigError(f"{uri} does not name a folder in a store", hint=f"use {parts.scheme}://bucket/folder")
+        table = f"{_SCHEMES[parts.scheme]}://{parts.netloc}{path.rstrip('/')}"
+        folder = None
+        shown = f"{parts.scheme}://{parts.netloc}{path.rstrip('/')}"
+    return Location(shown, table, folder, _projection(table, options, cache), float(deadline), options)
+
+
+def _check_options(uri: str, scheme: str, options: dict[str, str], deadline: str) -> None:
+    for name in options:
+        if any(word in name for word in _SECRETS):
+            raise ConfigError(
+                f"{name} does not belong into the URI of an event log",
+                hint=f"set it as {name.upper()} in the environment",
+            )
+        if scheme == "delta" or not name.startswith(_OPTION_PREFIXES):
+            raise ConfigError(
+                f"{urlsplit(uri)._replace(query='').geturl()} has an option that Delta logs do not know: {name}",
+                hint="known: deadline_seconds, cache, and aws_*, azure_* or google_* settings",
+            )
+    if not deadline.replace(".", "", 1).isdigit():
+        raise ConfigError(f"deadline_seconds={deadline} is not a number of seconds")
+
+
+def _projection(table: str, options: dict[str, str], cache: str | None) -> Path:
+    folder = cache or os.environ.get(CACHE_VARIABLE)
+    if folder is None:
+        import platformdirs
+
+        folder = platformdirs.user_cache_dir("penstock")
+    endpoint = options.get("aws_endpoint_url", os.environ.get("AWS_ENDPOINT_URL", ""))
+    account = options.get("azure_storage_account_name", os.environ.get("AZURE_STORAGE_ACCOUNT_NAME", ""))
+    name = hashlib.blake2b("\n".join((table, endpoint, account)).encode(), digest_size=12).hexdigest()
+    return Path(folder) / "eventlog" / f"{name}.db"
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,245 @@
+"""The local projection of a Delta log: a SQLite file, brought up to date from the table's new commits.
+
+Queries run here and cost what they cost on a SQLite log. The file is shared by the processes of this machine and can be
+deleted at any time: the table is the truth. What was applied is written in the same transaction as the rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import logging
+import sqlite3
+import threading
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from penstock.eventlog.codec import from_json, to_json, to_text
+from penstock.eventlog.contract import check_version
+from penstock.eventlog.delta_location import Location
+from penstock.eventlog.fold import Encoded, apply_events, encode, only_new
+from penstock.eventlog.store import SqliteStore, selecting
+from penstock.eventlog.tables import ALL_TABLES, SCHEMA_VERSION
+from penstock.model.clock import Clock
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+logger = logging.getLogger(__name__)
+
+VERSION_PROPERTY = "penstock.schemaVersion"
+APPLIED = "applied_version"
+INLINE = "penstockEvents"
+"""Where a small commit keeps its events as text."""
+INDEX_BITS = 20
+"""How many bits of a position are the place within a commit; the rest is the commit's version."""
+_INLINE_EVENTS = 50
+_INLINE_CHARACTERS = 50_000
+_COMMITS = 100
+_TRUSTED_SECONDS = 7 * 86_400
+"""So long the commits behind the applied one are surely still there (logs are kept for 30 days)."""
+
+
+class ResyncNeededError(Exception):
+    """The projection cannot be brought up to date commit by commit."""
+
+
+class Projection:
+    """Keeps the local file up to date; safe from many threads and processes."""
+
+    def __init__(self, location: Location, clock: Clock) -> None:
+        self._location = location
+        self._clock = clock
+        self.files = location.open_files()
+        self.store = _open_store(location, clock)
+        self._lock = threading.Lock()
+        self.log_version = SCHEMA_VERSION
+        """The schema version of the table."""
+        self._reshaped = False
+        self.added_columns: tuple[str, ...] = ()
+        """Columns that the table has beyond those of version 1."""
+
+    @property
+    def applied(self) -> int:
+        """The last table version whose events are in the projection; -1 when there is none."""
+        rows = self.store.select("SELECT value FROM penstock_meta WHERE name = ?", (APPLIED,))
+        return int(rows[0][0]) if rows else -1
+
+    def open(self) -> bool:
+        """Bring the projection up to date from what it has; False when it has nothing that fits the table."""
+        connection = self.store.connection()
+        applied = self.applied
+        tag = self.store.meta(connection, "applied_tag")
+        synced = float(self.store.meta(connection, "synced_seconds") or 0)
+        if applied < 0 or self._clock.now_ns() / 1e9 - synced > _TRUSTED_SECONDS:
+            return False
+        commit = self.files.read(_commit_name(applied))
+        if commit is None or _tag(commit) != tag:
+            return False
+        self.load_shape()
+        return True
+
+    def catch_up(self) -> None:
+        """Apply every commit that is there; what another process applied meanwhile is not applied again."""
+        with self._lock:
+            while self.files.exists(_commit_name(self.applied + 1)):
+                self._reshaped = False
+                with self.store.transaction() as connection:
+                    for _ in range(_COMMITS):
+                        if not self._apply_next(connection):
+                            break
+                if self._reshaped:
+                    self.load_shape()
+
+    def apply_own(self, version: int, items: Sequence[Encoded], recorded_at: int) -> None:
+        """Take over what this process has just committed, without reading it back."""
+        commit = self.files.read(_commit_name(version)) or b""
+        first = version << INDEX_BITS
+        with self.store.transaction() as connection:
+            applied = int(self.store.meta(connection, APPLIED) or -1)
+            if applied == version - 1:
+                entries = [(first + index, item, recorded_at) for index, item in enumerate(items)]
+                self._apply_entries(connection, entries)
+                self._set_applied(connection, version, commit)
+
+    def reload(self, table: DeltaTable) -> None:
+        """Build the projection anew from the table's snapshot."""
+        from penstock.eventlog.delta_rows import from_table
+
+        version = table.version()
+        rows = table.to_pyarrow_table() if table.file_uris() else None
+        with self._lock, self.store.transaction() as connection:
+            for name in ALL_TABLES:
+                if name != "penstock_meta":
+                    connection.execute(f"DELETE FROM {name}")  # noqa: S608
+            connection.execute("DELETE FROM penstock_meta WHERE name <> 'schema_version'")
+            if rows is not None:
+                self._apply_entries(connection, from_table(rows))
+            self._note_shape(connection, table.metadata().configuration, [f.name for f in table.schema().fields])
+            self._set_applied(connection, version, self.files.read(_commit_name(version)) or b"")
+        self.load_shape()
+
+    def _apply_next(self, connection: sqlite3.Connection) -> bool:
+        """Apply the next commit; False when there is none."""
+        version = int(self.store.meta(connection, APPLIED) or -1) + 1
+        commit = self.files.read(_commit_name(version))
+        if commit is None:
+            return False
+        inline, adds = None, []
+        for action in map(json.loads, commit.splitlines()):
+            if "metaData" in action:
+                fields = json.loads(action["metaData"]["schemaString"])["fields"]
+                self._note_shape(connection, action["metaData"]["configuration"], [field["name"] for field in fields])
+                self._reshaped = True
+            elif "commitInfo" in action:
+                inline = action["commitInfo"].get(INLINE)
+            elif "remove" in action and action["remove"].get("dataChange"):
+                raise ResyncNeededError(f"version {version} removed events")
+            elif "add" in action and action["add"].get("dataChange"):
+                adds.append(action["add"])
+        if inline is not None:
+            self._apply_entries(connection, from_inline(inline, version))
+        elif adds:
+            self._apply_adds(connection, adds)
+        self._set_applied(connection, version, commit)
+        return True
+
+    def _apply_adds(self, connection: sqlite3.Connection, adds: list[dict[str, Any]]) -> None:
+        from urllib.parse import unquote
+
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        from penstock.eventlog.delta_rows import from_table
+
+        tables = []
+        for add in adds:
+            content = self.files.read(unquote(add["path"]))
+            if content is None or add.get("deletionVector"):
+                raise ResyncNeededError("a file of an older commit is gone")
+            tables.append(pq.ParquetFile(io.BytesIO(content)).read(use_threads=False))
+        self._apply_entries(connection, from_table(pa.concat_tables(tables, promote_options="default")))
+
+    def _apply_entries(
+        self, connection: sqlite3.Connection, entries: Iterable[tuple[int, Encoded, int | None]]
+    ) -> None:
+        """Write entries in slices; an event that is there already counts once."""
+        last = 0
+        chunk: list[tuple[int, Encoded, int | None]] = []
+        for entry in entries:
+            chunk.append(entry)
+            last = entry[0]
+            if len(chunk) == 1000:
+                self._apply_chunk(connection, chunk)
+                chunk = []
+        if chunk:
+            self._apply_chunk(connection, chunk)
+        if last:
+            self.store.set_meta(connection, "last_position", str(last))
+
+    @staticmethod
+    def _apply_chunk(connection: sqlite3.Connection, chunk: list[tuple[int, Encoded, int | None]]) -> None:
+        new = {id(item) for item in only_new(selecting(connection), [item for _, item, _ in chunk])}
+        fresh = [(position, item) for position, item, _ in chunk if id(item) in new]
+        if fresh:
+            apply_events(connection.executemany, fresh, SCHEMA_VERSION, chunk[0][2])
+
+    def _set_applied(self, connection: sqlite3.Connection, version: int, commit: bytes) -> None:
+        self.store.set_meta(connection, APPLIED, str(version))
+        self.store.set_meta(connection, "applied_tag", _tag(commit))
+        self.store.set_meta(connection, "synced_seconds", str(self._clock.now_ns() / 1e9))
+
+    def _note_shape(self, connection: sqlite3.Connection, configuration: dict[str, Any], columns: list[str]) -> None:
+        version = int(configuration.get(VERSION_PROPERTY) or 1)
+        check_version(version)
+        self.store.set_meta(connection, "log_version", str(version))
+        self.store.set_meta(connection, "log_columns", json.dumps(columns))
+
+    def load_shape(self) -> None:
+        """Take over the schema version and columns of the table, which any process may have noted."""
+        connection = self.store.connection()
+        self.log_version = int(self.store.meta(connection, "log_version") or 1)
+        check_version(self.log_version)
+        columns = json.loads(self.store.meta(connection, "log_columns") or "[]")
+        self.added_columns = tuple(name for name in columns if name == "recorded_at")
+
+
+def _open_store(location: Location, clock: Clock) -> SqliteStore:
+    """Open the local file, or make a new one when it is damaged or of another version."""
+    path = location.projection
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        store = SqliteStore(path, clock=clock)
+    except Exception as error:  # noqa: BLE001
+        logger.warning("the local projection of %s cannot be used and is made anew: %s", location.uri, error)
+    else:
+        if store.version == SCHEMA_VERSION:
+            return store
+        store.close()
+    for name in (path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")):
+        name.unlink(missing_ok=True)
+    return SqliteStore(path, clock=clock)
+
+
+def to_inline(items: Sequence[Encoded], version: int, recorded_at: int) -> str | None:
+    """The events of a small commit as text; None when they are too many to be worth it."""
+    if len(items) > _INLINE_EVENTS:
+        return None
+    text = to_text({"version": version, "recorded_at": recorded_at, "events": [to_json(item.event) for item in items]})
+    return text if len(text) <= _INLINE_CHARACTERS else None
+
+
+def from_inline(text: str, version: int) -> list[tuple[int, Encoded, int | None]]:
+    """Read the events of a small commit back."""
+    value = json.loads(text)
+    first = version << INDEX_BITS
+    return [(first + n, encode(from_json(event)), value["recorded_at"]) for n, event in enumerate(value["events"])]
+
+
+def _commit_name(version: int) -> str:
+    return f"_delta_log/{version:020d}.json"
+
+
+def _tag(commit: bytes) -> str:
+    return hashlib.blake2b(commit, digest_size=12).hexdigest()

@@ -1,0 +1,116 @@
+"""Rows of the Delta table: one per event, with the eight payloads as nullable structs, partitioned by event date.
+
+`position` is the version of the commit that wrote the event and its place in it, in one number: it is a column, so it
+stays with the event through compaction and every Delta reader can sort by it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.eventlog.codec import from_fields, to_text
+from penstock.eventlog.delta_projection import INDEX_BITS
+from penstock.eventlog.fold import Encoded, encode
+from penstock.eventlog.tables import STEPS
+from penstock.model.events import Event, EventType
+
+MAX_EVENTS_IN_COMMIT = 1 << INDEX_BITS
+_DAY = 86_400_000_000_000
+_EPOCH = date(1970, 1, 1).toordinal()
+_SLICE = 2000
+
+_TEXT = pa.string()
+_STATUS = [("status_code", pa.int32()), ("status_name", _TEXT)]
+_TEXTS = pa.list_(_TEXT)
+
+_PAYLOADS: dict[EventType, list[tuple[str, Any]]] = {
+    EventType.BUILD_REQUEST: [*_STATUS, ("requested_partitions", _TEXTS), ("message", _TEXT)],
+    EventType.PARTITION: [("partition_ref", _TEXT), *_STATUS, ("message", _TEXT), ("job_run_id", _TEXT)],
+    EventType.JOB: [
+        ("job_run_id", _TEXT),
+        ("job_label", _TEXT),
+        ("target_partitions", _TEXTS),
+        *_STATUS,
+        ("message", _TEXT),
+        ("config", _TEXT),
+        ("manifests", _TEXT),
+    ],
+    EventType.DELEGATION: [("partition_ref", _TEXT), ("delegated_to_build_request_id", _TEXT), ("message", _TEXT)],
+    EventType.JOB_GRAPH: [("job_graph", _TEXT), ("message", _TEXT)],
+    EventType.PARTITION_INVALIDATION: [("partition_ref", _TEXT), ("reason", _TEXT)],
+    EventType.TASK_CANCEL: [("job_run_id", _TEXT), ("reason", _TEXT)],
+    EventType.BUILD_CANCEL: [("reason", _TEXT)],
+}
+
+_JSON_FIELDS = {EventType.JOB: ("config", "manifests"), EventType.JOB_GRAPH: ("job_graph",)}
+
+STATISTICS = "position,event_id,timestamp,build_request_id,event_type"
+"""Columns that the transaction log keeps minimum and maximum of; none that holds what a person wrote."""
+
+
+def table_schema(version: int) -> pa.Schema:
+    """The table's columns in a schema version."""
+    added = [column for step in STEPS if step.version <= version for column in step.event_columns]
+    return schema_with(added)
+
+
+def schema_with(added: Iterable[str]) -> pa.Schema:
+    """The table's columns with those that later versions added."""
+    return pa.schema(
+        [
+            ("position", pa.int64()),
+            ("event_id", _TEXT),
+            ("timestamp", pa.int64()),
+            ("build_request_id", _TEXT),
+            ("event_type", _TEXT),
+            *((kind.value, pa.struct(fields)) for kind, fields in _PAYLOADS.items()),
+            ("event_date", pa.date32()),
+            *((name, pa.int64()) for name in added),
+        ]
+    )
+
+
+def to_batch(items: Sequence[Encoded], version: int, recorded_at: int, schema: pa.Schema) -> pa.RecordBatch:
+    """The rows of one commit, which will have this table version."""
+    rows = [_to_row((version << INDEX_BITS) + index, item, recorded_at) for index, item in enumerate(items)]
+    return pa.RecordBatch.from_pylist(rows, schema=schema)
+
+
+def _to_row(position: int, item: Encoded, recorded_at: int) -> dict[str, Any]:
+    event = item.event
+    kind = event.event_type
+    fields = json.loads(item.body)
+    for name in _JSON_FIELDS.get(kind, ()):
+        fields[name] = to_text(fields[name])
+    return {
+        "position": position,
+        "event_id": event.event_id,
+        "timestamp": event.timestamp,
+        "build_request_id": event.build_request_id,
+        "event_type": kind.value,
+        kind.value: fields,
+        "event_date": date.fromordinal(_EPOCH + event.timestamp // _DAY),
+        "recorded_at": recorded_at,
+    }
+
+
+def from_table(rows: pa.Table) -> Iterator[tuple[int, Encoded, int | None]]:
+    """The events of some rows in log order, with their positions and when the log took them."""
+    ordered = rows.take(pc.sort_indices(rows.column("position")))
+    for start in range(0, ordered.num_rows, _SLICE):
+        for row in ordered.slice(start, _SLICE).to_pylist():
+            yield row["position"], encode(_to_event(row)), row.get("recorded_at")
+
+
+def _to_event(row: dict[str, Any]) -> Event:
+    kind = row["event_type"]
+    fields = row[kind]
+    for name in _JSON_FIELDS.get(kind, ()):
+        fields[name] = json.loads(fields[name]) if fields[name] is not None else None
+    return Event(row["event_id"], row["timestamp"], row["build_request_id"], from_fields(kind, fields))

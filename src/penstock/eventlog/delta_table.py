@@ -1,0 +1,185 @@
+"""The Delta table of a log through delta-rs: making it, committing exactly one version, checkpoints, compaction."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import CommitProperties, DeltaTable, Field, PostCommitHookProperties, write_deltalake
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.schema import PrimitiveType
+
+from penstock.eventlog import tables
+from penstock.eventlog.contract import StorageTroubleError
+from penstock.eventlog.delta_location import Location
+from penstock.eventlog.delta_projection import INLINE, VERSION_PROPERTY
+from penstock.eventlog.delta_rows import STATISTICS, table_schema
+from penstock.eventlog.tables import SCHEMA_VERSION
+
+logger = logging.getLogger(__name__)
+
+CHECKPOINT_EVERY = 100
+COMPACT_EVERY = 200
+CLEAN_EVERY = 2000
+_KEEP_HOURS = 7 * 24
+
+# Exactly the next version or nothing: the writer has to see what came between before it may try again.
+_ONE_ATTEMPT = CommitProperties(max_commit_retries=0)
+_NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+
+_PROPERTIES = {
+    "delta.dataSkippingStatsColumns": STATISTICS,
+    "delta.logRetentionDuration": "interval 30 days",
+    "delta.deletedFileRetentionDuration": "interval 7 days",
+}
+
+
+class Table:
+    """A handle on the table that is brought up to date before use."""
+
+    def __init__(self, location: Location) -> None:
+        self._location = location
+        self._handle: DeltaTable | None = None
+        self._tended = -1
+
+    @property
+    def handle(self) -> DeltaTable:
+        """The table as last loaded."""
+        assert self._handle is not None  # noqa: S101
+        return self._handle
+
+    def load_or_create(self, schema_version: int = SCHEMA_VERSION) -> None:
+        """Bring the handle to the latest version, making the table when there is none."""
+        try:
+            if self._handle is None:
+                self._handle = self._load() or self._create(schema_version)
+            else:
+                self._handle.update_incremental()
+        except (DeltaError, OSError, ValueError) as error:
+            self._handle = None
+            raise StorageTroubleError(f"{self._location.uri} cannot be opened: {_first_line(error)}") from error
+
+    def append(self, rows: pa.RecordBatch, inline: str | None) -> bool:
+        """Commit the rows as the version right behind the handle's; False when another writer took it.
+
+        `inline` is the same events as text in the commit itself, which spares readers that follow the log a file.
+        """
+        metadata = {INLINE: inline} if inline is not None else None
+        try:
+            write_deltalake(
+                self.handle,
+                rows,
+                mode="append",
+                commit_properties=CommitProperties(custom_metadata=metadata, max_commit_retries=0),
+                post_commithook_properties=_NO_HOOKS,
+            )
+        except CommitFailedError:
+            return False
+        except (DeltaError, OSError) as error:
+            self._handle = None
+            raise StorageTroubleError(f"{self._location.uri} cannot be written: {_first_line(error)}") from error
+        return True
+
+    def keep_without(self, positions: Sequence[int]) -> bool:
+        """Write the table without some events, as exactly the next version; False when another writer took it."""
+        rows = self.handle.to_pyarrow_table()
+        gone = pc.is_in(rows.column("position"), value_set=pa.array(positions, pa.int64()))
+        try:
+            write_deltalake(
+                self.handle,
+                rows.filter(pc.invert(gone)),
+                mode="overwrite",
+                commit_properties=_ONE_ATTEMPT,
+                post_commithook_properties=_NO_HOOKS,
+            )
+        except CommitFailedError:
+            return False
+        return True
+
+    def look_after(self) -> None:
+        """Checkpoint and compact every so many versions; never raises, because the log is right without it."""
+        if self._handle is None:
+            return
+        version = self._handle.version()
+        before, self._tended = self._tended, version
+        if before < 0:
+            return
+        try:
+            if _passed(before, version, COMPACT_EVERY):
+                self.compact()
+            if _passed(before, version, CHECKPOINT_EVERY):
+                self.handle.create_checkpoint()
+            if _passed(before, version, CLEAN_EVERY):
+                self.clean()
+        except Exception as error:  # noqa: BLE001
+            logger.warning("upkeep of %s was put off: %s", self._location.uri, _first_line(error))
+            self._handle = None
+
+    def compact(self) -> dict[str, Any]:
+        """Write the many small files of a day as one; readers and tailers see the same events at the same positions."""
+        self.handle.update_incremental()
+        return self.handle.optimize.compact(post_commithook_properties=_NO_HOOKS)
+
+    def clean(self) -> None:
+        """Remove files that no version of the last week needs, and commits older than a month."""
+        self.handle.vacuum(_KEEP_HOURS, dry_run=False, post_commithook_properties=_NO_HOOKS)
+        self.handle.cleanup_metadata()
+
+    def back_up(self, version: int, stamp: int) -> str:
+        """Copy the table beside itself as it is now."""
+        target = f"{self._location.table}_backup_v{version}_{stamp}"
+        handle = self.handle
+        copy = self._make(target, handle.schema(), {**handle.metadata().configuration})
+        if handle.file_uris():
+            write_deltalake(copy, handle.to_pyarrow_table(), mode="append")
+        return target
+
+    def set_schema_version(self, before: int, after: int) -> None:
+        """Add the columns of the versions between, then say the new version; going back leaves the columns empty."""
+        present = {field.name for field in self.handle.schema().fields}
+        names = [name for step in tables.STEPS if before < step.version <= after for name in step.event_columns]
+        missing = [Field(name, PrimitiveType("long"), nullable=True) for name in names if name not in present]
+        if missing:
+            self.handle.alter.add_columns(missing, post_commithook_properties=_NO_HOOKS)
+        self.handle.alter.set_table_properties(
+            {VERSION_PROPERTY: str(after)}, raise_if_not_exists=False, post_commithook_properties=_NO_HOOKS
+        )
+
+    def _load(self) -> DeltaTable | None:
+        try:
+            return DeltaTable(self._location.table, storage_options=self._location.options or None)
+        except TableNotFoundError:
+            return None
+
+    def _create(self, schema_version: int) -> DeltaTable:
+        try:
+            configuration = {**_PROPERTIES, VERSION_PROPERTY: str(schema_version)}
+            return self._make(self._location.table, table_schema(schema_version), configuration)
+        except DeltaError:
+            found = self._load()  # another process made it at the same moment
+            if found is None:
+                raise
+            return found
+
+    def _make(self, target: str, schema: Any, configuration: Mapping[str, str | None]) -> DeltaTable:
+        return DeltaTable.create(
+            target,
+            schema,
+            mode="error",
+            partition_by=["event_date"],
+            name="penstock_event_log",
+            configuration=configuration,
+            storage_options=self._location.options or None,
+            raise_if_key_not_exists=False,
+        )
+
+
+def _passed(before: int, now: int, every: int) -> bool:
+    return now // every > before // every
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,84 @@
+"""Retention: which old events may go. The latest state of every build and partition, and builds that still run, stay.
+
+What is left folds to the same builds and partitions, on every backend; the job runs of old, finished builds are gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from penstock.eventlog.contract import START, Entry, EventLog, Position
+from penstock.model.events import BuildCancel, BuildRequest, Partition, PartitionInvalidation
+from penstock.model.status import PartitionStatus
+
+_PAGE = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class PruneResult:
+    """How many events were removed, or would be, and how many stay."""
+
+    removed: int
+    kept: int
+    dry_run: bool
+
+
+@dataclass(slots=True)
+class _Build:
+    """What a build needs to keep its state, and what it could let go."""
+
+    finished: bool = False
+    needed: dict[str, Position] = field(default_factory=dict)
+    old: list[Position] = field(default_factory=list)
+
+
+def prune(log: EventLog, before: int, *, dry_run: bool = False) -> PruneResult:
+    """Remove events older than a time (nanoseconds), keeping what the state of builds and partitions rests on."""
+    total = 0
+
+    def counted() -> Iterable[Entry]:
+        nonlocal total
+        after = START
+        while page := log.read(after, limit=_PAGE, strict=True):
+            total += len(page)
+            after = page[-1].position
+            yield from page
+
+    gone = plan_prune(counted(), before)
+    if gone and not dry_run:
+        log.remove(gone)
+    return PruneResult(len(gone), total - len(gone), dry_run)
+
+
+def plan_prune(entries: Iterable[Entry], before: int) -> list[Position]:
+    """Decide which events may go; entries come in log order."""
+    builds: dict[str, _Build] = {}
+    partitions: dict[tuple[str, str], Position] = {}
+    for entry in entries:
+        event, payload = entry.event, entry.event.payload
+        build = builds.setdefault(event.build_request_id, _Build())
+        if event.timestamp < before:
+            build.old.append(entry.position)
+        if isinstance(payload, BuildRequest):
+            build.finished = payload.status.is_final
+            _note_build(build, entry.position, "status")
+            if payload.requested_partitions:
+                build.needed["requested"] = entry.position
+        elif isinstance(payload, BuildCancel):
+            _note_build(build, entry.position, "cancel")
+        elif isinstance(payload, Partition):
+            partitions[payload.partition_ref, "status"] = entry.position
+            if payload.status is PartitionStatus.AVAILABLE:
+                partitions[payload.partition_ref, "available"] = entry.position
+        elif isinstance(payload, PartitionInvalidation):
+            partitions[payload.partition_ref, "invalidated"] = entry.position
+    needed = set(partitions.values())
+    for build in builds.values():
+        needed.update(build.needed.values())
+    return sorted(p for build in builds.values() if build.finished for p in build.old if p not in needed)
+
+
+def _note_build(build: _Build, position: Position, kind: str) -> None:
+    build.needed.setdefault("first", position)
+    build.needed[kind] = position

@@ -1,0 +1,260 @@
+"""The contract on a Delta table on disk, and what only Delta does."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from contract.event_log_contract import EventLogContract
+from contract.events import Maker, generated_history
+from penstock.errors import ConfigError
+from penstock.eventlog import delta_table, projections
+from penstock.eventlog.contract import START, AppendError, NewerLogError
+from penstock.eventlog.delta import DeltaEventLog
+from penstock.eventlog.opening import open_event_log
+from penstock.model.events import Event, EventType
+
+
+class TestDelta(EventLogContract):
+    @pytest.fixture
+    def uri(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+        monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(tmp_path / "cache"))
+        return f"delta://{tmp_path}/table"
+
+    @pytest.fixture
+    def other_uri(self, uri: str, tmp_path: Path) -> str:
+        return f"{uri}?cache={tmp_path}/other-machine"
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    return f"delta://{tmp_path}/table?cache={tmp_path}/cache"
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> str:
+    """The same log, seen from a machine with a projection of its own."""
+    return f"delta://{tmp_path}/table?cache={tmp_path}/elsewhere"
+
+
+@pytest.fixture
+def log(uri: str) -> Iterator[DeltaEventLog]:
+    with open_event_log(uri) as opened:
+        assert isinstance(opened, DeltaEventLog)
+        yield opened
+
+
+def append_one_by_one(log: DeltaEventLog, events: list[Event]) -> None:
+    for event in events:
+        log.append([event])
+
+
+def files_of(log: DeltaEventLog) -> int:
+    log.table().handle.update_incremental()
+    return len(log.table().handle.file_uris())
+
+
+def test_positions_survive_compaction(log: DeltaEventLog, uri: str, elsewhere: str) -> None:
+    events = generated_history(40)
+    append_one_by_one(log, events)
+    before = log.read()
+    assert files_of(log) == 40
+    log.table().compact()
+    assert files_of(log) == 1
+    log.append(Maker(5).one_of_each())
+    with open_event_log(elsewhere) as other:  # reads the compacted file
+        assert other.read()[:40] == before
+        assert other.read(before[20].position)[:19] == before[21:]
+        assert projections.activity(other) == projections.activity(log)
+
+
+def test_a_tailer_sees_every_event_once_while_the_log_is_compacted(log: DeltaEventLog, elsewhere: str) -> None:
+    events = generated_history(60)
+    seen: list[Event] = []
+    with open_event_log(elsewhere) as other:
+
+        def follow() -> None:
+            for entry in other.tail(START, poll_seconds=0.01, stop=lambda: len(seen) >= 60):
+                seen.append(entry.event)  # noqa: PERF401
+
+        thread = threading.Thread(target=follow)
+        thread.start()
+        for start in range(0, 60, 10):
+            append_one_by_one(log, events[start : start + 10])
+            log.table().compact()
+            log.table().handle.create_checkpoint()
+        thread.join(30)
+    assert seen == events
+
+
+def test_upkeep_happens_by_itself(log: DeltaEventLog, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name, value in (("CHECKPOINT_EVERY", 10), ("COMPACT_EVERY", 20), ("CLEAN_EVERY", 50)):
+        monkeypatch.setattr(delta_table, name, value)
+    append_one_by_one(log, generated_history(65))
+    assert files_of(log) < 30
+    assert list((tmp_path / "table" / "_delta_log").glob("*.checkpoint.parquet"))
+    assert len(log.read()) == 65
+
+
+def test_upkeep_that_fails_harms_no_append(
+    log: DeltaEventLog, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(delta_table, "COMPACT_EVERY", 1)
+
+    def fail(_: object) -> None:
+        raise OSError("no space")
+
+    monkeypatch.setattr(delta_table.Table, "compact", fail)
+    append_one_by_one(log, generated_history(3))
+    assert len(log.read()) == 3
+    assert "was put off: no space" in caplog.text
+
+
+def test_a_reader_that_was_away_too_long_starts_over(log: DeltaEventLog, elsewhere: str, tmp_path: Path) -> None:
+    events, more = generated_history(20), generated_history(200, seed=8)
+    append_one_by_one(log, events[:5])
+    open_event_log(elsewhere).close()
+    append_one_by_one(log, events[5:])
+    log.append(more)
+    table = log.table()
+    table.compact()
+    table.handle.create_checkpoint()
+    for file in (tmp_path / "table").glob("event_date=*/*.parquet"):  # what VACUUM does in the end
+        if str(file) not in "".join(table.handle.file_uris()):
+            file.unlink()
+    with open_event_log(elsewhere) as other:
+        assert [entry.event for entry in other.read()] == [*events, *more]
+
+
+def test_large_commits_are_read_from_their_files(log: DeltaEventLog, elsewhere: str) -> None:
+    events = generated_history(500)
+    with open_event_log(elsewhere) as other:
+        log.append(events[:20])
+        log.append(events[20:])
+        assert [entry.event for entry in other.read(strict=True)] == events
+        assert other.read() == log.read()
+
+
+@pytest.mark.parametrize("damage", ["delete", "garbage", "empty"])
+def test_the_projection_can_be_lost(log: DeltaEventLog, uri: str, damage: str) -> None:
+    events = generated_history(30)
+    log.append(events)
+    expected = log.read()
+    path = log.projection.store.path
+    assert path is not None
+    log.close()
+    if damage == "delete":
+        shutil.rmtree(path.parent)
+    else:
+        path.write_bytes(b"garbage" * 1000 if damage == "garbage" else b"")
+    with open_event_log(uri) as again:
+        assert again.read() == expected
+
+
+def test_a_table_made_anew_at_the_same_place_is_noticed(uri: str, tmp_path: Path) -> None:
+    with open_event_log(uri) as log:
+        log.append(generated_history(30))
+    shutil.rmtree(tmp_path / "table")
+    with open_event_log(uri) as log:
+        assert log.read() == []
+        log.append(Maker(3).one_of_each())
+        assert len(log.read()) == 9
+
+
+def test_events_written_but_not_yet_projected_are_not_written_twice(log: DeltaEventLog, uri: str) -> None:
+    """A writer that died between the commit and its projection, or that saw an error although the commit is there."""
+    events = generated_history(10)
+    original = log.projection.apply_own
+    log.projection.apply_own = lambda *_: None  # type: ignore[method-assign]
+    log.append(events)
+    log.projection.apply_own = original  # type: ignore[method-assign]
+    log.append(events)
+    assert [entry.event for entry in log.read(strict=True)] == events
+    assert log.table().handle.to_pyarrow_table().num_rows == 10
+
+
+def test_a_writer_that_gives_up_gives_its_events_back(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_event_log(f"{uri}&deadline_seconds=0.3") as log:
+        monkeypatch.setattr(delta_table.Table, "append", lambda *_: False)
+        events = generated_history(5)
+        with pytest.raises(AppendError) as caught:
+            log.append(events)
+        assert list(caught.value.events) == events
+        assert "other writers are faster" in str(caught.value)
+        monkeypatch.undo()
+        log.append(events)
+        assert len(log.read()) == 5
+
+
+def test_a_writer_that_waits_for_its_turn_too_long_gives_up(log: DeltaEventLog, elsewhere: str) -> None:
+    with (
+        open_event_log(f"{elsewhere}&deadline_seconds=0.2") as other,
+        log._machine_lock(),
+        pytest.raises(AppendError),
+    ):
+        other.append(generated_history(2))
+
+
+def test_a_newer_table_is_refused(uri: str, elsewhere: str) -> None:
+    with open_event_log(uri) as log:
+        assert isinstance(log, DeltaEventLog)
+        log.append(Maker().one_of_each())
+        log.table().handle.alter.set_table_properties({"penstock.schemaVersion": "99"}, raise_if_not_exists=False)
+    for address in (uri, elsewhere):
+        with pytest.raises(NewerLogError):
+            open_event_log(address)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "delta://relative/path",
+        "delta:///",
+        "delta+s3://bucket",
+        "delta:///x?aws_region=eu",
+        "delta+s3://bucket/x?aws_secret_access_key=hunter2",
+        "delta+s3://bucket/x?colour=red",
+        "delta:///x?deadline_seconds=soon",
+    ],
+)
+def test_a_wrong_uri_is_explained(wrong: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        open_event_log(wrong)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_any_delta_reader_can_query_it(log: DeltaEventLog, tmp_path: Path) -> None:
+    events = generated_history(300)
+    log.append(events[:150])
+    log.append(events[150:])
+    rows = log.table().handle.to_pyarrow_table().sort_by("position").to_pylist()
+    assert [row["event_id"] for row in rows] == [event.event_id for event in events]
+    kinds = [kind.value for kind in EventType]
+    for row in rows:
+        assert [kind for kind in kinds if row[kind] is not None] == [row["event_type"]]
+    jobs = [row["job"] for row in rows if row["event_type"] == "job"]
+    assert {job["status_name"] for job in jobs} >= {"SCHEDULED", "RUNNING", "COMPLETED"}
+    assert log.table().handle.metadata().partition_columns == ["event_date"]
+
+
+def test_reading_needs_no_delta_reader(uri: str) -> None:
+    """Where the projection is fresh, neither deltalake nor pyarrow is imported, and never Spark."""
+    with open_event_log(uri) as log:
+        log.append(generated_history(30))
+    script = f"""
+import sys
+from penstock.eventlog import projections
+from penstock.eventlog.opening import open_event_log
+with open_event_log("{uri}") as log:
+    print(projections.list_builds(log).total, len(log.read()))
+print(sorted({{"pyspark", "pyarrow", "deltalake"}} & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[1] == "[]"
+    assert done.stdout.splitlines()[0].endswith(" 30")

@@ -1,0 +1,24 @@
+"""The contract on a Delta table in a real S3 server."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+import pytest
+
+from contract.event_log_contract import EventLogContract
+from storage_servers import BUCKET
+
+
+class TestDeltaOnS3(EventLogContract):
+    @pytest.fixture
+    def uri(self, tmp_path: Path, s3_environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> str:
+        monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(tmp_path / "cache"))
+        for name, value in s3_environment.items():
+            monkeypatch.setenv(name, value)
+        return f"delta+s3://{BUCKET}/{uuid.uuid4().hex}/log"
+
+    @pytest.fixture
+    def other_uri(self, uri: str, tmp_path: Path) -> str:
+        return f"{uri}?cache={tmp_path}/other-machine"
