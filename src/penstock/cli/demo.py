@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 
 from penstock.cli.opening import open_from_settings
 from penstock.cli.options import Settings, current_settings
-from penstock.cli.output import TextOutput, make_console
 from penstock.cli.pipeline import run_project
 from penstock.errors import UsageError
+
+if TYPE_CHECKING:
+    from penstock.cli.text_output import TextOutput
 
 
 def demo(
@@ -22,6 +23,9 @@ def demo(
     ] = None,
 ) -> None:
     """A guided tour: make a project, run it, add a batch, run again, run with nothing to do."""
+    from rich.markup import escape
+
+    from penstock.cli.text_output import TextOutput, make_console
     from penstock.config.template import last_sample_batch, write_sample_batch, write_sample_project
 
     settings = current_settings()

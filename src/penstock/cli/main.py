@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from penstock import __version__
-from penstock.cli import datasets, demo, pipeline, project
+from penstock.cli import datasets, demo, log, pipeline, project
 from penstock.cli.options import current_settings, with_project_options
 from penstock.errors import PenstockError, UsageError
 
@@ -38,6 +38,7 @@ _COMMANDS = (
 )
 for _name, _command, _panel in _COMMANDS:
     app.command(_name, rich_help_panel=_panel)(with_project_options(_command))
+app.add_typer(log.app, name="log", rich_help_panel=_LOOK)
 
 
 def _show_version(wanted: bool) -> None:

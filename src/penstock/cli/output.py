@@ -4,33 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Protocol
-
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from penstock.cli.options import Settings
-from penstock.model.plan import Action, DatasetPlan, Plan
-from penstock.model.results import DatasetResult, Outcome, RunResult
+from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
     from penstock.engine import Check, DatasetDetails, DatasetInfo, HistoryEntry, Rows
-
-_STYLES = {
-    "none": "dim",
-    "no-op": "dim",
-    "append": "green",
-    "rebuild": "yellow",
-    "recompute": "cyan",
-    "skip": "magenta",
-    "pass": "green",
-    "warn": "yellow",
-    "error": "bold red",
-}
-_MOST_FILES = 3
+    from penstock.model.plan import Plan
+    from penstock.model.results import RunResult
 
 
 class Output(Protocol):
@@ -49,13 +32,11 @@ class Output(Protocol):
 
 def make_output(settings: Settings) -> Output:
     """The output that the user asked for."""
-    return JsonOutput() if settings.as_json else TextOutput(make_console())
+    if settings.as_json:
+        return JsonOutput()
+    from penstock.cli.text_output import TextOutput, make_console
 
-
-def make_console(*, stderr: bool = False) -> Console:
-    """A console for people; wide and without colour when nobody looks."""
-    stream = sys.stderr if stderr else sys.stdout
-    return Console(file=stream, highlight=False, soft_wrap=not stream.isatty(), width=None if stream.isatty() else 240)
+    return TextOutput(make_console())
 
 
 class JsonOutput:
@@ -93,166 +74,12 @@ def _print_json(value: object) -> None:
     sys.stdout.write(json.dumps(value, indent=2, default=str) + "\n")
 
 
-class TextOutput:
-    """Tables and sentences."""
-
-    def __init__(self, console: Console) -> None:
-        self.console = console
-
-    def plan(self, plan: Plan) -> None:
-        if plan.datasets:
-            self._table(("dataset", "action", "why"), (_plan_row(dataset) for dataset in plan.datasets))
-        for warning in plan.warnings:
-            self.console.print(f"[yellow]warning:[/] {escape(warning)}")
-        self._problems(dataset for dataset in plan.datasets if dataset.problem)
-        self.console.print(_plan_summary(plan))
-
-    def run(self, plan: Plan | None, result: RunResult) -> None:
-        shown = [dataset for dataset in result.datasets if dataset.outcome is not Outcome.NO_OP]
-        if shown:
-            self._table(("dataset", "action", "status", "rows", "time", "why"), map(_result_row, shown))
-        for warning in plan.warnings if plan else ():
-            self.console.print(f"[yellow]warning:[/] {escape(warning)}")
-        self._problems(dataset for dataset in result.datasets if dataset.problem)
-        if not shown:
-            self.console.print("Nothing to do: every table is up to date.")
-        self.console.print(result.summary)
-
-    def datasets(self, datasets: Sequence[DatasetInfo]) -> None:
-        rows = (
-            (
-                str(info.name),
-                info.kind.value.replace("_", " "),
-                "-" if info.state.version is None else str(info.state.version),
-                _when(info.last.timestamp_ms) if info.last else "-",
-                ", ".join(info.spec.tags) if info.spec else "",
-            )
-            for info in datasets
-        )
-        self._table(("dataset", "kind", "version", "updated", "tags"), rows)
-
-    def details(self, details: DatasetDetails) -> None:
-        info = details.info
-        spec = info.spec
-        facts = [("dataset", str(info.name)), ("kind", info.kind.value.replace("_", " ")), ("path", details.path)]
-        facts.append(("version", "not built yet" if info.state.version is None else str(info.state.version)))
-        if info.last:
-            facts.append(("updated", _when(info.last.timestamp_ms)))
-        if info.state.damage:
-            facts.append(("damage", info.state.damage.text))
-        if info.state.progress and info.state.progress.files:
-            facts.append(("files loaded", str(len(info.state.progress.files))))
-        if spec:
-            facts.append(("defined in", str(spec.location)))
-            facts.append(("reads", ", ".join(map(str, spec.inputs)) or "-"))
-            if spec.layout.comment:
-                facts.append(("comment", spec.layout.comment))
-            facts += [(f"{e.on_violation.value} unless", f"{e.condition}  ({e.name})") for e in spec.expectations]
-        if details.has_quarantine:
-            facts.append(("quarantine", f"penstock show {info.name} --quarantine"))
-        for label, value in facts:
-            self.console.print(f"[bold]{label:>13}[/]  {escape(value)}")
-        if details.schema:
-            self._table(("column", "type"), ((c.name, c.type) for c in details.schema.columns))
-
-    def history(self, entries: Sequence[HistoryEntry]) -> None:
-        rows = (
-            (
-                str(entry.commit.version),
-                _when(entry.commit.timestamp_ms),
-                entry.commit.operation,
-                entry.commit.metrics.get("numOutputRows", "-"),
-                entry.build_request_id or ("-" if entry.commit.number else "not by Penstock"),
-            )
-            for entry in entries
-        )
-        self._table(("version", "when", "operation", "rows written", "run"), rows)
-
-    def rows(self, rows: Rows) -> None:
-        self._table(
-            rows.columns, (tuple("NULL" if value is None else str(value) for value in row) for row in rows.rows)
-        )
-        self.console.print(f"{len(rows.rows)} row{'s' if len(rows.rows) != 1 else ''}")
-
-    def checks(self, checks: Sequence[Check]) -> None:
-        for check in checks:
-            mark = "[green]ok  [/]" if check.ok else "[bold red]FAIL[/]"
-            self.console.print(f"{mark} {check.name:<12} {escape(check.detail)}")
-            if check.fix:
-                self.console.print(f"     {'':<12} [bold]fix:[/] {escape(check.fix)}")
-
-    def created(self, folder: str, files: Sequence[str]) -> None:
-        self.console.print(f"Made {escape(folder)} with {len(files)} files. Next:\n")
-        for command in (f"cd {folder}", "penstock plan", "penstock run"):
-            self.console.print(f"  {escape(command)}")
-
-    def text(self, text: str) -> None:
-        self.console.print(text)
-
-    def _table(self, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-        from rich import box
-
-        table = Table(box=box.SIMPLE_HEAD if self.console.is_terminal else None, pad_edge=False, header_style="bold")
-        for column in columns:
-            table.add_column(column, overflow="fold", no_wrap=column in {"dataset", "action", "status", "time"})
-        for row in rows:
-            table.add_row(*(_styled(cell) for cell in row))
-        self.console.print(table)
-
-    def _problems(self, datasets: Iterable[DatasetPlan | DatasetResult]) -> None:
-        for dataset in datasets:
-            if dataset.problem is not None:
-                self.console.print(f"[bold red]error:[/] {escape(str(dataset.problem))}")
-                if dataset.problem.hint:
-                    self.console.print(f"  [bold]hint:[/] {escape(dataset.problem.hint)}")
-
-
-def _styled(cell: str) -> str:
-    style = _STYLES.get(cell)
-    return f"[{style}]{escape(cell)}[/]" if style else escape(cell)
-
-
-def _plan_row(dataset: DatasetPlan) -> tuple[str, str, str]:
-    words = "; ".join(reason.text for reason in dataset.reasons)
-    if 0 < len(dataset.files) <= _MOST_FILES and dataset.action is Action.APPEND:
-        words += " (" + ", ".join(new.file.path for new in dataset.files) + ")"
-    return str(dataset.name), dataset.action.value, words
-
-
-def _plan_summary(plan: Plan) -> str:
-    counts = {action: sum(dataset.action is action for dataset in plan.datasets) for action in Action}
-    work = ", ".join(f"{counts[action]} {action.value}" for action in Action if action.is_work and counts[action])
-    if not plan.datasets:
-        return "No datasets: add Parquet files below raw/ or definitions below transformations/."
-    if not work:
-        return "Nothing to do." if not plan.has_problems else "Nothing can be done until the errors above are mended."
-    idle = counts[Action.NONE]
-    rest = f"; {idle} up to date" if idle else ""
-    return f"Plan: {work}{rest}. Do it with `penstock run`."
-
-
-def _result_row(result: DatasetResult) -> tuple[str, ...]:
-    rows = f"{result.load.rows:,}" if result.load else "-"
-    seconds = f"{result.seconds:.1f} s" if result.seconds else "-"
-    words = [reason.text for reason in result.reasons] if result.problem is None else []
-    for outcome in result.load.expectations if result.load else ():
-        if outcome.violations:
-            verb = "dropped by" if outcome.on_violation.value == "drop" else "rows break"
-            words.append(f"{outcome.violations} {verb} {outcome.name}")
-    return str(result.name), result.action.value, result.outcome.value, rows, seconds, "; ".join(words)
-
-
-def _when(timestamp_ms: int) -> str:
-    return datetime.fromtimestamp(timestamp_ms / 1000, tz=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
-def show_error(error: Any, settings: Settings) -> None:
+def show_error(error: PenstockError, settings: Settings) -> None:
     """An error on stderr: what is wrong, where, and what to do; as JSON too when logs are JSON."""
     if settings.log_format == "json":
         line = {"level": "error", "code": error.code, "message": str(error), "hint": error.hint}
         sys.stderr.write(json.dumps(line) + "\n")
         return
-    console = make_console(stderr=True)
-    console.print(f"[bold red]error:[/] {escape(str(error))}")
-    if error.hint:
-        console.print(f"  [bold]hint:[/] {escape(error.hint)}")
+    from penstock.cli.text_output import make_console, print_problem
+
+    print_problem(make_console(stderr=True), str(error), error.hint)

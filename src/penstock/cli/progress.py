@@ -44,7 +44,7 @@ class LiveProgress:
     def __init__(self) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-        from penstock.cli.output import make_console
+        from penstock.cli.text_output import make_console
 
         self._progress: Progress = Progress(
             SpinnerColumn(),

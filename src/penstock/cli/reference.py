@@ -55,11 +55,11 @@ class Command:
 
 def commands() -> tuple[Command, ...]:
     """Every command in the order of `penstock --help`, without the options that all commands share."""
-    return tuple(
-        _to_command(str(info.name), str(info.rich_help_panel), info.callback)
-        for info in app.registered_commands
-        if info.callback is not None
-    )
+    found = [(str(info.name), str(info.rich_help_panel), info.callback) for info in app.registered_commands]
+    for group in app.registered_groups:
+        inner = group.typer_instance.registered_commands if group.typer_instance else []
+        found += [(f"{group.name} {info.name}", f"`penstock {group.name}`", info.callback) for info in inner]
+    return tuple(_to_command(name, panel, callback) for name, panel, callback in found if callback is not None)
 
 
 def common_options() -> tuple[Parameter, ...]:
