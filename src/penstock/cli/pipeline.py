@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from penstock.cli.opening import open_from_settings
 from penstock.cli.options import Settings, current_settings
 from penstock.cli.output import make_output
-from penstock.cli.progress import make_progress
-from penstock.model.plan import Plan
-from penstock.telemetry.logs import LOGGER
+
+if TYPE_CHECKING:
+    from penstock.model.plan import Plan
 
 Select = Annotated[
     list[str] | None,
@@ -79,6 +79,9 @@ def run_project(
     wait: float = 600.0,
 ) -> None:
     """Run, show progress and the result, and end with exit code 1 if anything failed."""
+    from penstock.cli.progress import make_progress
+    from penstock.telemetry.logs import LOGGER
+
     engine = open_from_settings(settings)
     request = engine.request(select, exclude, full_refresh, full_refresh_all, allow_history_loss)
     seen: list[Plan] = []

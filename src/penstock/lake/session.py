@@ -11,7 +11,7 @@ import os
 import socket
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -22,6 +22,7 @@ from penstock.errors import SessionError
 from penstock.lake.class_archive import archive_options
 from penstock.lake.jars import find_jars, resolve_jars, spark_home
 from penstock.lake.java import Java, find_java
+from penstock.model.names import DatasetName
 from penstock.model.project import SparkSettings
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ def open_session(request: SessionRequest) -> Iterator[SparkSession]:
     # PySpark logs failed queries with values from rows; what failed is told by the error itself, without them.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
     logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL + 1)
+    logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)  # stack traces when the JVM is gone
     active = find_active_session()
     if active is not None:
         check_delta(active)
@@ -80,7 +82,39 @@ def open_session(request: SessionRequest) -> Iterator[SparkSession]:
         check_delta(session)
         yield session
     finally:
-        session.stop()
+        with best_effort():
+            session.stop()
+
+
+@contextmanager
+def best_effort() -> Iterator[None]:
+    """Clean up without complaint: when the JVM or the server is gone, so is what was to be cleaned."""
+    with suppress(Exception):
+        yield
+
+
+@contextmanager
+def loss_of_session_named(name: DatasetName, state_folder: Path) -> Iterator[None]:
+    """Say plainly that Spark is gone, instead of the many ways in which its client notices."""
+    try:
+        yield
+    except Exception as error:
+        if is_session_lost(error):
+            raise SessionError(
+                f"{name}: Spark ended while it worked on this table",
+                hint=f"see {state_folder}/logs/spark.log, then run again",
+            ) from None
+        raise
+
+
+def is_session_lost(error: BaseException | None) -> bool:
+    """Whether the JVM or the Connect server behind a session is gone, to judge by an error and its causes."""
+    while error is not None:
+        lost = {"Py4JNetworkError", "ConnectionRefusedError", "ConnectionResetError", "BrokenPipeError"}
+        if type(error).__name__ in lost or "StatusCode.UNAVAILABLE" in str(error):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def find_active_session() -> SparkSession | None:

@@ -17,6 +17,7 @@ from penstock.faults import fault_point
 from penstock.lake.delta_log import APPLICATION, Commit, iter_commits
 from penstock.lake.files import Files
 from penstock.lake.progress import create_manifest, find_attempts, read_table_state, remove_manifest
+from penstock.lake.session import best_effort
 from penstock.model.names import DatasetName
 from penstock.model.progress import Manifest, ManifestKind, TableState
 from penstock.model.spec import TableLayout
@@ -206,4 +207,5 @@ def use_database(session: SparkSession, files: Files, database: str) -> Iterator
     try:
         yield
     finally:
-        session.catalog.setCurrentDatabase(before)
+        with best_effort():
+            session.catalog.setCurrentDatabase(before)

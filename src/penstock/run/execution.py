@@ -7,7 +7,7 @@ from penstock.config.project_modules import loaded_project_modules
 from penstock.config.sql_files import read_query
 from penstock.errors import DefinitionError
 from penstock.lake.files import Files
-from penstock.lake.session import SessionRequest, carry_by_value, open_session
+from penstock.lake.session import SessionRequest, best_effort, carry_by_value, loss_of_session_named, open_session
 from penstock.lake.tables import Lake, use_database
 from penstock.loads.derive import DerivedLoad
 from penstock.loads.staging import StagingLoad
@@ -48,14 +48,16 @@ def execute(
         staging = StagingLoad(lake, raw, build_request_id) if raw is not None else None
 
         def apply(dataset: DatasetPlan) -> LoadResult:
-            if dataset.kind is DatasetKind.STAGING and staging is not None:
-                return staging.apply(dataset)
-            return derived.apply(dataset)
+            with loss_of_session_named(dataset.name, project.state_folder):
+                if dataset.kind is DatasetKind.STAGING and staging is not None:
+                    return staging.apply(dataset)
+                return derived.apply(dataset)
 
         try:
             return Scheduler(apply, listeners, project.threads).execute(plan)
         finally:
-            derived.drop_views()
+            with best_effort():
+                derived.drop_views()
 
 
 def find_reads(text: str) -> tuple[str, ...]:
