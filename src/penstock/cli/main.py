@@ -22,6 +22,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+TRACE = "PENSTOCK_TRACE"
+"""Set it to see the stack trace of an unexpected error."""
+
 _BUILD = "Build"
 _LOOK = "Look"
 _PROJECT = "Project"
@@ -73,7 +76,19 @@ def main(arguments: list[str] | None = None) -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
+    except Exception as error:
+        if os.environ.get(TRACE):
+            raise
+        code = _report(_unexpected(error))
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _unexpected(error: Exception) -> PenstockError:
+    """What only a mistake of ours can be; told in one line, with the way to see more."""
+    first = (str(error).splitlines() or [""])[0][:300]
+    return PenstockError(
+        f"unexpected {type(error).__name__}: {first}", hint=f"set {TRACE}=1 to see where, and report it, please"
+    )
 
 
 def _report(error: PenstockError) -> int:

@@ -5,6 +5,7 @@ A local folder is served by the standard library; object stores by obstore (extr
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import tempfile
@@ -194,7 +195,12 @@ class ObjectFiles:
     def open(self, path: str) -> BinaryIO:
         import obstore
 
-        return cast("BinaryIO", obstore.open_reader(self._store, path))
+        try:
+            return io.BufferedReader(_RemoteFile(obstore.open_reader(self._store, path)))
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise self._failed(error) from error
 
     def create(self, path: str, content: bytes) -> None:
         import obstore
@@ -229,6 +235,30 @@ class ObjectFiles:
             f"cannot reach {self.uri}: {type(error).__name__}",
             hint="check the name, the endpoint and the credentials (environment, or spark.hadoop.fs.* settings)",
         )
+
+
+class _RemoteFile(io.RawIOBase):
+    """An object-store reader as a file of the standard library, which closes and can be used in a `with` block."""
+
+    def __init__(self, reader: Any) -> None:
+        self._reader = reader
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        content = bytes(self._reader.read(len(buffer)))
+        buffer[: len(content)] = content
+        return len(content)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        return int(self._reader.seek(offset, whence))
+
+    def tell(self) -> int:
+        return int(self._reader.tell())
 
 
 _S3A = "spark.hadoop.fs.s3a."

@@ -201,9 +201,15 @@ def _normal(location: str) -> str:
 @contextmanager
 def use_database(session: SparkSession, files: Files, database: str) -> Iterator[None]:
     """Let unqualified names mean this database for the block; the session's own choice is put back after."""
-    before = session.catalog.currentDatabase()
-    session.sql(f"CREATE DATABASE IF NOT EXISTS {_quote(database)} LOCATION {_text(files.spark_path(database))}")
-    session.catalog.setCurrentDatabase(database)
+    try:
+        before = session.catalog.currentDatabase()
+        session.sql(f"CREATE DATABASE IF NOT EXISTS {_quote(database)} LOCATION {_text(files.spark_path(database))}")
+        session.catalog.setCurrentDatabase(database)
+    except Exception as error:  # noqa: BLE001 - whatever Spark's file system finds wrong with the place
+        raise StorageError(
+            f"Spark cannot use the storage {files.uri}: {str(error).splitlines()[0][:300]}",
+            hint="check the place, its credentials (spark.hadoop.fs.* settings) and `penstock doctor`",
+        ) from None
     try:
         yield
     finally:
