@@ -42,7 +42,7 @@ class LiveProgress:
     """A bar for the whole run and a line per dataset at work, on stderr."""
 
     def __init__(self) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
         from penstock.cli.text_output import make_console
 
@@ -50,30 +50,34 @@ class LiveProgress:
             SpinnerColumn(),
             TextColumn("{task.description}"),
             BarColumn(),
-            MofNCompleteColumn(),
+            TextColumn("{task.fields[done]}"),
             TimeElapsedColumn(),
             console=make_console(stderr=True),
             transient=True,
         )
         self._whole: TaskID | None = None
         self._tasks: dict[str, TaskID] = {}
+        self._work = 0
+        self._ended = 0
 
     def planned(self, plan: Plan) -> None:
         work = sum(dataset.action.is_work for dataset in plan.datasets)
         if work:
-            self._whole = self._progress.add_task("starting Spark", total=work)
+            self._whole = self._progress.add_task("starting Spark", total=work, done=f"0/{work}")
+            self._work = work
 
     def started(self, plan: DatasetPlan) -> None:
         if self._whole is not None:
             self._progress.update(self._whole, description="datasets")
-        self._tasks[str(plan.name)] = self._progress.add_task(f"{plan.action.value} {plan.name}", total=1)
+        self._tasks[str(plan.name)] = self._progress.add_task(f"{plan.action.value} {plan.name}", total=None, done="")
 
     def ended(self, result: DatasetResult) -> None:
         task = self._tasks.pop(str(result.name), None)
         if task is not None:
             self._progress.remove_task(task)
         if self._whole is not None and result.outcome is not Outcome.NO_OP:
-            self._progress.advance(self._whole)
+            self._ended += 1
+            self._progress.update(self._whole, advance=1, done=f"{self._ended}/{self._work}")
 
     def __enter__(self) -> LiveProgress:
         self._progress.start()
