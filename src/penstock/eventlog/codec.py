@@ -74,6 +74,12 @@ def from_fields(event_type: str, fields: Mapping[str, Any]) -> Payload:
     return decoder(fields)
 
 
+def to_body(payload: Payload) -> str:
+    """The payload as JSON text for a store: fields that are empty are left out, and read back as they were."""
+    fields = to_fields(payload)
+    return to_text({name: value for name, value in fields.items() if name not in _EMPTY or value != _EMPTY[name]})
+
+
 def from_body(event_type: str, body: str) -> Payload:
     """Read a payload back from its JSON text; written for speed, because every event that is read passes here."""
     decoder = _DECODERS.get(event_type)
@@ -169,26 +175,42 @@ _ENCODERS: dict[EventType, Callable[[Any], Fields]] = {
     EventType.BUILD_CANCEL: lambda value: {"reason": value.reason},
 }
 
+_EMPTY: Fields = {
+    "message": "",
+    "job_run_id": None,
+    "requested_partitions": [],
+    "target_partitions": [],
+    "config": None,
+    "manifests": [],
+}
+
 _BUILD_OF, _PARTITION_OF, _JOB_OF = _STATUSES.values()
 
 _DECODERS: dict[str, Callable[[Mapping[str, Any]], Payload]] = {
     EventType.BUILD_REQUEST: lambda f: BuildRequest(
-        _BUILD_OF.get(f["status_code"], BuildStatus.UNKNOWN), tuple(f["requested_partitions"]), f["message"]
+        _BUILD_OF.get(f["status_code"], BuildStatus.UNKNOWN),
+        tuple(f.get("requested_partitions", ())),
+        f.get("message", ""),
     ),
     EventType.PARTITION: lambda f: Partition(
-        f["partition_ref"], _PARTITION_OF.get(f["status_code"], PartitionStatus.UNKNOWN), f["message"], f["job_run_id"]
+        f["partition_ref"],
+        _PARTITION_OF.get(f["status_code"], PartitionStatus.UNKNOWN),
+        f.get("message", ""),
+        f.get("job_run_id"),
     ),
     EventType.JOB: lambda f: Job(
         f["job_run_id"],
         f["job_label"],
-        tuple(f["target_partitions"]),
+        tuple(f.get("target_partitions", ())),
         _JOB_OF.get(f["status_code"], JobStatus.UNKNOWN),
-        f["message"],
-        f["config"],
-        tuple(f["manifests"]),
+        f.get("message", ""),
+        f.get("config"),
+        tuple(f.get("manifests", ())),
     ),
-    EventType.DELEGATION: lambda f: Delegation(f["partition_ref"], f["delegated_to_build_request_id"], f["message"]),
-    EventType.JOB_GRAPH: lambda f: JobGraph(f["job_graph"], f["message"]),
+    EventType.DELEGATION: lambda f: Delegation(
+        f["partition_ref"], f["delegated_to_build_request_id"], f.get("message", "")
+    ),
+    EventType.JOB_GRAPH: lambda f: JobGraph(f["job_graph"], f.get("message", "")),
     EventType.PARTITION_INVALIDATION: lambda f: PartitionInvalidation(f["partition_ref"], f["reason"]),
     EventType.TASK_CANCEL: lambda f: TaskCancel(f["job_run_id"], f["reason"]),
     EventType.BUILD_CANCEL: lambda f: BuildCancel(f["reason"]),

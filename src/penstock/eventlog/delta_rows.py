@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.eventlog.codec import from_fields, to_text
+from penstock.eventlog.codec import from_body, from_fields, to_fields, to_text
 from penstock.eventlog.delta_projection import INDEX_BITS
 from penstock.eventlog.fold import Encoded, encode
 from penstock.eventlog.tables import STEPS
@@ -85,7 +85,7 @@ def to_batch(items: Sequence[Encoded], version: int, recorded_at: int, schema: p
 def _to_row(position: int, item: Encoded, recorded_at: int) -> dict[str, Any]:
     event = item.event
     kind = event.event_type
-    fields = json.loads(item.body)
+    fields = to_fields(from_body(kind, item.body))
     for name in _JSON_FIELDS.get(kind, ()):
         fields[name] = to_text(fields[name])
     return {

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from penstock.errors import EventLogError
-from penstock.eventlog.codec import clean_text, from_body, to_fields, to_text
+from penstock.eventlog.codec import clean_text, from_body, to_body, to_text
 from penstock.eventlog.contract import Entry, Position, Row
 from penstock.eventlog.tables import STATE_TABLES, event_columns
 from penstock.model.events import (
@@ -127,7 +127,7 @@ def encode(event: Event) -> Encoded:
     label = payload.job_label if isinstance(payload, Job) else None
     for text in (event.event_id, event.build_request_id, run, label, *partitions):
         _check_key(text)
-    return Encoded(event, to_text(to_fields(payload)), run, label, partitions)
+    return Encoded(event, to_body(payload), run, label, partitions)
 
 
 def _check_key(text: str | None) -> None:

@@ -26,6 +26,10 @@ from penstock.model.clock import Clock, SystemClock
 BUSY_SECONDS = 30.0
 """How long a writer waits for the others before it gives up."""
 
+_CACHE_KILOBYTES = 8_000
+_MAPPED_BYTES = 256 * 1024 * 1024
+"""Pages are read through memory up to here: a page cache alone is lost whenever another process commits."""
+
 
 class SqliteStore:
     """The tables of `tables` in one SQLite file, or in memory when no path is given."""
@@ -157,6 +161,8 @@ class SqliteStore:
         if self.path is not None and connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
             connection.execute("PRAGMA journal_mode = WAL")
         connection.execute(f"PRAGMA synchronous = {self._synchronous}")
+        connection.execute(f"PRAGMA cache_size = -{_CACHE_KILOBYTES}")
+        connection.execute(f"PRAGMA mmap_size = {_MAPPED_BYTES}")
         return connection
 
     def _prepare(self) -> int:
