@@ -1,0 +1,73 @@
+"""A project on a real standalone cluster: a master and a worker on this machine, the driver in the command."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from penstock.lake.jars import spark_home
+from penstock.lake.java import find_java
+from tests.projects import MORE_ORDERS, make_shop
+from tests.servers import free_port, wait_for_port
+
+pytestmark = [pytest.mark.spark, pytest.mark.deep]
+
+
+@contextmanager
+def _running(folder: Path, port: int, *arguments: str) -> Iterator[None]:
+    environment = {**os.environ, "JAVA_HOME": str(find_java().home), "SPARK_HOME": str(spark_home())}
+    environment |= {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_WORKER_DIR": str(folder / "work")}
+    with (folder / f"{port}.log").open("wb") as log:
+        process = subprocess.Popen(
+            [str(spark_home() / "bin" / "spark-class"), *arguments], env=environment, stdout=log, stderr=log
+        )
+        try:
+            wait_for_port(port, process)
+            yield
+        finally:
+            process.terminate()
+            process.wait(timeout=30)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[str]:
+    port, web, worker = free_port(), free_port(), free_port()
+    master = f"spark://127.0.0.1:{port}"
+    deploy = "org.apache.spark.deploy"
+    ports = ("--port", str(port), "--webui-port", str(web))
+    worker_ports = ("--port", str(worker), "--webui-port", str(free_port()))
+    with (
+        _running(tmp_path, port, f"{deploy}.master.Master", "--host", "127.0.0.1", *ports),
+        _running(
+            tmp_path,
+            worker,
+            f"{deploy}.worker.Worker",
+            "--host",
+            "127.0.0.1",
+            *worker_ports,
+            "-c",
+            "2",
+            "-m",
+            "2g",
+            master,
+        ),
+    ):
+        yield master
+
+
+def test_a_project_runs_on_a_cluster(tmp_path: Path, cluster: str) -> None:
+    shop = make_shop(tmp_path / "shop")
+    shop.environment["PENSTOCK__SPARK__MASTER"] = cluster
+    shop.environment["SPARK_LOCAL_IP"] = "127.0.0.1"
+    shop.penstock("run")
+    shop.raw("orders", "0002", MORE_ORDERS)
+    shop.penstock("run")
+    assert shop.results()["staging.orders"]["action"] == "append"
+    assert [row[2] for row in shop.rows("staging.orders")] == [1, 2, 3, 4, 5]
+    assert shop.rows("main.totals") == [("a", 2, 40.0), ("b", 2, 60.0), ("c", 1, 50.0)]
+    assert "Nothing to do" in shop.penstock("run").stdout

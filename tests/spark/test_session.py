@@ -1,0 +1,81 @@
+"""Sessions: one that the user started is used as it is, if Delta is configured; user functions reach Spark's workers."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from penstock.engine import open_engine
+from penstock.errors import SessionError
+from penstock.lake.session import check_delta
+from tests.projects import ProjectFolder
+
+pytestmark = pytest.mark.spark
+
+LOADED = """
+import json, sys
+from penstock.cli.main import main
+try:
+    main(["run", "--quiet"])
+except SystemExit as end:
+    assert end.code == 0
+print(json.dumps(sorted(name for name in ("pyspark", "pyarrow", "sqlglot", "deltalake", "rich.table") if name in sys.modules)))
+"""
+
+
+def test_a_session_without_delta_is_refused(spark: Any) -> None:
+    other = spark.newSession()
+    check_delta(other)
+    other.conf.set("spark.sql.catalog.spark_catalog", "com.example.Catalog")
+    with pytest.raises(SessionError, match="not configured for Delta"):
+        check_delta(other)
+
+
+def test_the_users_session_is_left_as_it_was(shop: ProjectFolder, spark: Any) -> None:
+    shop.define("view.sql", "CREATE TEMPORARY VIEW paid AS SELECT * FROM staging.orders WHERE amount >= 20")
+    shop.define("count.sql", "CREATE MATERIALIZED VIEW paid_count AS SELECT count(*) AS n FROM paid")
+    before = spark.catalog.currentDatabase()
+    assert not open_engine(shop.root, environment={}).run().has_failed
+    assert spark.catalog.currentDatabase() == before
+    assert not spark.catalog.tableExists("paid")
+    assert spark.sql("SELECT count(*) FROM staging.orders").collect()[0][0] == 3, "tables are found by name"
+
+
+def test_python_functions_of_the_project_reach_the_workers(empty_project: ProjectFolder) -> None:
+    (empty_project.root / "lib").mkdir()
+    (empty_project.root / "lib/words.py").write_text("def shout(text):\n    return text.upper() + '!'\n")
+    empty_project.raw("orders", "1", {"id": [1], "customer": ["a"]})
+    empty_project.define(
+        "loud.py",
+        "from pyspark.sql.functions import udf\nfrom lib.words import shout\nfrom penstock import pipelines as dp\n\n"
+        "@udf('string')\ndef loud(text):\n    return shout(text)\n\n"
+        "@dp.materialized_view\ndef names():\n    return dp.read('staging.orders').select(loud('customer').alias('name'))\n",
+    )
+    result = open_engine(empty_project.root, environment={}).run()
+    assert not result.has_failed, [str(dataset.problem) for dataset in result.datasets]
+    assert empty_project.rows("main.names") == [("A!",)]
+
+
+def test_a_run_without_work_loads_nothing_heavy(shop: ProjectFolder) -> None:
+    open_engine(shop.root, environment={}).run()
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED], cwd=shop.root, capture_output=True, text=True, check=True, timeout=120
+    )
+    assert "Nothing to do" in done.stdout
+    assert json.loads(done.stdout.splitlines()[-1]) == ["rich.table"]
+
+
+def test_one_new_file_touches_only_its_table_and_its_readers(shop: ProjectFolder) -> None:
+    for index in range(5):
+        shop.raw(f"other{index}", "1", {"id": [index]})
+    engine = open_engine(shop.root, environment={})
+    engine.run()
+    before = {info.name: info.state.version for info in engine.datasets()}
+    shop.raw("other3", "2", {"id": [33]})
+    open_engine(shop.root, environment={}).run()
+    after = {info.name: info.state.version for info in open_engine(shop.root, environment={}).datasets()}
+    assert {str(name) for name in before if before[name] != after[name]} == {"staging.other3"}
