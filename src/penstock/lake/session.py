@@ -32,7 +32,11 @@ EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 
 _DELTA = {"spark.sql.extensions": EXTENSION, "spark.sql.catalog.spark_catalog": CATALOG}
-_EVERYWHERE = {"spark.sql.session.timeZone": "UTC"}
+_EVERYWHERE = {
+    "spark.sql.session.timeZone": "UTC",
+    # Spark 4.2.0 hangs for ever when a Python UDF reads a file scan directly (ColumnarArrowEvalPython).
+    "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false",
+}
 _LOCAL = {
     "spark.databricks.delta.snapshotPartitions": "1",
     "spark.driver.bindAddress": "127.0.0.1",
