@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from contract.events import generated_history
 
+from contract.events import generated_history
 from penstock.eventlog.delta import DeltaEventLog
 from penstock.eventlog.opening import open_event_log
 from penstock.model.events import Event, Job
