@@ -10,12 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from contract.event_log_contract import EventLogContract
 from contract.events import Maker, generated_history
 from penstock.errors import ConfigError
 from penstock.eventlog import delta_table, projections
-from penstock.eventlog.contract import START, AppendError, NewerLogError
+from penstock.eventlog.contract import START, AppendError, NewerLogError, StorageTroubleError
 from penstock.eventlog.delta import DeltaEventLog
 from penstock.eventlog.opening import open_event_log
 from penstock.model.events import Event, EventType
@@ -258,3 +259,33 @@ print(sorted({{"pyspark", "pyarrow", "deltalake"}} & set(sys.modules)))
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[1] == "[]"
     assert done.stdout.splitlines()[0].endswith(" 30")
+
+
+def test_a_change_of_the_table_that_gets_no_turn_is_given_up(log: DeltaEventLog, elsewhere: str) -> None:
+    log.append(generated_history(50))
+    with open_event_log(f"{elsewhere}&deadline_seconds=0.2") as other, log._machine_lock():
+        with pytest.raises(StorageTroubleError, match="could not be changed"):
+            other.remove([other.read()[0].position])
+        with pytest.raises(StorageTroubleError):
+            other.migrate(1)
+    assert len(log.read(strict=True)) == 50
+
+
+def test_prune_meets_a_faster_writer(log: DeltaEventLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    log.append(generated_history(50))
+    original = delta_table.Table.keep_without
+    raced: list[int] = []
+
+    def late(table: delta_table.Table, positions: list[int]) -> bool:
+        if not raced:
+            raced.append(1)
+            with open_event_log(f"{log.uri}?cache=/tmp/penstock-test-{id(log)}") as other:
+                assert isinstance(other, DeltaEventLog)
+                other._lock_file = FileLock(f"/tmp/penstock-test-{id(log)}/own.lock")
+                other.append(Maker(9).one_of_each("faster"))
+            shutil.rmtree(f"/tmp/penstock-test-{id(log)}")
+        return original(table, positions)
+
+    monkeypatch.setattr(delta_table.Table, "keep_without", late)
+    log.remove([log.read()[0].position])
+    assert len(log.read(strict=True)) == 49 + 9

@@ -75,3 +75,14 @@ def test_a_log_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     database.close()
     with pytest.raises(NewerLogError, match="schema version 99"):
         open_event_log(uri)
+
+
+def test_a_damaged_log_is_explained(tmp_path: Path) -> None:
+    with open_event_log(f"sqlite:///{tmp_path}/log.db") as log:
+        log.append(Maker().one_of_each())
+        other = sqlite3.connect(tmp_path / "log.db")
+        other.execute("DROP TABLE penstock_event")
+        other.commit()
+        other.close()
+        with pytest.raises(EventLogError, match="cannot be read"):
+            log.read()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from penstock.errors import EventLogError, StorageError
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _REFRESH_SECONDS = 0.2
+_TURN_SECONDS = 0.02
+"""How often a writer asks whether it is its turn: more often costs the others more than it gains this one."""
 _KEEP_SECONDS = 60.0
 """So long the background keeps looking; the next query after that starts it again."""
 
@@ -140,7 +142,7 @@ class DeltaEventLog(SqlEventLog):
         deadline = self._location.deadline_seconds
         try:
             # On one machine writers take turns: no attempt is wasted, and the lock ends with the process that holds it.
-            with self._machine_lock().acquire(timeout=deadline, poll_interval=0.002):
+            with self._machine_lock().acquire(timeout=deadline, poll_interval=_TURN_SECONDS):
                 return keep_trying(lambda: self._try_write(batch), _is_transient, deadline, 0.02)
         except (_LostRaceError, Timeout, OSError, StorageError, StorageTroubleError) as error:
             raise AppendError(
@@ -173,9 +175,7 @@ class DeltaEventLog(SqlEventLog):
 
     def remove(self, positions: Sequence[Position]) -> None:
         """Remove events for good; for `prune` only. Other readers notice and build their projection anew."""
-        deadline = self._location.deadline_seconds
-        with self._machine_lock().acquire(timeout=deadline, poll_interval=0.002):
-            keep_trying(lambda: self._try_remove(positions), _is_transient, deadline, 0.02)
+        self._take_turns(lambda: self._try_remove(positions))
 
     def _try_remove(self, positions: Sequence[Position]) -> None:
         table = self.table()
@@ -193,9 +193,23 @@ class DeltaEventLog(SqlEventLog):
         table = self.table()
         table.load_or_create()
         backup = table.back_up(before, self._clock.now_ns())
-        table.set_schema_version(before, after)
+
+        def change() -> None:
+            table.load_or_create()
+            table.set_schema_version(before, after)
+
+        self._take_turns(change)
         self._sync()
         return backup
+
+    def _take_turns(self, work: Callable[[], None]) -> None:
+        """Do something to the whole table while the writers of this machine wait; others are met by trying again."""
+        deadline = self._location.deadline_seconds
+        try:
+            with self._machine_lock().acquire(timeout=deadline, poll_interval=_TURN_SECONDS):
+                keep_trying(work, _is_transient, deadline, 0.02)
+        except (_LostRaceError, OSError) as error:
+            raise StorageTroubleError(f"{self.uri} could not be changed within {deadline:g} s: {error}") from error
 
     def _machine_lock(self) -> BaseFileLock:
         if self._lock_file is None:

@@ -100,19 +100,22 @@ class Table:
         return True
 
     def look_after(self) -> None:
-        """Checkpoint and compact every so many versions; never raises, because the log is right without it."""
+        """Checkpoint and compact every so many versions; never raises, because the log is right without it.
+
+        Only the writer that committed the round version does it: each of many writers passing it would do the same work.
+        """
         if self._handle is None:
             return
         version = self._handle.version()
-        before, self._tended = self._tended, version
-        if before < 0:
+        if version == self._tended:
             return
+        self._tended = version
         try:
-            if _passed(before, version, COMPACT_EVERY):
+            if version % COMPACT_EVERY == 0:
                 self.compact()
-            if _passed(before, version, CHECKPOINT_EVERY):
+            if version % CHECKPOINT_EVERY == 0:
                 self.handle.create_checkpoint()
-            if _passed(before, version, CLEAN_EVERY):
+            if version % CLEAN_EVERY == 0:
                 self.clean()
         except Exception as error:  # noqa: BLE001
             logger.warning("upkeep of %s was put off: %s", self._location.uri, _first_line(error))
@@ -142,11 +145,14 @@ class Table:
         present = {field.name for field in self.handle.schema().fields}
         names = [name for step in tables.STEPS if before < step.version <= after for name in step.event_columns]
         missing = [Field(name, PrimitiveType("long"), nullable=True) for name in names if name not in present]
-        if missing:
-            self.handle.alter.add_columns(missing, post_commithook_properties=_NO_HOOKS)
-        self.handle.alter.set_table_properties(
-            {VERSION_PROPERTY: str(after)}, raise_if_not_exists=False, post_commithook_properties=_NO_HOOKS
-        )
+        try:
+            if missing:
+                self.handle.alter.add_columns(missing, post_commithook_properties=_NO_HOOKS)
+            self.handle.alter.set_table_properties(
+                {VERSION_PROPERTY: str(after)}, raise_if_not_exists=False, post_commithook_properties=_NO_HOOKS
+            )
+        except CommitFailedError as error:
+            raise StorageTroubleError(f"{self._location.uri} cannot be changed: {_first_line(error)}") from error
 
     def _load(self) -> DeltaTable | None:
         try:
@@ -175,10 +181,6 @@ class Table:
             storage_options=self._location.options or None,
             raise_if_key_not_exists=False,
         )
-
-
-def _passed(before: int, now: int, every: int) -> bool:
-    return now // every > before // every
 
 
 def _first_line(error: BaseException) -> str:

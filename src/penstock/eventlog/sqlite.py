@@ -26,7 +26,10 @@ class SqliteEventLog(SqlEventLog):
 
     def select(self, sql: str, parameters: Sequence[object] = (), *, strict: bool = False) -> list[Row]:  # noqa: ARG002
         """Run a query of `projections`; always strict, because every reader sees the same file."""
-        return self.store.select(sql, parameters)
+        try:
+            return self.store.select(sql, parameters)
+        except sqlite3.Error as error:
+            raise EventLogError(f"{self.uri} cannot be read: {error}") from error
 
     @property
     def schema_version(self) -> int:
