@@ -4,7 +4,7 @@ BIN := .venv/bin
 UV := $(BIN)/python -m uv
 STAMP := .venv/.installed
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-fast test-spark test-deep lint fmt types bench docs lock clean
+.PHONY: help setup java demo test test-fast test-spark test-deep lint fmt types bench bench-eventlog docs lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -30,7 +30,7 @@ demo: setup ## A guided tour on this machine: init, run, a new batch, run, nothi
 test: setup test-fast test-spark ## All tests that belong to every change
 
 test-fast: $(STAMP) ## The tests that need no JVM
-	$(BIN)/pytest -n 2 -m "not spark and not deep"
+	$(BIN)/pytest -n 2 -m "not spark and not deep" --cov=penstock.eventlog --cov-branch --cov-report=term:skip-covered
 
 test-spark: setup ## The tests on Spark, one JVM after the other
 	$(BIN)/pytest -m "spark and not deep"
@@ -54,6 +54,9 @@ types: $(STAMP) ## Types only
 bench: setup ## Measure: the no-op run over 50 tables, and the session's start
 	$(BIN)/python benchmarks/no_op.py
 	$(BIN)/python benchmarks/session_start.py
+
+bench-eventlog: $(STAMP) ## Measure the event log: every query on every backend beside SQLite
+	$(BIN)/python benchmarks/eventlog.py
 
 docs: $(STAMP) ## Generate the command reference and the schema of penstock.yml
 	$(BIN)/python -m penstock.config.json_schema > docs/penstock.schema.json

@@ -26,7 +26,7 @@ def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def s3_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """A real S3 server; the environment that finds it."""
-    from storage_servers import s3_server
+    from tests.storage_servers import s3_server
 
     with s3_server(tmp_path_factory.mktemp("s3") / "data") as environment:
         yield environment
@@ -35,7 +35,7 @@ def s3_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[st
 @pytest.fixture(scope="session")
 def azure_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """Azurite; the environment that finds it."""
-    from storage_servers import azure_server
+    from tests.storage_servers import azure_server
 
     with azure_server(tmp_path_factory.mktemp("azure") / "data") as environment:
         yield environment

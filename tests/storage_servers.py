@@ -13,13 +13,13 @@ import http.client
 import os
 import secrets
 import shutil
-import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from email.utils import formatdate
 from pathlib import Path
+
+from tests.servers import free_port, wait_for_port
 
 TOOLS = Path(os.environ.get("PENSTOCK_TEST_TOOLS", Path.home() / ".cache" / "penstock-test-tools"))
 BUCKET = "penstock-test"
@@ -28,7 +28,7 @@ BUCKET = "penstock-test"
 @contextmanager
 def s3_server(folder: Path) -> Iterator[dict[str, str]]:
     """Run an S3 server with an empty bucket; gives the environment that finds it."""
-    port, user, secret = _free_port(), "penstock", secrets.token_hex(16)
+    port, user, secret = free_port(), "penstock", secrets.token_hex(16)
     (folder / BUCKET).mkdir(parents=True)
     jar = os.environ.get("PENSTOCK_TEST_S3PROXY")
     if jar:
@@ -55,7 +55,7 @@ def s3_server(folder: Path) -> Iterator[dict[str, str]]:
 @contextmanager
 def azure_server(folder: Path) -> Iterator[dict[str, str]]:
     """Run Azurite with an empty container; gives the environment that finds it."""
-    port, account, key = _free_port(), "penstock", base64.b64encode(secrets.token_bytes(32)).decode()
+    port, account, key = free_port(), "penstock", base64.b64encode(secrets.token_bytes(32)).decode()
     folder.mkdir(parents=True)
     command = [
         _azurite(),
@@ -77,7 +77,7 @@ def _running(command: list[str], port: int, environment: dict[str, str], folder:
     with (folder / "server.log").open("wb") as output:
         process = subprocess.Popen(command, stdout=output, stderr=output, env={**os.environ, **environment})
         try:
-            _wait_for(port, process)
+            wait_for_port(port, process)
             yield
         finally:
             process.terminate()
@@ -86,26 +86,6 @@ def _running(command: list[str], port: int, environment: dict[str, str], folder:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-
-
-def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        if process.poll() is not None:
-            raise RuntimeError(f"{process.args!r} ended with {process.returncode}")
-        try:
-            with socket.create_connection(("127.0.0.1", port), timeout=1):
-                return
-        except OSError:
-            time.sleep(0.05)
-    raise RuntimeError(f"{process.args!r} did not come up")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _versitygw() -> str:

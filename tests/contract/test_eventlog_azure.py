@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from contract.event_log_contract import EventLogContract
-from storage_servers import BUCKET
+from tests.storage_servers import BUCKET
 
 
 class TestDeltaOnAzure(EventLogContract):

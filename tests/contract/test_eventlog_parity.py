@@ -18,7 +18,7 @@ from penstock.eventlog.contract import EventLog
 from penstock.eventlog.copy import copy_log
 from penstock.eventlog.opening import open_event_log
 from penstock.eventlog.prune import prune
-from storage_servers import BUCKET
+from tests.storage_servers import BUCKET
 
 SIZE = 5000
 HISTORY = generated_history(SIZE)

@@ -29,5 +29,8 @@ def configure_logging(log_format: str, *, quiet: bool, stream: TextIO | None = N
         _JsonFormatter() if log_format == "json" else logging.Formatter("%(asctime)s %(message)s", datefmt="%H:%M:%S")
     )
     LOGGER.handlers[:] = [handler]
+    # Libraries log stack traces to the root logger (py4j does, when its JVM dies); what failed is told by our errors.
+    if not logging.getLogger().handlers:
+        logging.getLogger().addHandler(logging.NullHandler())
     LOGGER.propagate = False
     LOGGER.setLevel(logging.ERROR if quiet else logging.INFO)
