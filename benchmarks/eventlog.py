@@ -283,12 +283,13 @@ def measure(size: int, options: argparse.Namespace) -> bool:
 
 
 PROBE = """
-import resource, sys
+import sys
 from penstock.eventlog import projections
 from penstock.eventlog.opening import open_event_log
 with open_event_log(sys.argv[1]) as log:
     projections.activity(log); projections.list_builds(log)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+status = open("/proc/self/status").read()
+print(status.split("VmHWM:")[1].split()[0])
 """
 
 

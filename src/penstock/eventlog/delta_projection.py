@@ -24,6 +24,7 @@ from penstock.eventlog.tables import ALL_TABLES, SCHEMA_VERSION
 from penstock.model.clock import Clock
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from deltalake import DeltaTable
 
 logger = logging.getLogger(__name__)
@@ -106,16 +107,16 @@ class Projection:
     def reload(self, table: DeltaTable) -> None:
         """Build the projection anew from the table's snapshot."""
         from penstock.eventlog.delta_rows import from_table
+        from penstock.eventlog.delta_table import in_order
 
         version = table.version()
-        rows = table.to_pyarrow_table() if table.file_uris() else None
         with self._lock, self.store.transaction() as connection:
             for name in ALL_TABLES:
                 if name != "penstock_meta":
                     connection.execute(f"DELETE FROM {name}")  # noqa: S608
             connection.execute("DELETE FROM penstock_meta WHERE name <> 'schema_version'")
-            if rows is not None:
-                self._apply_entries(connection, from_table(rows))
+            for paths in in_order(table):
+                self._apply_entries(connection, from_table(self._read_rows(paths)))
             self._note_shape(connection, table.metadata().configuration, [f.name for f in table.schema().fields])
             self._set_applied(connection, version, self.files.read(_commit_name(version)) or b"")
         self.load_shape()
@@ -146,20 +147,26 @@ class Projection:
         return True
 
     def _apply_adds(self, connection: sqlite3.Connection, adds: list[dict[str, Any]]) -> None:
+        from penstock.eventlog.delta_rows import from_table
+
+        if any(add.get("deletionVector") for add in adds):
+            raise ResyncNeededError("rows of a file were deleted")
+        self._apply_entries(connection, from_table(self._read_rows([add["path"] for add in adds])))
+
+    def _read_rows(self, paths: Sequence[str]) -> pa.Table:
+        """The rows of some data files, as the transaction log names them."""
         from urllib.parse import unquote
 
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        from penstock.eventlog.delta_rows import from_table
-
         tables = []
-        for add in adds:
-            content = self.files.read(unquote(add["path"]))
-            if content is None or add.get("deletionVector"):
+        for path in paths:
+            content = self.files.read(unquote(path))
+            if content is None:
                 raise ResyncNeededError("a file of an older commit is gone")
             tables.append(pq.ParquetFile(io.BytesIO(content)).read(use_threads=False))
-        self._apply_entries(connection, from_table(pa.concat_tables(tables, promote_options="default")))
+        return pa.concat_tables(tables, promote_options="default")
 
     def _apply_entries(
         self, connection: sqlite3.Connection, entries: Iterable[tuple[int, Encoded, int | None]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -181,6 +181,21 @@ class Table:
             storage_options=self._location.options or None,
             raise_if_key_not_exists=False,
         )
+
+
+def in_order(table: DeltaTable) -> Iterator[list[str]]:
+    """The data files in log order, those whose positions overlap together: so a large log is read piece by piece."""
+    actions = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    group: list[str] = []
+    end = -1
+    for action in sorted(actions, key=lambda found: found["min.position"]):
+        if group and action["min.position"] > end:
+            yield group
+            group = []
+        group.append(action["path"])
+        end = max(end, action["max.position"])
+    if group:
+        yield group
 
 
 def _first_line(error: BaseException) -> str:
