@@ -15,8 +15,9 @@ $(STAMP): pyproject.toml requirements/dev.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=python3.12"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "uv>=0.9"
-	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/dev.lock
+	@$(UV) pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements/dev.lock
 	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --editable .
+	@$(BIN)/python -m compileall -q src
 	@touch $(STAMP)
 
 java: ## Make sure that a Java is there
