@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -131,21 +130,26 @@ def test_times_are_read_as_people_write_them() -> None:
 
 def test_follow_streams_until_interrupted(tmp_path: Path) -> None:
     uri = f"sqlite:///{tmp_path}/{uuid.uuid4().hex}.db"
-    program = "import sys; from penstock.cli.log import app; app(sys.argv[1:], standalone_mode=False)"
-    with open_event_log(uri) as log:
-        log.append(HISTORY[:2])
-        process = subprocess.Popen(
-            [sys.executable, "-c", program, "events", "--follow", "--json", "--event-log", uri],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            env=os.environ.copy(),
-        )
+    # A test run in the background ignores interrupts, and its children with it, unless they say otherwise.
+    program = (
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "from penstock.cli.main import main; main(sys.argv[1:])"
+    )
+    command = [sys.executable, "-c", program, "log", "events", "--follow", "--json", "--event-log", uri]
+    with (
+        open_event_log(uri) as log,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process,
+    ):
         assert process.stdout is not None
+        log.append(HISTORY[:2])
         seen = [json.loads(process.stdout.readline()) for _ in range(2)]
         log.append(HISTORY[2:4])
         seen += [json.loads(process.stdout.readline()) for _ in range(2)]
         process.send_signal(signal.SIGINT)
-        process.wait(20)
-        process.stdout.close()
+        try:
+            _, errors = process.communicate(timeout=20)
+        finally:
+            process.kill()
+    assert process.returncode == 130
+    assert "Traceback" not in errors
     assert [event["event_id"] for event in seen] == [event.event_id for event in HISTORY[:4]]
