@@ -9,6 +9,7 @@ from typing import Any
 from builders import load, load_raw
 from penstock.config.project_file import load_project
 from penstock.lake.files import LocalFiles
+from penstock.lake.progress import read_table_state
 from penstock.model.names import DatasetName
 from penstock.model.plan import DatasetPlan, Plan
 from penstock.model.project import Project
@@ -62,8 +63,12 @@ class Shop:
             values = {"complete": False, "parent": progress.number} if progress else {}
             load_raw(self.storage, self.raw, dataset.name, [new.file.path for new in dataset.files], **values)
             return
-        versions = {str(name): self._version(name) for name in dataset.inputs}
-        load(self.storage, dataset.name, inputs=versions, definition=dataset.definition, settings=dataset.settings)
-
-    def _version(self, name: DatasetName) -> int:
-        return len(list((self.storage.root / name.path / "_delta_log").glob("*.json"))) - 1
+        states = {str(name): read_table_state(self.storage, name) for name in dataset.inputs}
+        load(
+            self.storage,
+            dataset.name,
+            inputs={name: state.version or 0 for name, state in states.items()},
+            input_times={name: state.committed_at or 0 for name, state in states.items()},
+            definition=dataset.definition,
+            settings=dataset.settings,
+        )

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.config.definitions import load_definitions
 from penstock.config.project_file import find_project_file, load_project
-from penstock.errors import ConfigError, Location, PenstockError, StorageError, UsageError
+from penstock.errors import ConfigError, Location, PenstockError, StorageError, UsageError, first_line
 from penstock.eventlog.opening import open_event_log
 from penstock.lake.files import Files, LocalFiles, open_files
 from penstock.lake.progress import read_table_state
@@ -137,8 +137,11 @@ class Engine:
             recorder.failed(error.message if isinstance(error, PenstockError) else type(error).__name__)
             raise
         result = RunResult(recorder.events.build_request_id, datasets, time.monotonic() - begun)
-        self._write_artifacts(plan, result)
         recorder.finished(result)
+        try:
+            self._write_artifacts(plan, result)
+        except OSError as error:
+            raise StorageError(f"the run's results cannot be written: {first_line(error)}") from None
         return result
 
     def _execute(

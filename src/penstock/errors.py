@@ -26,6 +26,12 @@ class Location:
         return ":".join(parts)
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of what an error says, cut to a bearable length; its type when it says nothing."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0][:300] if lines else type(error).__name__
+
+
 class PenstockError(Exception):
     """The base of every error that a user may see."""
 

@@ -11,7 +11,7 @@ import typer
 from penstock import __version__
 from penstock.cli import datasets, demo, log, pipeline, project
 from penstock.cli.options import current_settings, with_project_options
-from penstock.errors import PenstockError, UsageError
+from penstock.errors import PenstockError, UsageError, first_line
 
 app = typer.Typer(
     name="penstock",
@@ -75,7 +75,7 @@ def main(arguments: list[str] | None = None) -> None:
         code = 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
+        code = current_settings().exit_code
     except Exception as error:
         if os.environ.get(TRACE):
             raise
@@ -85,9 +85,9 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _unexpected(error: Exception) -> PenstockError:
     """What only a mistake of ours can be; told in one line, with the way to see more."""
-    first = (str(error).splitlines() or [""])[0][:300]
     return PenstockError(
-        f"unexpected {type(error).__name__}: {first}", hint=f"set {TRACE}=1 to see where, and report it, please"
+        f"unexpected {type(error).__name__}: {first_line(error)}",
+        hint=f"set {TRACE}=1 to see where, and report it, please",
     )
 
 

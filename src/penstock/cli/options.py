@@ -34,6 +34,8 @@ class Settings:
     as_json: bool = False
     quiet: bool = False
     log_format: str = "text"
+    exit_code: int = 0
+    """What the command has come to, decided before anything is shown."""
 
 
 _settings: ContextVar[Settings] = ContextVar("penstock_settings")

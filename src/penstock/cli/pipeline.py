@@ -47,11 +47,10 @@ def plan(
     settings = current_settings()
     engine = open_from_settings(settings)
     made = engine.plan(engine.request(select, exclude, full_refresh, full_refresh_all, allow_history_loss))
+    settings.exit_code = 1 if made.has_problems else 2 if detailed_exitcode and made.has_work else 0
     make_output(settings).plan(made)
-    if made.has_problems:
-        raise typer.Exit(1)
-    if detailed_exitcode and made.has_work:
-        raise typer.Exit(2)
+    if settings.exit_code:
+        raise typer.Exit(settings.exit_code)
 
 
 def run(
@@ -98,6 +97,7 @@ def run_project(
             on_wait=lambda holder: LOGGER.info("waiting for %s", holder),
             wait_seconds=wait,
         )
+    settings.exit_code = int(result.has_failed)
     make_output(settings).run(seen[0] if seen else None, result)
-    if result.has_failed:
-        raise typer.Exit(1)
+    if settings.exit_code:
+        raise typer.Exit(settings.exit_code)

@@ -32,10 +32,19 @@ _STYLES = {
 _MOST_FILES = 3
 
 
+class _PlainConsole(Console):
+    """A console that leaves it to the command what a closed pipe means for the exit code."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 def make_console(*, stderr: bool = False) -> Console:
     """A console for people; wide and without colour when nobody looks."""
     stream = sys.stderr if stderr else sys.stdout
-    return Console(file=stream, highlight=False, soft_wrap=not stream.isatty(), width=None if stream.isatty() else 240)
+    return _PlainConsole(
+        file=stream, highlight=False, soft_wrap=not stream.isatty(), width=None if stream.isatty() else 240
+    )
 
 
 class TextOutput:

@@ -46,6 +46,20 @@ def find_version(files: Files, table: str) -> int | None:
     return max([*commits, *checkpoints], default=None)
 
 
+def find_checkpointed_number(files: Files, table: str) -> int | None:
+    """Penstock's last number as a checkpoint keeps it, when log clean-up removed the commit that had it."""
+    if not _versions(files, table)[1]:
+        return None
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError
+
+    path = files.spark_path(table).removeprefix("file://")
+    try:
+        return DeltaTable(path, storage_options=files.reader_options).transaction_version(APPLICATION)
+    except (DeltaError, OSError):
+        return None
+
+
 def iter_commits(files: Files, table: str) -> Iterator[Commit]:
     """The commits whose log files still exist, newest first; each file is read only when asked for."""
     for version in sorted(_versions(files, table)[0], reverse=True):

@@ -22,6 +22,8 @@ class Files(Protocol):
     """One place with files; paths are relative, with forward slashes."""
 
     uri: str
+    reader_options: dict[str, str] | None
+    """What the JVM-free Delta reader needs to be told to reach this place."""
 
     def walk(self, prefix: str) -> list[RawFile]:
         """All files below the prefix, at any depth; empty when there is no such folder."""
@@ -71,6 +73,7 @@ class LocalFiles:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.uri = str(root)
+        self.reader_options: dict[str, str] | None = None
 
     def walk(self, prefix: str) -> list[RawFile]:
         start = self.root / prefix if prefix else self.root
@@ -100,8 +103,13 @@ class LocalFiles:
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".new-")
-        except OSError as error:
+        except PermissionError as error:
             raise _denied(target.parent) from error
+        except OSError as error:
+            raise StorageError(
+                f"{target.parent} cannot be written: {error.strerror or error}",
+                hint="check the path and the space left",
+            ) from error
         try:
             with os.fdopen(handle, "wb") as stream:
                 stream.write(content)
@@ -152,7 +160,7 @@ class ObjectFiles:
 
     def __init__(self, uri: str, configuration: Mapping[str, str]) -> None:
         try:
-            import obstore  # noqa: F401
+            from obstore.exceptions import BaseError
             from obstore.store import from_url
         except ImportError as error:
             raise StorageError(
@@ -160,14 +168,20 @@ class ObjectFiles:
             ) from error
         self.uri = uri.rstrip("/")
         options = to_store_options(configuration)
-        self._store: Any = from_url(self.uri.replace("s3a://", "s3://", 1), **cast("Any", options))
+        self.reader_options: dict[str, str] | None = to_reader_options(configuration)
+        # obstore's own errors are no OSErrors, except for those that the standard library has a name for
+        self._errors: tuple[type[Exception], ...] = (OSError, BaseError)
+        try:
+            self._store: Any = from_url(self.uri.replace("s3a://", "s3://", 1), **cast("Any", options))
+        except self._errors as error:
+            raise self._failed(error) from error
 
     def walk(self, prefix: str) -> list[RawFile]:
         import obstore
 
         try:
             batches = list(obstore.list(self._store, prefix=prefix or None))
-        except OSError as error:
+        except self._errors as error:
             raise self._failed(error) from error
         found = [
             RawFile(meta["path"], meta["size"], int(meta["last_modified"].timestamp() * 1e9), meta["e_tag"])
@@ -189,7 +203,7 @@ class ObjectFiles:
             return bytes(obstore.get(self._store, path).bytes())
         except FileNotFoundError:
             raise
-        except OSError as error:
+        except self._errors as error:
             raise self._failed(error) from error
 
     def open(self, path: str) -> BinaryIO:
@@ -199,7 +213,7 @@ class ObjectFiles:
             return io.BufferedReader(_RemoteFile(obstore.open_reader(self._store, path)))
         except FileNotFoundError:
             raise
-        except OSError as error:
+        except self._errors as error:
             raise self._failed(error) from error
 
     def create(self, path: str, content: bytes) -> None:
@@ -210,13 +224,16 @@ class ObjectFiles:
             obstore.put(self._store, path, content, mode="create")
         except AlreadyExistsError as error:
             raise FileExistsError(path) from error
-        except OSError as error:
+        except self._errors as error:
             raise self._failed(error) from error
 
     def remove(self, path: str) -> None:
         import obstore
 
-        obstore.delete(self._store, path)
+        try:
+            obstore.delete(self._store, path)
+        except self._errors as error:
+            raise self._failed(error) from error
 
     def spark_path(self, path: str) -> str:
         base = self.uri.replace("s3://", "s3a://", 1)
@@ -227,7 +244,7 @@ class ObjectFiles:
 
         try:
             return obstore.list_with_delimiter(self._store, prefix=prefix or None)
-        except OSError as error:
+        except self._errors as error:
             raise self._failed(error) from error
 
     def _failed(self, error: Exception) -> StorageError:
@@ -288,6 +305,8 @@ def to_reader_options(configuration: Mapping[str, str]) -> dict[str, str]:
     names |= {"secret_access_key": "AWS_SECRET_ACCESS_KEY"}
     options = to_store_options(configuration)
     result = {theirs: str(options[ours]) for ours, theirs in names.items() if ours in options}
+    if "account_key" in options:
+        result["AZURE_STORAGE_ACCOUNT_KEY"] = str(options["account_key"])
     if "client_options" in options:
         result["AWS_ALLOW_HTTP"] = "true"
     return result

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Any
 
-from penstock.lake.delta_log import Commit, DamagedLogError, find_version, iter_commits
+from penstock.lake.delta_log import Commit, DamagedLogError, find_checkpointed_number, find_version, iter_commits
 from penstock.lake.files import Files
 from penstock.model.names import DatasetName
 from penstock.model.progress import (
@@ -50,28 +52,52 @@ def read_table_state(files: Files, name: DatasetName) -> TableState:
     number: int | None = None
     progress: Progress | None = None
     damage: Damage | None = None
+    committed_at: int | None = None
     try:
+        altered: Commit | None = None
         for commit in iter_commits(files, name.path):
-            if commit.number is not None and number is None:
-                number = commit.number
+            committed_at = committed_at if committed_at is not None else commit.timestamp_ms
+            number = number if number is not None else commit.number
             if damage is None and progress is None:
                 progress, damage = _read_progress(files, name, commit)
+                if commit.number is None and commit.schema_json and altered is None:
+                    altered = commit
             if number is not None and (progress or damage):
                 break
         if progress is None and damage is None:
             damage = Damage("no_progress", "the table exists, but no commit by Penstock can be found in its log")
+        elif altered is not None and _changes_columns(files, name, altered):
+            progress, damage = None, _foreign(altered)
+        if number is None:
+            number = find_checkpointed_number(files, name.path)
     except DamagedLogError as error:
         progress, damage = None, Damage(error.code, error.message)
     pending = any(candidate > (number or 0) for candidate in numbers)
-    return TableState(version, number, progress, damage, pending)
+    known = _last_known(files, name, number) if damage is not None else {}
+    return TableState(version, number, progress, damage, pending, known, committed_at)
+
+
+def _last_known(files: Files, name: DatasetName, number: int | None) -> Mapping[str, ConsumedFile]:
+    """What the newest readable manifest says was loaded; nothing when none can be read."""
+    for candidate in sorted(_numbers(files, name), reverse=True):
+        if number is None or candidate <= number:
+            with suppress(ProgressError):
+                if _read_manifest(files, name, candidate).kind is ManifestKind.LOAD:
+                    return _fold(files, name, candidate).files
+    return {}
+
+
+def _changes_columns(files: Files, name: DatasetName, altered: Commit) -> bool:
+    older = (c.schema_json for c in iter_commits(files, name.path) if c.version < altered.version and c.schema_json)
+    return next(older, altered.schema_json) != altered.schema_json
 
 
 def _read_progress(files: Files, name: DatasetName, commit: Commit) -> tuple[Progress | None, Damage | None]:
     """What one commit says about the progress; neither when it is a fence or did not change rows."""
     try:
         if commit.number is None:
-            _check_not_foreign(commit)
-        elif _read_manifest(files, name, commit.number).kind is ManifestKind.LOAD:
+            return None, _foreign(commit) if commit.changes_rows else None
+        if _read_manifest(files, name, commit.number).kind is ManifestKind.LOAD:
             return _fold(files, name, commit.number), None
     except ProgressError as error:
         return None, error.damage
@@ -110,12 +136,9 @@ def find_build(files: Files, name: DatasetName, number: int) -> str | None:
         return None
 
 
-def _check_not_foreign(commit: Commit) -> None:
-    if commit.changes_rows:
-        raise ProgressError(
-            "foreign_write",
-            f"version {commit.version} ({commit.operation}) was written by something other than Penstock",
-        )
+def _foreign(commit: Commit) -> Damage:
+    text = f"version {commit.version} ({commit.operation}) was written by something other than Penstock"
+    return Damage("foreign_write", text)
 
 
 def _fold(files: Files, name: DatasetName, number: int) -> Progress:
@@ -133,6 +156,7 @@ def _fold(files: Files, name: DatasetName, number: int) -> Progress:
         files=consumed,
         schema=last.schema,
         inputs=last.inputs,
+        input_times=last.input_times,
         definition=last.definition,
         settings=last.settings,
     )
@@ -179,6 +203,7 @@ def _to_json(manifest: Manifest) -> dict[str, Any]:
         "files": [{**asdict(e.file), "rows": e.rows, "hash": e.content_hash} for e in manifest.files],
         "schema": manifest.schema.to_json() if manifest.schema else None,
         "inputs": dict(manifest.inputs),
+        "input_times": dict(manifest.input_times),
         "definition": manifest.definition,
         "settings": manifest.settings,
         "build_request_id": manifest.build_request_id,
@@ -198,6 +223,7 @@ def _from_json(value: dict[str, Any]) -> Manifest:
         ),
         schema=Schema.from_json(value["schema"]) if value["schema"] is not None else None,
         inputs={str(key): int(version) for key, version in value["inputs"].items()},
+        input_times={str(key): int(time) for key, time in value.get("input_times", {}).items()},
         definition=value["definition"],
         settings=value["settings"],
         build_request_id=value["build_request_id"],

@@ -50,12 +50,12 @@ def _wrap(owner: type, method: str, which: int) -> None:
         return
 
     @wraps(original)
-    def watched(self: Any, first: Any, *args: Any, **kwargs: Any) -> Any:
+    def watched(self: Any, *args: Any, **kwargs: Any) -> Any:
         watch = _watch.get()
-        if watch is not None:
+        if watch is not None and (args or kwargs):
             with unwatched():
-                watch[which](str(first))
-        return original(self, first, *args, **kwargs)
+                watch[which](str(args[0] if args else next(iter(kwargs.values()))))
+        return original(self, *args, **kwargs)
 
     watched.__penstock_watch__ = True  # type: ignore[attr-defined]
     setattr(owner, method, watched)

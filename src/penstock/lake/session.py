@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from penstock.errors import SessionError
+from penstock.errors import SessionError, first_line
 from penstock.lake.class_archive import archive_options
 from penstock.lake.jars import find_jars, resolve_jars, spark_home
 from penstock.lake.java import Java, find_java
@@ -177,7 +177,7 @@ def _connect(request: SessionRequest) -> SparkSession:
     except (PySparkException, grpc.RpcError, ValueError) as error:
         raise SessionError(
             f"cannot use the Spark Connect server at {_without_token(str(request.settings.remote))} "
-            f"({type(error).__name__}: {str(error).splitlines()[0][:200]})",
+            f"({type(error).__name__}: {first_line(error)})",
             hint="check spark.remote and that the server runs with Delta's jars",
         ) from None
     return session
@@ -209,17 +209,20 @@ def _start(request: SessionRequest) -> SparkSession:
     from pyspark.sql import SparkSession
 
     conf = SparkConf(loadDefaults=False).setAll(list(options.items()))
+    # What stands on the JVM's command line can be read by everyone on the machine: no credentials there.
+    public = {name: value for name, value in options.items() if not name.startswith("spark.hadoop.")}
+    start = SparkConf(loadDefaults=False).setAll(list(public.items()))
     log = request.state_folder / "logs" / "spark.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output, _environment(_session_environment(java, request)):
         try:
             running = SparkContext._gateway  # noqa: SLF001 - a second session of one process reuses its JVM
-            gateway = running or launch_gateway(conf, popen_kwargs={"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
+            gateway = running or launch_gateway(start, popen_kwargs={"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
             context = SparkContext(conf=conf, gateway=gateway)
         except PySparkRuntimeError:
             raise SessionError(f"Spark did not start: {_last_line(log)}", hint=f"see {log}") from None
         except Exception as error:  # noqa: BLE001 - py4j raises many kinds
-            raise SessionError(f"Spark did not start: {str(error).splitlines()[0][:300]}", hint=f"see {log}") from None
+            raise SessionError(f"Spark did not start: {first_line(error)}", hint=f"see {log}") from None
     return SparkSession(context)
 
 

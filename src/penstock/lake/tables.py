@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from penstock.errors import ConcurrentRunError, StorageError
+from penstock.errors import ConcurrentRunError, StorageError, first_line
 from penstock.faults import fault_point
 from penstock.lake.delta_log import APPLICATION, Commit, iter_commits
 from penstock.lake.files import Files
@@ -25,6 +25,7 @@ from penstock.model.spec import TableLayout
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_CONFLICTS = ("DELTA_CONCURRENT", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
 _NEEDS_COLUMN_MAPPING = frozenset(" ,;{}()\n\t=")
 
 
@@ -139,7 +140,7 @@ class _conflicts_named:  # noqa: N801 - reads as a phrase at the call
         return None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if error is not None and ("DELTA_CONCURRENT" in str(error) or "Concurrent" in type(error).__name__):
+        if error is not None and any(code in str(error) for code in _CONFLICTS):
             raise ConcurrentRunError(
                 f"{self._name}: another writer changed the table at the same time; nothing was written",
                 hint="run again",
@@ -207,7 +208,7 @@ def use_database(session: SparkSession, files: Files, database: str) -> Iterator
         session.catalog.setCurrentDatabase(database)
     except Exception as error:  # noqa: BLE001 - whatever Spark's file system finds wrong with the place
         raise StorageError(
-            f"Spark cannot use the storage {files.uri}: {str(error).splitlines()[0][:300]}",
+            f"Spark cannot use the storage {files.uri}: {first_line(error)}",
             hint="check the place, its credentials (spark.hadoop.fs.* settings) and `penstock doctor`",
         ) from None
     try:

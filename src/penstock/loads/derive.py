@@ -17,7 +17,7 @@ from penstock.lake.tables import Lake
 from penstock.loads.user_code import UserCode
 from penstock.model.names import DatasetName, to_dataset_name
 from penstock.model.plan import DatasetPlan
-from penstock.model.progress import Manifest
+from penstock.model.progress import Manifest, TableState
 from penstock.model.project import Scalar
 from penstock.model.results import ExpectationOutcome, LoadResult
 from penstock.model.spec import DatasetSpec, Expectation, OnViolation, TableLayout
@@ -52,9 +52,9 @@ class DerivedLoad:
             raise ValueError(f"{plan.name} has no definition")
         name = str(plan.name)
         fault_point("derive.before_attempt", name)
-        versions = {str(table): self.lake.state(table).version or 0 for table in plan.inputs}
+        inputs = {str(table): self.lake.state(table) for table in plan.inputs}
         rows = self._evaluate(spec)
-        manifest = self.lake.begin(self._to_manifest(plan, versions), plan.name, also=plan.name.quarantine)
+        manifest = self.lake.begin(self._to_manifest(plan, inputs), plan.name, also=plan.name.quarantine)
         fault_point("derive.after_attempt", name)
         code = UserCode(self.root, spec)
         with code.boundary("the computation"):
@@ -67,13 +67,14 @@ class DerivedLoad:
         fault_point("derive.after_commit", name)
         return LoadResult(commit.version, int(commit.metrics.get("numOutputRows", 0)), outcomes)
 
-    def _to_manifest(self, plan: DatasetPlan, versions: Mapping[str, int]) -> Manifest:
+    def _to_manifest(self, plan: DatasetPlan, inputs: Mapping[str, TableState]) -> Manifest:
         progress = plan.state.progress
         return Manifest(
             dataset=str(plan.name),
             number=0,
             parent=progress.number if progress else None,
-            inputs=versions,
+            inputs={name: state.version or 0 for name, state in inputs.items()},
+            input_times={name: state.committed_at or 0 for name, state in inputs.items()},
             definition=plan.definition,
             settings=plan.settings,
             build_request_id=self.build_request_id,

@@ -12,7 +12,6 @@ from pathlib import Path
 from penstock.errors import ConcurrentRunError, Location, PenstockError, UserCodeError
 from penstock.model.spec import DatasetSpec
 
-_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 _CODED = re.compile(r"\[[A-Z][A-Z0-9_.]+\][^\n]*")
 _LONGEST = 400
 _POSITION = re.compile(r"line (\d+),? pos(?:ition)? (\d+)")
@@ -72,7 +71,8 @@ def describe(error: BaseException) -> str:
     coded = _CODED.findall(str(error))
     words = coded[-1] if coded else first
     if "Analysis" not in name and "Parse" not in name:
-        words = _QUOTED.sub("'...'", words)
-    elif name == "ParseException" and len(lines) > 1:
+        code = words.split("]", 1)[0] + "]" if coded else name
+        return f"{code} while rows were computed; the whole message is in .penstock/logs/spark.log"
+    if name == "ParseException" and len(lines) > 1:
         words = " ".join(lines[:2])
     return words[:_LONGEST] or name

@@ -54,6 +54,7 @@ class Manifest:
     files: tuple[ConsumedFile, ...] = ()
     schema: Schema | None = None
     inputs: Mapping[str, int] = field(default_factory=dict)
+    input_times: Mapping[str, int] = field(default_factory=dict)
     definition: str | None = None
     settings: str | None = None
     build_request_id: str = ""
@@ -68,6 +69,7 @@ class Progress:
     files: Mapping[str, ConsumedFile] = field(default_factory=dict)
     schema: Schema | None = None
     inputs: Mapping[str, int] = field(default_factory=dict)
+    input_times: Mapping[str, int] = field(default_factory=dict)
     definition: str | None = None
     settings: str | None = None
 
@@ -93,6 +95,10 @@ class TableState:
     progress: Progress | None = None
     damage: Damage | None = None
     pending: bool = False
+    last_known: Mapping[str, ConsumedFile] = field(default_factory=dict)
+    """With damage: the files that the newest readable manifest speaks of, so that a rebuild loses none unnoticed."""
+    committed_at: int | None = None
+    """When the current version was committed, in milliseconds: tells a table from another one made in its place."""
 
     @property
     def exists(self) -> bool:

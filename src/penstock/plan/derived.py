@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from penstock.model.names import DatasetName
 from penstock.model.plan import Action, DatasetPlan, Problem, Reason
-from penstock.model.progress import TableState
+from penstock.model.progress import Progress, TableState
 from penstock.model.spec import DatasetKind, DatasetSpec, Untraced
 
 _IRRELEVANT = (
@@ -131,13 +131,12 @@ def _recompute_reasons(given: DerivedInput) -> tuple[Reason, ...]:
 
 def _input_reasons(given: DerivedInput) -> list[Reason]:
     progress = given.state.progress
-    known = progress.inputs if progress else {}
     will_change, changed = [], []
     for name in given.resolved.inputs:
         plan = given.input_plans.get(name)
         if plan is not None and plan.action.is_work:
             will_change.append(f"{name} ({plan.action.value})")
-        elif known.get(str(name)) != given.input_states[name].version:
+        elif not _is_same_input(progress, name, given.input_states[name]):
             changed.append(str(name))
     reasons = []
     if will_change:
@@ -145,6 +144,14 @@ def _input_reasons(given: DerivedInput) -> list[Reason]:
     if changed:
         reasons.append(Reason("input_changed", f"inputs changed since: {', '.join(changed)}"))
     return reasons
+
+
+def _is_same_input(progress: Progress | None, name: DatasetName, state: TableState) -> bool:
+    """Version and time together: a table that was made anew in the same place can have the same version."""
+    if progress is None:
+        return False
+    key = str(name)
+    return (progress.inputs.get(key), progress.input_times.get(key)) == (state.version, state.committed_at)
 
 
 def _describe_untraced(untraced: Untraced) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.errors import StorageError
+from penstock.errors import StorageError, first_line
 from penstock.lake.delta_log import Commit, DamagedLogError, iter_commits
 from penstock.lake.files import Files, is_remote
 from penstock.lake.progress import find_build, read_table_state
@@ -146,7 +146,7 @@ def read_rows(
         reader = _open_table(files, name, configuration).to_pyarrow_dataset()
     except Exception as error:  # noqa: BLE001 - the reader has no error type of its own for tables it cannot read
         raise StorageError(
-            f"{name} cannot be shown without Spark ({str(error).splitlines()[0][:200]})",
+            f"{name} cannot be shown without Spark ({first_line(error)})",
             hint="read it in a Spark session by its name",
         ) from None
     table = reader.head(limit, columns=list(columns) if columns else None)

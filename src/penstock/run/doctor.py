@@ -91,7 +91,7 @@ def check_event_log(project: Project) -> Check:
 
     def look() -> str:
         open_event_log(project.event_log).close()
-        return f"{project.event_log.split('@')[-1]} opens"
+        return f"{project.event_log.split('@')[-1].split('?')[0]} opens"
 
     return _attempt("event log", look)
 

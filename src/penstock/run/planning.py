@@ -65,7 +65,8 @@ class Planner:
             else:
                 plans[name] = self._plan_staging(name, listing, states[name], name in refresh, name in may_lose)
         raw_bytes = sum(file.size for files in listing.tables.values() for file in files)
-        datasets = (*_bad_names(listing), *plans.values())
+        bad_names = () if request.select else _bad_names(listing)
+        datasets = (*bad_names, *plans.values())
         return Plan(self.project.name, self.project.target, datasets, views, _warnings(listing), raw_bytes)
 
     def dataset_kinds(self) -> list[tuple[DatasetName, DatasetKind]]:
@@ -149,6 +150,10 @@ class Planner:
         files = StagingFiles(new=current)
         if state.progress is not None:
             files = compare_files(current, state.progress.files, self._content_hash)
+        elif state.last_known:
+            paths = {file.path for file in current}
+            gone = tuple(entry for path, entry in state.last_known.items() if path not in paths)
+            files = StagingFiles(new=current, removed=gone)
         retired = name.name not in listing.tables
         plan = plan_staging(StagingInput(name, current, state, files, refresh, retired, may_lose))
         return self._add_footers(plan) if plan.files else plan

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from penstock.errors import PenstockError
 from penstock.faults import fault_point
+from penstock.loads.user_code import describe
 from penstock.model.names import DatasetName
 from penstock.model.plan import Action, DatasetPlan, Plan, Problem, Reason
 from penstock.model.results import DatasetResult, LoadResult, Outcome
@@ -45,19 +46,26 @@ class Scheduler:
             if not dataset.action.is_work:
                 self._settle(waiting, _settled(dataset))
         with ThreadPoolExecutor(max_workers=max(1, self.threads), thread_name_prefix="penstock") as pool:
-            running: dict[Future[DatasetResult], DatasetName] = {}
-            while waiting or running:
-                self._skip_blocked(waiting)
-                for dataset in _ready(waiting, running.values()):
-                    context = contextvars.copy_context()
-                    running[pool.submit(context.run, self._work, dataset)] = dataset.name
-                if not running:
-                    break
-                done, _ = wait(running, return_when=FIRST_COMPLETED)
-                for future in done:
-                    del running[future]
-                    self._settle(waiting, future.result())
+            try:
+                self._work_off(pool, waiting)
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)  # an interrupt stops what has not begun
+                raise
         return tuple(self._results[dataset.name] for dataset in plan.datasets)
+
+    def _work_off(self, pool: ThreadPoolExecutor, waiting: dict[DatasetName, DatasetPlan]) -> None:
+        running: dict[Future[DatasetResult], DatasetName] = {}
+        while waiting or running:
+            self._skip_blocked(waiting)
+            for dataset in _ready(waiting, running.values()):
+                context = contextvars.copy_context()
+                running[pool.submit(context.run, self._work, dataset)] = dataset.name
+            if not running:
+                break
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                del running[future]
+                self._settle(waiting, future.result())
 
     def _settle(self, waiting: dict[DatasetName, DatasetPlan], result: DatasetResult) -> None:
         self._results[result.name] = result
@@ -88,7 +96,7 @@ class Scheduler:
             problem = Problem(error.code, error.message, error.hint, error.location)
             return self._result(dataset, begun, Outcome.ERROR, problem=problem)
         except Exception as error:  # noqa: BLE001 - one dataset's failure must not stop the others
-            problem = Problem("internal", f"{dataset.name}: {type(error).__name__}: {_first_line(error)}")
+            problem = Problem("internal", f"{dataset.name}: {describe(error)}")
             return self._result(dataset, begun, Outcome.ERROR, problem=problem)
         fault_point("run.after_dataset", str(dataset.name))
         return self._result(dataset, begun, Outcome.WARN if load.has_violations else Outcome.PASS, load=load)
@@ -140,7 +148,3 @@ def _has_failed(result: DatasetResult | None) -> bool:
 
 def _describe_blocker(result: DatasetResult) -> str:
     return f"{result.name} {'failed' if result.outcome is Outcome.ERROR else 'was skipped'}"
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [""])[0][:300]
