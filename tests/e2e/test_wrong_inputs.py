@@ -146,6 +146,29 @@ def test_piped_output_is_plain_and_no_color_is_kept(tmp_path: Path) -> None:
     assert done.stdout.splitlines()[0].split() == ["dataset", "action", "why"]
 
 
+def test_a_closed_pipe_does_not_change_the_exit_code(tmp_path: Path) -> None:
+    shop = make_shop(tmp_path / "shop")
+    with shop.start("plan", "--detailed-exitcode") as plan:
+        assert plan.stdout is not None
+        plan.stdout.close()
+        assert plan.wait(60) == 2
+        assert plan.stderr is not None
+        assert plan.stderr.read() == ""
+
+
+def test_an_object_store_that_does_not_answer_is_named(tmp_path: Path) -> None:
+    shop = make_shop(tmp_path / "shop")
+    shop.configure(
+        "name: shop\nstorage: s3a://nowhere/lake\nconfiguration:\n"
+        "  spark.hadoop.fs.s3a.endpoint: http://127.0.0.1:1\n  spark.hadoop.fs.s3a.access.key: k\n"
+        "  spark.hadoop.fs.s3a.secret.key: hunter2\n  spark.hadoop.fs.s3a.endpoint.region: us-east-1\n"
+    )
+    done = shop.penstock("plan", check=1)
+    assert "cannot reach s3a://nowhere/lake" in done.stderr
+    assert "hunter2" not in done.stderr
+    assert "FAIL storage" in shop.penstock("doctor", check=1).stdout
+
+
 def test_init_refuses_a_folder_in_use(tmp_path: Path) -> None:
     shop = ProjectFolder(tmp_path)
     shop.penstock("init", "shop")

@@ -45,6 +45,15 @@ def test_the_users_session_is_left_as_it_was(shop: ProjectFolder, spark: Any) ->
     assert spark.sql("SELECT count(*) FROM staging.orders").collect()[0][0] == 3, "tables are found by name"
 
 
+def test_a_view_of_the_users_session_is_not_read_by_mistake(shop: ProjectFolder, spark: Any) -> None:
+    spark.range(1).createOrReplaceTempView("big_orders")
+    try:
+        with pytest.raises(SessionError, match="temporary view called big_orders"):
+            open_engine(shop.root, environment={}).run()
+    finally:
+        spark.catalog.dropTempView("big_orders")
+
+
 def test_python_functions_of_the_project_reach_the_workers(empty_project: ProjectFolder) -> None:
     (empty_project.root / "lib").mkdir()
     (empty_project.root / "lib/words.py").write_text("def shout(text):\n    return text.upper() + '!'\n")

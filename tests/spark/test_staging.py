@@ -114,6 +114,30 @@ def test_a_foreign_restore_is_noticed(shop: ProjectFolder, open_shop: Open) -> N
     assert ids(shop) == ALL_IDS
 
 
+def test_columns_changed_by_others_are_a_foreign_write(shop: ProjectFolder, open_shop: Open, spark: object) -> None:
+    open_shop().run()
+    path = shop.root / "storage/staging/orders"
+    spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('shop.kind' = 'test')")  # type: ignore[attr-defined]
+    assert staging_of(open_shop().run())[0] is Action.NONE
+    spark.sql(f"ALTER TABLE delta.`{path}` ADD COLUMN note STRING")  # type: ignore[attr-defined]
+    assert staging_of(open_shop().run()) == (Action.REBUILD, ["foreign_write"])
+    assert staging_of(open_shop().run())[0] is Action.NONE
+
+
+def test_damage_does_not_let_rows_of_removed_files_go(shop: ProjectFolder, open_shop: Open) -> None:
+    shop.raw("orders", "0002", MORE_ORDERS)
+    open_shop().run()
+    (shop.root / "raw/orders/0001.parquet").unlink()
+    write_deltalake(shop.root / "storage/staging/orders", pa.table(MORE_ORDERS), mode="append")
+    problem = next(d.problem for d in open_shop().run().datasets if d.name == ORDERS_TABLE)
+    assert problem is not None
+    assert problem.code == "history_loss"
+    assert "3 rows" in problem.message
+    allowed = open_shop()
+    assert staging_of(allowed.run(allowed.request(allow_history_loss="orders")))[0] is Action.REBUILD
+    assert ids(shop) == [4, 5]
+
+
 def test_maintenance_by_others_is_no_reason_to_rebuild(shop: ProjectFolder, open_shop: Open) -> None:
     open_shop().run()
     shop.raw("orders", "0002", MORE_ORDERS)

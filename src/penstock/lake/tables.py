@@ -7,12 +7,12 @@ how a run learns that another one was faster.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from penstock.errors import ConcurrentRunError, StorageError, first_line
+from penstock.errors import ConcurrentRunError, SessionError, StorageError, first_line
 from penstock.faults import fault_point
 from penstock.lake.delta_log import APPLICATION, Commit, iter_commits
 from penstock.lake.files import Files
@@ -197,6 +197,17 @@ def _text(value: str) -> str:
 
 def _normal(location: str) -> str:
     return location.replace("file:///", "/").replace("file:/", "/").rstrip("/")
+
+
+def check_no_shadows(session: SparkSession, names: Iterable[str]) -> None:
+    """SessionError when the session has a temporary view by a name that definitions read: it would be read instead."""
+    views = session.sql("SHOW VIEWS").where("isTemporary").select("viewName").collect()
+    shadows = sorted({str(row[0]).lower() for row in views} & set(names))
+    if shadows:
+        raise SessionError(
+            f"this session has a temporary view called {shadows[0]}, which would be read instead of the pipeline's dataset",
+            hint=f'spark.catalog.dropTempView("{shadows[0]}"), or run in a session of its own',
+        )
 
 
 @contextmanager

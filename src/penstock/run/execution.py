@@ -8,7 +8,7 @@ from penstock.config.sql_files import read_query
 from penstock.errors import DefinitionError
 from penstock.lake.files import Files
 from penstock.lake.session import SessionRequest, best_effort, carry_by_value, loss_of_session_named, open_session
-from penstock.lake.tables import Lake, use_database
+from penstock.lake.tables import Lake, check_no_shadows, use_database
 from penstock.loads.derive import DerivedLoad
 from penstock.loads.staging import StagingLoad
 from penstock.model.plan import DatasetPlan, Plan
@@ -41,6 +41,7 @@ def execute(
     )
     carry_by_value(loaded_project_modules())
     with open_session(request) as session, use_database(session, storage, project.database):
+        check_no_shadows(session, _unqualified_names(plan, project.database))
         lake = Lake(session, storage)
         derived = DerivedLoad(
             lake, project.root, project.database, plan.temporary_views, find_reads, build_request_id, project.vars
@@ -58,6 +59,12 @@ def execute(
         finally:
             with best_effort():
                 derived.drop_views()
+
+
+def _unqualified_names(plan: Plan, database: str) -> set[str]:
+    """What definitions of this plan may call without a database: tables of the project's own, and temporary views."""
+    tables = {name.name for dataset in plan.datasets for name in dataset.inputs if name.database == database}
+    return tables | {name.name for name in plan.temporary_views}
 
 
 def find_reads(text: str) -> tuple[str, ...]:
