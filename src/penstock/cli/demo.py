@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,63 +24,82 @@ def demo(
     ] = None,
 ) -> None:
     """A guided tour: make a project, run it, add a batch, run again, run with nothing to do."""
-    from rich.markup import escape
-
     from penstock.cli.text_output import TextOutput, make_console
-    from penstock.config.template import last_sample_batch, write_sample_batch, write_sample_project
 
     settings = current_settings()
     if settings.as_json:
         raise UsageError("the tour is for people; it has no --json form")
     root = folder or Path(tempfile.mkdtemp(prefix="penstock-demo-")) / "shop"
-    output = TextOutput(make_console())
     here = Settings(project_dir=root, quiet=settings.quiet, log_format=settings.log_format)
-
-    _chapter(output, 1, "A project", "`penstock init` makes a folder with sample Parquet files and a few definitions.")
-    files = write_sample_project(root, "shop")
-    shown = escape(str(root))
-    output.text(f"{shown} now holds {len(files)} files: raw batches, SQL and Python definitions, penstock.yml.")
-
-    _chapter(
-        output, 2, "The plan", "`penstock plan` says what would happen, and why. Nothing is written, no JVM starts."
-    )
-    _plan(output, here)
-
-    _chapter(
-        output, 3, "The first run", "`penstock run` does exactly that. Raw files become staging tables; views follow."
-    )
-    run_project(here)
-
-    _chapter(
-        output,
-        4,
-        "A new batch",
-        "New files arrive for some of the tables. Only those, and what reads them, are touched.",
-    )
-    added = write_sample_batch(root, last_sample_batch(root) + 1)
-    output.text("Added " + ", ".join(str(file.relative_to(root)) for file in added))
-    _plan(output, here)
-    run_project(here)
-
-    _chapter(output, 5, "Nothing new", "A third run sees at once that every table is right: no JVM, no write.")
-    run_project(here)
-
-    _chapter(
-        output, 6, "What expectations set aside", "Rows that broke an `expect_or_drop` are kept where you can see them."
-    )
-    engine = open_from_settings(here)
-    quarantined = next(d.name for d in engine.datasets() if engine.show(str(d.name)).has_quarantine)
-    output.rows(engine.rows(str(quarantined), 5, quarantine=True))
-
-    output.text(
-        f"\nThe project is yours to play with:\n  cd {shown}\n  penstock ls\n"
-        f"  penstock show {quarantined}\n  penstock history {quarantined}"
-    )
+    tour = _Tour(root, here, TextOutput(make_console()))
+    tour.make_project()
+    tour.first_run()
+    tour.new_batch()
+    tour.nothing_new()
+    tour.quarantine()
 
 
-def _plan(output: TextOutput, settings: Settings) -> None:
-    output.plan(open_from_settings(settings).plan())
+@dataclass(slots=True)
+class _Tour:
+    """The chapters of the tour, in order."""
 
+    root: Path
+    settings: Settings
+    output: TextOutput
 
-def _chapter(output: TextOutput, number: int, title: str, words: str) -> None:
-    output.text(f"\n[bold]{number}. {title}[/bold]\n{words}\n")
+    def make_project(self) -> None:
+        from penstock.config.template import write_sample_project
+
+        self._chapter("1. A project", "`penstock init` makes a folder with sample Parquet files and a few definitions.")
+        files = write_sample_project(self.root, "shop")
+        self.output.text(
+            f"{self._shown()} now holds {len(files)} files: raw batches, SQL and Python definitions, penstock.yml."
+        )
+
+    def first_run(self) -> None:
+        self._chapter(
+            "2. The plan", "`penstock plan` says what would happen, and why. No table is written, no JVM starts."
+        )
+        self._plan()
+        self._chapter(
+            "3. The first run", "`penstock run` does exactly that. Raw files become staging tables; views follow."
+        )
+        run_project(self.settings)
+
+    def new_batch(self) -> None:
+        from penstock.config.template import last_sample_batch, write_sample_batch
+
+        self._chapter(
+            "4. A new batch", "New files arrive for some of the tables. Only those, and what reads them, are touched."
+        )
+        added = write_sample_batch(self.root, last_sample_batch(self.root) + 1)
+        self.output.text("Added " + ", ".join(str(file.relative_to(self.root)) for file in added))
+        self._plan()
+        run_project(self.settings)
+
+    def nothing_new(self) -> None:
+        self._chapter("5. Nothing new", "A third run sees at once that every table is right: no JVM, no write.")
+        run_project(self.settings)
+
+    def quarantine(self) -> None:
+        self._chapter(
+            "6. What expectations set aside", "Rows that broke an `expect_or_drop` are kept where you can see them."
+        )
+        engine = open_from_settings(self.settings)
+        name = next(info.name for info in engine.datasets() if engine.show(str(info.name)).has_quarantine)
+        self.output.rows(engine.rows(str(name), 5, quarantine=True))
+        self.output.text(
+            f"\nThe project is yours to play with:\n  cd {self._shown()}\n  penstock ls\n"
+            f"  penstock show {name}\n  penstock history {name}"
+        )
+
+    def _plan(self) -> None:
+        self.output.plan(open_from_settings(self.settings).plan())
+
+    def _chapter(self, title: str, words: str) -> None:
+        self.output.text(f"\n[bold]{title}[/bold]\n{words}\n")
+
+    def _shown(self) -> str:
+        from rich.markup import escape
+
+        return escape(str(self.root))

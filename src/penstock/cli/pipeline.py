@@ -43,7 +43,7 @@ def plan(
         bool, typer.Option("--detailed-exitcode", help="Exit with 0 when there is nothing to do, 2 when there is.")
     ] = False,
 ) -> None:
-    """Show what a run would do, and why, per table. Writes nothing and starts no JVM."""
+    """Show what a run would do, and why, per table. Writes no table and starts no JVM."""
     settings = current_settings()
     engine = open_from_settings(settings)
     made = engine.plan(engine.request(select, exclude, full_refresh, full_refresh_all, allow_history_loss))
