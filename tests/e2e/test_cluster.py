@@ -62,6 +62,8 @@ def cluster(tmp_path: Path) -> Iterator[str]:
 
 def test_a_project_runs_on_a_cluster(tmp_path: Path, cluster: str) -> None:
     shop = make_shop(tmp_path / "shop")
+    small = "  spark.databricks.delta.snapshotPartitions: 2\n  spark.sql.shuffle.partitions: 2\n"
+    shop.configure(f"name: shop\nconfiguration:\n{small}")
     shop.environment["PENSTOCK__SPARK__MASTER"] = cluster
     shop.environment["SPARK_LOCAL_IP"] = "127.0.0.1"
     shop.penstock("run")
