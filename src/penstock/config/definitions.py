@@ -18,6 +18,7 @@ from penstock.model.nearest import nearest_names
 from penstock.model.project import Project
 from penstock.model.spec import DatasetKind, DatasetSpec, OnViolation, TableLayout, Untraced
 from penstock.pipelines import Definition, Registry, bind_variables, collect_definitions
+from penstock.plan.graph import CycleError, order
 
 if TYPE_CHECKING:
     from penstock.config.tracing import Tracer
@@ -69,18 +70,15 @@ def check_inputs(specs: Iterable[DatasetSpec], known: AbstractSet[DatasetName]) 
 
 def check_cycles(specs: Iterable[DatasetSpec]) -> None:
     """Raise when definitions read each other in a circle, naming each with its place."""
-    from graphlib import CycleError, TopologicalSorter
-
     by_name = {spec.name: spec for spec in specs}
-    graph = {name: [i for i in spec.inputs if i in by_name] for name, spec in by_name.items()}
     try:
-        TopologicalSorter(graph).prepare()
+        order({name: spec.inputs for name, spec in by_name.items()})
     except CycleError as error:
-        circle: list[DatasetName] = error.args[1]
+        circle = (*error.names, error.names[0])
         places = " -> ".join(f"{name} ({by_name[name].location})" for name in circle)
-        raise DefinitionError(
-            f"definitions read each other in a circle: {places}", location=by_name[circle[0]].location
-        ) from None
+        error.message = f"definitions read each other in a circle: {places}"
+        error.location = by_name[circle[0]].location
+        raise
 
 
 class _Loader:

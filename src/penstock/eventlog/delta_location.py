@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from penstock.errors import ConfigError, StorageError
+from penstock.errors import ConfigError, StorageError, first_line
 from penstock.eventlog.retry import DEADLINE_SECONDS
 
 CACHE_VARIABLE = "PENSTOCK_CACHE_DIR"
@@ -98,7 +98,7 @@ class RemoteFiles:
         except FileNotFoundError:
             return None
         except self._failure as error:
-            raise StorageError(f"{self._url} cannot be read: {_first_line(error)}") from error
+            raise StorageError(f"{self._url} cannot be read: {first_line(error)}") from error
 
     def exists(self, name: str) -> bool:
         """Tell whether there is such a file."""
@@ -107,7 +107,7 @@ class RemoteFiles:
         except FileNotFoundError:
             return False
         except self._failure as error:
-            raise StorageError(f"{self._url} cannot be read: {_first_line(error)}") from error
+            raise StorageError(f"{self._url} cannot be read: {first_line(error)}") from error
         return True
 
 
@@ -160,7 +160,3 @@ def _projection(table: str, options: dict[str, str], cache: str | None) -> Path:
     account = options.get("azure_storage_account_name", os.environ.get("AZURE_STORAGE_ACCOUNT_NAME", ""))
     name = hashlib.blake2b("\n".join((table, endpoint, account)).encode(), digest_size=12).hexdigest()
     return Path(folder) / "eventlog" / f"{name}.db"
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -12,6 +12,7 @@ from deltalake import CommitProperties, DeltaTable, Field, PostCommitHookPropert
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.schema import PrimitiveType
 
+from penstock.errors import first_line
 from penstock.eventlog import tables
 from penstock.eventlog.contract import StorageTroubleError
 from penstock.eventlog.delta_location import Location
@@ -60,7 +61,7 @@ class Table:
                 self._handle.update_incremental()
         except (DeltaError, OSError, ValueError) as error:
             self._handle = None
-            raise StorageTroubleError(f"{self._location.uri} cannot be opened: {_first_line(error)}") from error
+            raise StorageTroubleError(f"{self._location.uri} cannot be opened: {first_line(error)}") from error
 
     def append(self, rows: pa.RecordBatch, inline: str | None) -> bool:
         """Commit the rows as the version right behind the handle's; False when another writer took it.
@@ -80,7 +81,7 @@ class Table:
             return False
         except (DeltaError, OSError) as error:
             self._handle = None
-            raise StorageTroubleError(f"{self._location.uri} cannot be written: {_first_line(error)}") from error
+            raise StorageTroubleError(f"{self._location.uri} cannot be written: {first_line(error)}") from error
         return True
 
     def keep_without(self, positions: Sequence[int]) -> bool:
@@ -118,7 +119,7 @@ class Table:
             if version % CLEAN_EVERY == 0:
                 self.clean()
         except Exception as error:  # noqa: BLE001
-            logger.warning("upkeep of %s was put off: %s", self._location.uri, _first_line(error))
+            logger.warning("upkeep of %s was put off: %s", self._location.uri, first_line(error))
             self._handle = None
 
     def compact(self) -> dict[str, Any]:
@@ -152,7 +153,7 @@ class Table:
                 {VERSION_PROPERTY: str(after)}, raise_if_not_exists=False, post_commithook_properties=_NO_HOOKS
             )
         except CommitFailedError as error:
-            raise StorageTroubleError(f"{self._location.uri} cannot be changed: {_first_line(error)}") from error
+            raise StorageTroubleError(f"{self._location.uri} cannot be changed: {first_line(error)}") from error
 
     def _load(self) -> DeltaTable | None:
         try:
@@ -196,7 +197,3 @@ def in_order(table: DeltaTable) -> Iterator[list[str]]:
         end = max(end, action["max.position"])
     if group:
         yield group
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

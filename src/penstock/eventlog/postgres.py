@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import psycopg
 
-from penstock.errors import ConfigError, EventLogError
+from penstock.errors import ConfigError, EventLogError, first_line
 from penstock.eventlog.contract import AppendError, Position, Row, check_version
 from penstock.eventlog.fold import SELECT_META, SET_META, Encoded, append_batch, remove_events
 from penstock.eventlog.retry import DEADLINE_SECONDS, keep_trying
@@ -74,7 +74,7 @@ class PostgresEventLog(SqlEventLog):
         try:
             return self._select(sql, parameters)
         except psycopg.OperationalError as error:
-            raise EventLogError(f"{self.uri} cannot be read: {_first_line(error)}") from error
+            raise EventLogError(f"{self.uri} cannot be read: {first_line(error)}") from error
 
     def close(self) -> None:
         """Close every connection."""
@@ -89,7 +89,7 @@ class PostgresEventLog(SqlEventLog):
             return keep_trying(lambda: self._try_write(batch), _is_transient, self._deadline_seconds)
         except psycopg.Error as error:
             raise AppendError(
-                f"{len(batch)} events could not be written to {self.uri}: {_first_line(error)}",
+                f"{len(batch)} events could not be written to {self.uri}: {first_line(error)}",
                 [item.event for item in batch],
                 hint="check that the database can be reached and that this user may write to it",
             ) from error
@@ -139,7 +139,7 @@ class PostgresEventLog(SqlEventLog):
                     version = self._create(connection)
         except psycopg.Error as error:
             raise EventLogError(
-                f"{self.uri} cannot be opened: {_first_line(error)}",
+                f"{self.uri} cannot be opened: {first_line(error)}",
                 hint="check host, database and credentials; the user must be allowed to create tables the first time",
             ) from error
         check_version(version)
@@ -210,10 +210,6 @@ def _text(sql: str) -> Any:
 
 def _is_transient(error: BaseException) -> bool:
     return isinstance(error, _TRANSIENT)
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _without_secrets(address: str) -> str:

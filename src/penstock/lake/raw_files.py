@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from penstock.errors import RawFileError, StorageError
+from penstock.errors import RawFileError, StorageError, first_line
 from penstock.lake.files import Files, LocalFiles
 from penstock.model.names import is_name_part
 from penstock.model.progress import RawFile
@@ -115,7 +115,7 @@ def _read_footer(files: Files, path: str) -> Footer:
         raise RawFileError(f"raw file {path} vanished while it was read", hint="run again") from None
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
         raise RawFileError(
-            f"raw file {path} is not a readable Parquet file ({_first_line(error)})",
+            f"raw file {path} is not a readable Parquet file ({first_line(error)})",
             hint="replace the file or move it out of the raw folder, then run again",
         ) from None
     return Footer(schema, int(metadata.num_rows))
@@ -142,10 +142,6 @@ def _read_int96(arrow: Any, physical: Iterator[str]) -> Any:
     if pa.types.is_list(arrow) or pa.types.is_large_list(arrow) or pa.types.is_fixed_size_list(arrow):
         return pa.list_(_read_int96(arrow.value_type, physical))
     return pa.timestamp("us", tz="UTC") if next(physical) == "INT96" else arrow
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
 
 
 def to_schema(schema: pa.Schema, path: str) -> Schema:

@@ -71,6 +71,7 @@ class Planner:
 
     def dataset_kinds(self) -> list[tuple[DatasetName, DatasetKind]]:
         """Every dataset that the project knows, staging tables first, then in the order of the graph."""
+        check_cycles(self.specs)
         staging = sorted(self._staging_names(self._listing()))
         inputs = {spec.name: frozenset(spec.inputs) for spec in self.specs}
         kinds = {spec.name: spec.kind for spec in self.specs}
