@@ -42,7 +42,7 @@ GROUPS = {
             ("io.delta", "delta-kernel-unitycatalog", DELTA_VERSION),
         ),
     ),
-    # The modules that S3A uses, 15 MB, instead of the SDK's bundle of 640 MB.
+    # Only the modules of the SDK that S3A uses (15 MB), instead of its bundle of every service.
     "s3": JarGroup(
         "3.5.0",
         (
