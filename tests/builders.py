@@ -13,12 +13,16 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from penstock.errors import Location
 from penstock.lake.delta_log import APPLICATION
 from penstock.lake.files import LocalFiles
+from penstock.lake.footers import read_footers
 from penstock.lake.progress import create_manifest
-from penstock.lake.raw_files import hash_content, read_footers
+from penstock.lake.raw_files import hash_content
+from penstock.model.contract import NO_CONTRACT
 from penstock.model.names import DatasetName, to_dataset_name
 from penstock.model.plan import Action, DatasetPlan, Problem, Reason
 from penstock.model.progress import ConsumedFile, Manifest, ManifestKind, RawFile
 from penstock.model.spec import DatasetKind, DatasetSpec
+from penstock.plan.schema_diff import merge_seen, resolve_schema
+from penstock.plan.staging import fingerprint_contract
 
 NAME = DatasetName("staging", "orders")
 
@@ -84,8 +88,10 @@ def load_raw(storage: LocalFiles, raw: LocalFiles, name: DatasetName, paths: Ite
     entries = tuple(
         ConsumedFile(listed[path], footer.rows, hash_content(raw, path)) for path, footer in footers.items()
     )
-    schema = next(footer.schema for footer in footers.values())
-    return load(storage, name, **{"files": entries, "schema": schema, **values})
+    seen = merge_seen((), footers.values())
+    schema = resolve_schema(seen, NO_CONTRACT)
+    settings = fingerprint_contract(NO_CONTRACT)
+    return load(storage, name, **{"files": entries, "schema": schema, "seen": seen, "settings": settings, **values})
 
 
 def write_raw(file: Path, columns: Mapping[str, Any] | pa.Table | None = None, **options: Any) -> Path:

@@ -14,6 +14,7 @@ from penstock.model.names import DatasetName
 from penstock.model.plan import DatasetPlan, Plan
 from penstock.model.project import Project
 from penstock.model.spec import DatasetKind, DatasetSpec
+from penstock.plan.derived import mark_input
 from penstock.run.planning import Planner, PlanRequest
 
 
@@ -63,12 +64,17 @@ class Shop:
             values = {"complete": False, "parent": progress.number} if progress else {}
             load_raw(self.storage, self.raw, dataset.name, [new.file.path for new in dataset.files], **values)
             return
-        states = {str(name): read_table_state(self.storage, name) for name in dataset.inputs}
+        states = {name: read_table_state(self.storage, name) for name in dataset.inputs}
+        marks = {
+            str(name): mark_input(
+                state, state.progress.schema if state.progress else None, dataset.columns_read.get(name)
+            )
+            for name, state in states.items()
+        }
         load(
             self.storage,
             dataset.name,
-            inputs={name: state.version or 0 for name, state in states.items()},
-            input_times={name: state.committed_at or 0 for name, state in states.items()},
+            inputs=marks,
             definition=dataset.definition,
             settings=dataset.settings,
         )

@@ -22,11 +22,12 @@ from penstock.eventlog.opening import open_event_log
 from penstock.lake.files import Files, LocalFiles, open_files
 from penstock.lake.progress import read_table_state
 from penstock.model.clock import Clock, SystemClock, uuid7
+from penstock.model.drift import Change
 from penstock.model.plan import Plan
 from penstock.model.project import Project
 from penstock.model.recording import BuildRecorder
 from penstock.model.results import DatasetResult, RunResult
-from penstock.model.spec import DatasetSpec
+from penstock.model.spec import DatasetKind, DatasetSpec
 from penstock.run.catalog import (
     DatasetDetails,
     DatasetInfo,
@@ -51,6 +52,7 @@ from penstock.run.locking import Holder, hold_project, this_process
 from penstock.run.planning import Planner, PlanRequest
 from penstock.run.recording import RunRecorder, close_dead_builds
 from penstock.run.scheduler import RunListener
+from penstock.run.schemas import SchemaVersion, TableSchema, describe_schema, diff_versions, read_schema_history
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,10 +83,11 @@ class Engine:
         full_refresh: str | None = None,
         full_refresh_all: bool = False,
         allow_history_loss: str | None = None,
+        drop_retired: bool = False,
     ) -> PlanRequest:
         """A request from the words of the command line."""
         refresh, may_lose = _names(full_refresh), _names(allow_history_loss)
-        return PlanRequest(tuple(select or ()), tuple(exclude or ()), refresh, full_refresh_all, may_lose)
+        return PlanRequest(tuple(select or ()), tuple(exclude or ()), refresh, full_refresh_all, may_lose, drop_retired)
 
     def plan(self, request: PlanRequest | None = None) -> Plan:
         """What a run would do, and why; writes nothing and starts no JVM."""
@@ -201,6 +204,36 @@ class Engine:
             )
         return read_rows(self.storage, table, limit, self.project.configuration)
 
+    def schema(self, name: str) -> TableSchema:
+        """The columns of a dataset's table."""
+        info = self._find_built(name)
+        return describe_schema(self.storage, info.name, info.state.version or 0, info.state.progress)
+
+    def schema_drift(self, name: str) -> tuple[Change, ...]:
+        """How the next run would change the columns of a staging table."""
+        info = self._find(name)
+        if info.kind is not DatasetKind.STAGING:
+            raise UsageError(
+                f"{info.name} is computed: its columns are those of its definition",
+                hint="compare two of its versions with --from and --to",
+            )
+        (plan,) = self.plan(PlanRequest(select=(str(info.name),))).datasets
+        return plan.changes
+
+    def schema_diff(self, name: str, before: int | None, after: int | None) -> tuple[Change, ...]:
+        """How the columns of two versions of a table differ."""
+        return diff_versions(self.storage, self._find_built(name).name, before, after)
+
+    def schema_history(self, name: str) -> list[SchemaVersion]:
+        """The versions that changed a table's columns, newest first."""
+        return read_schema_history(self.storage, self._find_built(name).name)
+
+    def _find_built(self, name: str) -> DatasetInfo:
+        info = self._find(name)
+        if not info.state.exists:
+            raise UsageError(f"{info.name} has no table yet", hint="build it with `penstock run`")
+        return info
+
     def _find(self, name: str) -> DatasetInfo:
         kinds = dict(self.planner.dataset_kinds())
         found = self.planner.find(name, kinds)
@@ -311,6 +344,8 @@ __all__ = [
     "HistoryEntry",
     "PlanRequest",
     "Rows",
+    "SchemaVersion",
+    "TableSchema",
     "check_machine",
     "open_engine",
     "open_project",

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from penstock import __version__
-from penstock.cli import datasets, demo, log, pipeline, project
+from penstock.cli import datasets, demo, log, pipeline, project, schema
 from penstock.cli.options import current_settings, with_project_options
 from penstock.errors import PenstockError, UsageError, first_line
 
@@ -32,6 +32,7 @@ _PROJECT = "Project"
 _COMMANDS = (
     ("plan", pipeline.plan, _BUILD),
     ("run", pipeline.run, _BUILD),
+    ("rebuild", pipeline.rebuild, _BUILD),
     ("ls", datasets.list_datasets, _LOOK),
     ("show", datasets.show, _LOOK),
     ("history", datasets.history, _LOOK),
@@ -41,6 +42,7 @@ _COMMANDS = (
 )
 for _name, _command, _panel in _COMMANDS:
     app.command(_name, rich_help_panel=_panel)(with_project_options(_command))
+app.add_typer(schema.app, name="schema", rich_help_panel=_LOOK)
 app.add_typer(log.app, name="log", rich_help_panel=_LOOK)
 
 

@@ -11,7 +11,8 @@ from penstock.cli.options import Settings
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
-    from penstock.engine import Check, DatasetDetails, DatasetInfo, HistoryEntry, Rows
+    from penstock.engine import Check, DatasetDetails, DatasetInfo, HistoryEntry, Rows, SchemaVersion, TableSchema
+    from penstock.model.drift import Change
     from penstock.model.plan import Plan
     from penstock.model.results import RunResult
 
@@ -25,6 +26,9 @@ class Output(Protocol):
     def details(self, details: DatasetDetails) -> None: ...
     def history(self, entries: Sequence[HistoryEntry]) -> None: ...
     def rows(self, rows: Rows) -> None: ...
+    def schema(self, schema: TableSchema) -> None: ...
+    def changes(self, changes: Sequence[Change]) -> None: ...
+    def schema_history(self, versions: Sequence[SchemaVersion]) -> None: ...
     def checks(self, checks: Sequence[Check]) -> None: ...
     def created(self, folder: str, files: Sequence[str]) -> None: ...
     def text(self, text: str) -> None: ...
@@ -59,6 +63,15 @@ class JsonOutput:
 
     def rows(self, rows: Rows) -> None:
         _print_json([dict(zip(rows.columns, row, strict=True)) for row in rows.rows])
+
+    def schema(self, schema: TableSchema) -> None:
+        _print_json(schema.to_json())
+
+    def changes(self, changes: Sequence[Change]) -> None:
+        _print_json([change.to_json() for change in changes])
+
+    def schema_history(self, versions: Sequence[SchemaVersion]) -> None:
+        _print_json([version.to_json() for version in versions])
 
     def checks(self, checks: Sequence[Check]) -> None:
         _print_json([check.to_json() for check in checks])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -30,6 +30,9 @@ AllowHistoryLoss = Annotated[
         help="Let rebuilds of these tables lose rows whose raw files are gone (comma-separated).",
     ),
 ]
+DropRetired = Annotated[
+    bool, typer.Option("--drop-retired", help="Remove staging tables whose folder is gone from raw.")
+]
 FullRefreshAll = Annotated[bool, typer.Option("--full-refresh-all", help="Rebuild every selected dataset.")]
 
 
@@ -39,6 +42,7 @@ def plan(
     full_refresh: FullRefresh = None,
     full_refresh_all: FullRefreshAll = False,
     allow_history_loss: AllowHistoryLoss = None,
+    drop_retired: DropRetired = False,
     detailed_exitcode: Annotated[
         bool, typer.Option("--detailed-exitcode", help="Exit with 0 when there is nothing to do, 2 when there is.")
     ] = False,
@@ -46,7 +50,9 @@ def plan(
     """Show what a run would do, and why, per table. Writes no table and starts no JVM."""
     settings = current_settings()
     engine = open_from_settings(settings)
-    made = engine.plan(engine.request(select, exclude, full_refresh, full_refresh_all, allow_history_loss))
+    made = engine.plan(
+        engine.request(select, exclude, full_refresh, full_refresh_all, allow_history_loss, drop_retired)
+    )
     settings.exit_code = 1 if made.has_problems else 2 if detailed_exitcode and made.has_work else 0
     make_output(settings).plan(made)
     if settings.exit_code:
@@ -59,30 +65,43 @@ def run(
     full_refresh: FullRefresh = None,
     full_refresh_all: FullRefreshAll = False,
     allow_history_loss: AllowHistoryLoss = None,
+    drop_retired: DropRetired = False,
     wait: Annotated[
         float, typer.Option("--wait", help="Seconds to wait for another run of this project; 0 = do not wait.")
     ] = 600.0,
 ) -> None:
     """Bring the tables up to date: do what the plan says, in order, side by side where possible."""
-    settings = current_settings()
-    run_project(settings, select, exclude, full_refresh, full_refresh_all, allow_history_loss, wait)
+    run_project(
+        current_settings(),
+        wait,
+        select=select,
+        exclude=exclude,
+        full_refresh=full_refresh,
+        full_refresh_all=full_refresh_all,
+        allow_history_loss=allow_history_loss,
+        drop_retired=drop_retired,
+    )
 
 
-def run_project(
-    settings: Settings,
-    select: list[str] | None = None,
-    exclude: list[str] | None = None,
-    full_refresh: str | None = None,
-    full_refresh_all: bool = False,
-    allow_history_loss: str | None = None,
-    wait: float = 600.0,
+def rebuild(
+    tables: Annotated[list[str], typer.Argument(metavar="TABLE...", help="Tables, as name or database.name.")],
+    allow_history_loss: Annotated[
+        bool, typer.Option("--allow-history-loss", help="Let rows go whose raw files are gone.")
+    ] = False,
 ) -> None:
+    """Build these tables anew, aside, and swap them in by one commit; what reads them follows with the next run."""
+    names = ",".join(tables)
+    may_lose = names if allow_history_loss else None
+    run_project(current_settings(), select=tables, full_refresh=names, allow_history_loss=may_lose)
+
+
+def run_project(settings: Settings, wait: float = 600.0, **words: Any) -> None:
     """Run, show progress and the result, and end with exit code 1 if anything failed."""
     from penstock.cli.progress import make_progress
     from penstock.telemetry.logs import LOGGER
 
     engine = open_from_settings(settings)
-    request = engine.request(select, exclude, full_refresh, full_refresh_all, allow_history_loss)
+    request = engine.request(**words)
     seen: list[Plan] = []
     with make_progress(settings) as progress:
 

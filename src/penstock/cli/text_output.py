@@ -16,18 +16,23 @@ from penstock.model.plan import Action, DatasetPlan, Plan
 from penstock.model.results import DatasetResult, Outcome, RunResult
 
 if TYPE_CHECKING:
-    from penstock.engine import Check, DatasetDetails, DatasetInfo, HistoryEntry, Rows
+    from penstock.engine import Check, DatasetDetails, DatasetInfo, HistoryEntry, Rows, SchemaVersion, TableSchema
+    from penstock.model.drift import Change
 
 _STYLES = {
     "none": "dim",
     "no-op": "dim",
     "append": "green",
+    "evolve": "green",
     "rebuild": "yellow",
+    "drop": "bold red",
     "recompute": "cyan",
     "skip": "magenta",
     "pass": "green",
     "warn": "yellow",
     "error": "bold red",
+    "noted": "dim",
+    "in place": "green",
 }
 _MOST_FILES = 3
 
@@ -55,7 +60,7 @@ class TextOutput:
 
     def plan(self, plan: Plan) -> None:
         if plan.datasets:
-            self._table(("dataset", "action", "why"), (_plan_row(dataset) for dataset in plan.datasets))
+            self._table(("dataset", "action", "reads", "why"), map(_plan_row, plan.datasets))
         for warning in plan.warnings:
             self.console.print(f"[yellow]warning:[/] {escape(warning)}")
         self._problems(dataset for dataset in plan.datasets if dataset.problem)
@@ -122,6 +127,40 @@ class TextOutput:
         )
         self._table(("version", "when", "operation", "rows written", "run"), rows)
 
+    def schema(self, schema: TableSchema) -> None:
+        rows = (
+            (
+                column.name,
+                column.type,
+                "" if column.nullable else "required",
+                ", ".join(schema.types_of(column)) or "-",
+                ", ".join(sorted(column.sources - {column.key})),
+            )
+            for column in schema.schema.columns
+        )
+        self._table(("column", "type", "null", "types in raw", "also called"), rows)
+        count = len(schema.schema.columns)
+        self.console.print(f"{schema.name}, version {schema.version}: {count} columns, {schema.schema.fingerprint}")
+
+    def changes(self, changes: Sequence[Change]) -> None:
+        if not changes:
+            self.console.print("The columns stay as they are.")
+            return
+        rows = ((change.column, change.safety.value.replace("_", " "), _without_column(change)) for change in changes)
+        self._table(("column", "how", "change"), rows)
+
+    def schema_history(self, versions: Sequence[SchemaVersion]) -> None:
+        rows = (
+            (
+                str(version.commit.version),
+                _when(version.commit.timestamp_ms),
+                "; ".join(change.text for change in version.changes) or f"{len(version.schema.columns)} columns",
+                version.schema.fingerprint,
+            )
+            for version in versions
+        )
+        self._table(("version", "when", "changes", "fingerprint"), rows)
+
     def rows(self, rows: Rows) -> None:
         self._table(
             rows.columns, (tuple("NULL" if value is None else str(value) for value in row) for row in rows.rows)
@@ -157,16 +196,38 @@ class TextOutput:
                 print_problem(self.console, str(dataset.problem), dataset.problem.hint)
 
 
+def _without_column(change: Change) -> str:
+    return change.text.removeprefix(f"{change.column}: ")
+
+
 def _styled(cell: str) -> str:
     style = _STYLES.get(cell)
     return f"[{style}]{escape(cell)}[/]" if style else escape(cell)
 
 
-def _plan_row(dataset: DatasetPlan) -> tuple[str, str, str]:
+def _plan_row(dataset: DatasetPlan) -> tuple[str, str, str, str]:
     words = "; ".join(reason.text for reason in dataset.reasons)
-    if 0 < len(dataset.files) <= _MOST_FILES and dataset.action is Action.APPEND:
+    if 0 < len(dataset.files) <= _MOST_FILES and dataset.action in {Action.APPEND, Action.EVOLVE}:
         words += " (" + ", ".join(new.file.path for new in dataset.files) + ")"
-    return str(dataset.name), dataset.action.value, words
+    return str(dataset.name), dataset.action.value, _describe_reads(dataset), words
+
+
+def _describe_reads(dataset: DatasetPlan) -> str:
+    """How much raw data is read, of all that a rebuild would read; about as much is written."""
+    if not dataset.files or not dataset.action.is_work:
+        return "-"
+    files = f"{len(dataset.files)} of {dataset.raw_files} files"
+    return f"{files}, {dataset.rows_read:,} rows, {show_bytes(dataset.bytes_read)}"
+
+
+def show_bytes(count: int) -> str:
+    """A size for people."""
+    size = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"
 
 
 def _plan_summary(plan: Plan) -> str:
@@ -178,7 +239,15 @@ def _plan_summary(plan: Plan) -> str:
         return "Nothing to do." if not plan.has_problems else "Nothing can be done until the errors above are mended."
     idle = counts[Action.NONE]
     rest = f"; {idle} up to date" if idle else ""
-    return f"Plan: {work}{rest}. Do it with `penstock run`."
+    return f"Plan: {work}{rest}.{_describe_saving(plan)} Do it with `penstock run`."
+
+
+def _describe_saving(plan: Plan) -> str:
+    """What is avoided, compared with loading everything again."""
+    read, whole = sum(d.bytes_read for d in plan.datasets if d.action.is_work), sum(d.raw_bytes for d in plan.datasets)
+    if not whole or read >= whole:
+        return ""
+    return f" Reads {show_bytes(read)} of raw files; loading everything again would read {show_bytes(whole)}."
 
 
 def _result_row(result: DatasetResult) -> tuple[str, ...]:
@@ -189,6 +258,8 @@ def _result_row(result: DatasetResult) -> tuple[str, ...]:
         if outcome.violations:
             verb = "dropped by" if outcome.on_violation.value == "drop" else "rows break"
             words.append(f"{outcome.violations} {verb} {outcome.name}")
+    if result.load and result.load.quarantined:
+        words.append(f"{result.load.quarantined} rows do not fit and are in quarantine")
     return str(result.name), result.action.value, result.outcome.value, rows, seconds, "; ".join(words)
 
 

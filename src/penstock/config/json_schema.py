@@ -10,7 +10,7 @@ import sys
 from typing import Any
 
 from penstock.config.project_shape import PROJECT
-from penstock.config.shape import AnyScalar, Field, ListOf, MapOf, Record, Shape, Text, Whole
+from penstock.config.shape import AnyScalar, Field, Flag, ListOf, MapOf, Record, Shape, Text, Whole
 
 _REFERENCE = {"type": "string", "pattern": r"\$\{"}
 
@@ -38,6 +38,8 @@ def _to_schema(shape: Shape) -> dict[str, Any]:
             return {"type": "string", "minLength": 1, **({"examples": list(shape.examples)} if shape.examples else {})}
         case Whole():
             return {"anyOf": [{"type": "integer", "minimum": 1, "maximum": shape.most}, _REFERENCE]}
+        case Flag():
+            return {"anyOf": [{"type": "boolean"}, _REFERENCE]}
         case AnyScalar():
             return {"type": ["string", "number", "boolean"]}
         case ListOf():

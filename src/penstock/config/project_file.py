@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
+from penstock.config.contracts import read_contracts
 from penstock.config.environment import fill_references, read_override, read_overrides
 from penstock.config.project_shape import FILE_EVENT_LOGS, PROJECT, scheme_of
 from penstock.config.shape import Record, check, to_plain
@@ -135,6 +136,7 @@ def _build(
         raw=RawSettings(**{**raw, "path": _to_place(root, raw["path"], environment)}),
         event_log=_to_event_log(root, values.get("event_log", "sqlite:///.penstock/events.db")),
         spark=SparkSettings(**spark),
+        staging=read_contracts(node, values.get("staging", {})),
         target=target,
         **given,
     )

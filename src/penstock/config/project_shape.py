@@ -8,10 +8,12 @@ from __future__ import annotations
 import re
 from urllib.parse import urlsplit
 
-from penstock.config.shape import AnyScalar, Field, ListOf, MapOf, Record, Text, Whole
+from penstock.config.shape import AnyScalar, Field, Flag, ListOf, MapOf, Record, Text, Whole
+from penstock.model.contract import Nested, OnDrift, OnRemovedFiles
 from penstock.model.names import STAGING_DATABASE, is_name_part
 from penstock.model.nearest import did_you_mean
 from penstock.model.project import DEFAULT_LAYOUT, LAYOUTS
+from penstock.model.types import normal_type
 
 OBJECT_STORES = ("s3a", "s3", "abfss", "gs")
 EVENT_LOGS = ("sqlite", "postgresql", "delta", "delta+s3", "delta+azure", "delta+gs", "memory")
@@ -114,6 +116,18 @@ def _target_problem(text: str) -> str | None:
     return None if re.match(r"[A-Za-z_][A-Za-z0-9_-]*\Z", text) else "is no target name: use letters, digits, `_`, `-`"
 
 
+def _table_problem(text: str) -> str | None:
+    return None if is_name_part(text) else "is no table: use the table's name in raw, without a database"
+
+
+def _type_problem(text: str) -> str | None:
+    try:
+        normal_type(text)
+    except ValueError:
+        return "must be a type such as `bigint`, `decimal(18,2)`, `string` or `timestamp`"
+    return None
+
+
 _INCLUDE = Field(Text(_glob_problem, examples=("transformations/**",)), "A glob below the project.", required=True)
 _GLOB = Field(Record({"include": _INCLUDE}), "Which files to take.", required=True)
 _PLACE = Text(_place_problem, private=True, examples=("storage", "s3a://bucket/lake"))
@@ -140,6 +154,32 @@ _SPARK = Record(
     },
     exclusive=("master", "remote"),
 )
+_DECLARED_COLUMN = Record(
+    {
+        "type": Field(Text(_type_problem, examples=("bigint", "decimal(18,2)")), "The least type that the column has."),
+        "required": Field(Flag(), "Whether NULL is refused.", default=False),
+    },
+    short="type",
+)
+_CONTRACT = Record(
+    {
+        "columns": Field(MapOf(_DECLARED_COLUMN, "columns"), "Columns of the table: a type, or `type` and `required`."),
+        "renames": Field(
+            MapOf(Text(), "columns in raw files"), "From a column's name in raw files to that in the table."
+        ),
+        "on_drift": Field(
+            Text(choices=tuple(OnDrift)), "When a column's type cannot follow in place.", default=OnDrift.EVOLVE.value
+        ),
+        "on_removed_files": Field(
+            Text(choices=tuple(OnRemovedFiles)),
+            "When loaded files are gone from raw.",
+            default=OnRemovedFiles.KEEP.value,
+        ),
+        "nested": Field(
+            Text(choices=tuple(Nested)), "How structs, arrays and maps are kept.", default=Nested.JSON.value
+        ),
+    }
+)
 _OVERRIDABLE = {
     "name": Field(Text(project_name_problem), "Name of the project.", required=True),
     "storage": Field(_PLACE, "Folder or object store in which the tables live.", default="storage"),
@@ -156,6 +196,7 @@ _OVERRIDABLE = {
     ),
     "spark": Field(_SPARK, "How to get a Spark session."),
     "threads": Field(Whole(most=1024), "How many datasets may be worked on at the same time.", default=4),
+    "staging": Field(MapOf(_CONTRACT, "tables", _table_problem), "What is declared about staging tables."),
     "vars": Field(MapOf(AnyScalar(), "names", _var_problem), "Values that definitions read and a run may override."),
 }
 _TARGET = Record({name: Field(f.shape, f.description, default=f.default) for name, f in _OVERRIDABLE.items()})

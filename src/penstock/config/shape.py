@@ -38,6 +38,11 @@ class Whole:
 
 
 @dataclass(frozen=True, slots=True)
+class Flag:
+    """True or false."""
+
+
+@dataclass(frozen=True, slots=True)
 class AnyScalar:
     """A text, number, true or false; `as_text` keeps it as text, as Spark settings are."""
 
@@ -79,7 +84,7 @@ class Record:
     exclusive: tuple[str, str] | None = field(default=None)
 
 
-Shape = Text | Whole | AnyScalar | ListOf | MapOf | Record
+Shape = Text | Whole | Flag | AnyScalar | ListOf | MapOf | Record
 Plain = Scalar | list["Plain"] | dict[str, "Plain"]
 
 
@@ -164,7 +169,7 @@ def _list(node: Node, shape: ListOf, path: str, before_references: bool) -> list
     return [to_plain(item, shape.item, f"{path}[{n}]", before_references=before_references) for n, item in items]
 
 
-def _scalar(node: Node, shape: Text | Whole | AnyScalar, path: str, before_references: bool) -> Scalar:
+def _scalar(node: Node, shape: Text | Whole | Flag | AnyScalar, path: str, before_references: bool) -> Scalar:
     if isinstance(node.value, dict | list):
         _refuse(node, path, f"must be {_wanted(shape)}, not a {'mapping' if isinstance(node.value, dict) else 'list'}")
     if before_references and has_reference(node):
@@ -176,6 +181,8 @@ def _scalar(node: Node, shape: Text | Whole | AnyScalar, path: str, before_refer
             return _text(node, shape, path)
         case Whole():
             return _whole(node, shape, path)
+        case Flag():
+            return _flag(node, path)
     value = to_scalar(node.text) if node.plain else node.text
     if shape.as_text and not isinstance(value, bool):
         return node.text
@@ -207,14 +214,22 @@ def _whole(node: Node, shape: Whole, path: str) -> int:
     return value
 
 
+def _flag(node: Node, path: str) -> bool:
+    value = to_scalar(node.text) if node.from_environment else node.value
+    if not isinstance(value, bool):
+        _refuse(node, path, "must be true or false", shown=True)
+    return value
+
+
 def _refuse(node: Node, path: str, problem: str, hint: str | None = None, *, shown: bool = False) -> NoReturn:
     value = f" (it is `{node.text}`)" if shown and not node.from_environment and len(node.text) <= 80 else ""
     subject = f"`{path}`" if path else "the project file"
     raise ConfigError(f"{subject} {problem}{value}", hint=hint, location=node.location)
 
 
-def _wanted(shape: Text | Whole | AnyScalar) -> str:
-    return "text" if isinstance(shape, Text) else "a whole number" if isinstance(shape, Whole) else "a single value"
+def _wanted(shape: Text | Whole | Flag | AnyScalar) -> str:
+    words = {Text: "text", Whole: "a whole number", Flag: "true or false", AnyScalar: "a single value"}
+    return words[type(shape)]
 
 
 def _join(path: str, key: str) -> str:

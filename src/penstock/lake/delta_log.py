@@ -14,6 +14,8 @@ from typing import Any
 
 from penstock.errors import StorageError
 from penstock.lake.files import Files
+from penstock.model.schema import Column
+from penstock.model.types import Array, Map, SparkType, Struct, to_text
 
 APPLICATION = "penstock"
 
@@ -38,6 +40,11 @@ class Commit:
     changes_rows: bool
     metrics: Mapping[str, str] = field(default_factory=dict)
     schema_json: str | None = None
+
+    @property
+    def columns(self) -> tuple[Column, ...] | None:
+        """The table's columns, when this commit states them."""
+        return read_columns(self.schema_json) if self.schema_json else None
 
 
 def find_version(files: Files, table: str) -> int | None:
@@ -112,3 +119,22 @@ def _to_commit(version: int, content: bytes) -> Commit:
         metrics={str(key): str(value) for key, value in (info.get("operationMetrics") or {}).items()},
         schema_json=schema_json,
     )
+
+
+def read_columns(schema_json: str) -> tuple[Column, ...]:
+    """Columns from the JSON in which Delta keeps a schema."""
+    fields = json.loads(schema_json)["fields"]
+    return tuple(Column(f["name"], to_text(_to_tree(f["type"])), f["nullable"]) for f in fields)
+
+
+_NAMES = {"integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint"}
+
+
+def _to_tree(type_: Any) -> SparkType:
+    if isinstance(type_, str):
+        return _NAMES.get(type_, type_)
+    if type_["type"] == "array":
+        return Array(_to_tree(type_["elementType"]))
+    if type_["type"] == "map":
+        return Map(_to_tree(type_["keyType"]), _to_tree(type_["valueType"]))
+    return Struct(tuple((field_["name"], _to_tree(field_["type"])) for field_ in type_["fields"]))

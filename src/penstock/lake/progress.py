@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Any
@@ -19,15 +19,16 @@ from penstock.model.names import DatasetName
 from penstock.model.progress import (
     ConsumedFile,
     Damage,
+    InputMark,
     Manifest,
     ManifestKind,
     Progress,
     RawFile,
     TableState,
 )
-from penstock.model.schema import Schema
+from penstock.model.schema import Column, Schema, SeenColumn, seen_from_json, seen_to_json
 
-FORMAT = 1
+FORMAT = 2
 FOLDER = "_penstock"
 LONGEST_CHAIN = 20
 """After this many increments the next manifest states everything again, so that a reader follows few files."""
@@ -52,29 +53,30 @@ def read_table_state(files: Files, name: DatasetName) -> TableState:
     number: int | None = None
     progress: Progress | None = None
     damage: Damage | None = None
-    committed_at: int | None = None
+    data: Commit | None = None
     try:
         altered: Commit | None = None
         for commit in iter_commits(files, name.path):
-            committed_at = committed_at if committed_at is not None else commit.timestamp_ms
+            data = data or (commit if commit.changes_rows else None)
             number = number if number is not None else commit.number
             if damage is None and progress is None:
                 progress, damage = _read_progress(files, name, commit)
                 if commit.number is None and commit.schema_json and altered is None:
                     altered = commit
-            if number is not None and (progress or damage):
+            if data is not None and number is not None and (progress or damage):
                 break
         if progress is None and damage is None:
             damage = Damage("no_progress", "the table exists, but no commit by Penstock can be found in its log")
-        elif altered is not None and _changes_columns(files, name, altered):
-            progress, damage = None, _foreign(altered)
+        elif altered is not None and progress is not None:
+            progress, damage = _follow_alteration(files, name, progress, altered, numbers)
         if number is None:
             number = find_checkpointed_number(files, name.path)
     except DamagedLogError as error:
         progress, damage = None, Damage(error.code, error.message)
     pending = any(candidate > (number or 0) for candidate in numbers)
     known = _last_known(files, name, number) if damage is not None else {}
-    return TableState(version, number, progress, damage, pending, known, committed_at)
+    data_version, data_at = (data.version, data.timestamp_ms) if data else (version, None)
+    return TableState(version, number, progress, damage, pending, known, data_version, data_at)
 
 
 def _last_known(files: Files, name: DatasetName, number: int | None) -> Mapping[str, ConsumedFile]:
@@ -87,9 +89,40 @@ def _last_known(files: Files, name: DatasetName, number: int | None) -> Mapping[
     return {}
 
 
-def _changes_columns(files: Files, name: DatasetName, altered: Commit) -> bool:
-    older = (c.schema_json for c in iter_commits(files, name.path) if c.version < altered.version and c.schema_json)
-    return next(older, altered.schema_json) != altered.schema_json
+def _follow_alteration(
+    files: Files, name: DatasetName, progress: Progress, altered: Commit, numbers: Sequence[int]
+) -> tuple[Progress | None, Damage | None]:
+    """The progress of a table whose columns were altered since its last load: by us, as an attempt says, or by others."""
+    now = altered.columns or ()
+    before = progress.schema.columns if progress.schema else _read_columns_before(files, name, altered)
+    if [(c.key, c.type) for c in now] == [(c.key, c.type) for c in before]:
+        return progress, None
+    for number in sorted(numbers, reverse=True):
+        if number > progress.number and progress.schema:
+            with suppress(ProgressError):
+                meant = _read_manifest(files, name, number).schema
+                followed = _follow_renames(progress.schema, meant, now) if meant else None
+                if followed is not None:
+                    return replace(progress, schema=followed), None
+    return None, _foreign(altered)
+
+
+def _follow_renames(before: Schema, meant: Schema, now: Sequence[Column]) -> Schema | None:
+    """The columns as they are when some of the renames that were meant are done; None when something else happened."""
+    if not len(before.columns) == len(meant.columns) == len(now):
+        return None
+    followed = []
+    for old, new, found in zip(before.columns, meant.columns, now, strict=True):
+        match = next((column for column in (old, new) if (column.key, column.type) == (found.key, found.type)), None)
+        if match is None:
+            return None
+        followed.append(match)
+    return Schema(tuple(followed))
+
+
+def _read_columns_before(files: Files, name: DatasetName, altered: Commit) -> Sequence[Column]:
+    older = (c.columns for c in iter_commits(files, name.path) if c.version < altered.version and c.schema_json)
+    return next(older, None) or altered.columns or ()
 
 
 def _read_progress(files: Files, name: DatasetName, commit: Commit) -> tuple[Progress | None, Damage | None]:
@@ -136,6 +169,14 @@ def find_build(files: Files, name: DatasetName, number: int) -> str | None:
         return None
 
 
+def find_schema(files: Files, name: DatasetName, number: int) -> Schema | None:
+    """The columns that a load gave the table; None when it did not say or its manifest is gone."""
+    try:
+        return _read_manifest(files, name, number).schema
+    except ProgressError:
+        return None
+
+
 def _foreign(commit: Commit) -> Damage:
     text = f"version {commit.version} ({commit.operation}) was written by something other than Penstock"
     return Damage("foreign_write", text)
@@ -155,8 +196,8 @@ def _fold(files: Files, name: DatasetName, number: int) -> Progress:
         chain=tuple(manifest.number for manifest in reversed(chain)),
         files=consumed,
         schema=last.schema,
+        seen=last.seen,
         inputs=last.inputs,
-        input_times=last.input_times,
         definition=last.definition,
         settings=last.settings,
     )
@@ -202,8 +243,8 @@ def _to_json(manifest: Manifest) -> dict[str, Any]:
         "complete": manifest.complete,
         "files": [{**asdict(e.file), "rows": e.rows, "hash": e.content_hash} for e in manifest.files],
         "schema": manifest.schema.to_json() if manifest.schema else None,
-        "inputs": dict(manifest.inputs),
-        "input_times": dict(manifest.input_times),
+        "seen": seen_to_json(manifest.seen),
+        "inputs": {name: asdict(mark) for name, mark in manifest.inputs.items()},
         "definition": manifest.definition,
         "settings": manifest.settings,
         "build_request_id": manifest.build_request_id,
@@ -211,6 +252,7 @@ def _to_json(manifest: Manifest) -> dict[str, Any]:
 
 
 def _from_json(value: dict[str, Any]) -> Manifest:
+    schema = Schema.from_json(value["schema"]) if value["schema"] is not None else None
     return Manifest(
         dataset=value["dataset"],
         number=int(value["number"]),
@@ -221,10 +263,22 @@ def _from_json(value: dict[str, Any]) -> Manifest:
             ConsumedFile(RawFile(f["path"], f["size"], f["modified_ns"], f["etag"]), f["rows"], f["hash"])
             for f in value["files"]
         ),
-        schema=Schema.from_json(value["schema"]) if value["schema"] is not None else None,
-        inputs={str(key): int(version) for key, version in value["inputs"].items()},
-        input_times={str(key): int(time) for key, time in value.get("input_times", {}).items()},
+        schema=schema,
+        seen=seen_from_json(value["seen"]) if "seen" in value else _seen_as(schema),
+        inputs={str(name): _mark_from_json(mark) for name, mark in value["inputs"].items()},
         definition=value["definition"],
         settings=value["settings"],
         build_request_id=value["build_request_id"],
     )
+
+
+def _mark_from_json(value: Any) -> InputMark:
+    if isinstance(value, int):  # format 1 kept versions only: such an input counts as changed
+        return InputMark(-1, 0)
+    return InputMark(int(value["version"]), int(value["at"]), str(value["columns"]))
+
+
+def _seen_as(schema: Schema | None) -> tuple[SeenColumn, ...]:
+    """What format 1 did not keep: all files had the types of the table then, and nobody knows how large their numbers are."""
+    columns = schema.columns if schema else ()
+    return tuple(SeenColumn(c.name, frozenset({c.type}), c.nullable, c.type == "bigint") for c in columns)

@@ -31,11 +31,15 @@ if TYPE_CHECKING:
 EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 
+_WIDENING = "spark.databricks.delta.typeWidening.allowAutomaticWidening"
+
 _DELTA = {"spark.sql.extensions": EXTENSION, "spark.sql.catalog.spark_catalog": CATALOG}
 _EVERYWHERE = {
     "spark.sql.session.timeZone": "UTC",
     # Spark 4.2.0 hangs for ever when a Python UDF reads a file scan directly (ColumnarArrowEvalPython).
     "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false",
+    # An append that evolves a table widens every type that Delta can widen, int to double and decimal included.
+    _WIDENING: "always",
 }
 _LOCAL = {
     "spark.databricks.delta.snapshotPartitions": "1",
@@ -79,7 +83,8 @@ def open_session(request: SessionRequest) -> Iterator[SparkSession]:
     active = find_active_session()
     if active is not None:
         check_delta(active)
-        yield active
+        with _borrow(active):
+            yield active
         return
     session = _connect(request) if request.settings.remote else _start(request)
     try:
@@ -88,6 +93,18 @@ def open_session(request: SessionRequest) -> Iterator[SparkSession]:
     finally:
         with best_effort():
             session.stop()
+
+
+@contextmanager
+def _borrow(session: SparkSession) -> Iterator[None]:
+    """Give somebody else's session what loads need, and take it back."""
+    before = session.conf.get(_WIDENING, None)
+    session.conf.set(_WIDENING, "always")
+    try:
+        yield
+    finally:
+        with best_effort():
+            session.conf.set(_WIDENING, before) if before is not None else session.conf.unset(_WIDENING)
 
 
 @contextmanager

@@ -6,8 +6,9 @@ how a run learns that another one was faster.
 
 from __future__ import annotations
 
+import json
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -66,21 +67,50 @@ class Lake:
                 return begun
             self._fence(name, manifest.build_request_id)
 
-    def append(self, rows: DataFrame, name: DatasetName, number: int) -> Commit:
-        """Append rows in one commit under this number; needs a number from `begin_append`."""
-        writer = rows.write.format("delta").mode("append")
+    def append(self, rows: DataFrame, name: DatasetName, number: int, *, evolve: bool = False) -> Commit:
+        """Append rows in one commit under this number; needs a number from `begin_append`.
+
+        With `evolve`, the same commit adds the columns that the rows have and the table lacks, and widens types.
+        """
+        writer = rows.write.format("delta").mode("append").option("mergeSchema", str(evolve).lower())
         with _conflicts_named(name):
             writer.options(txnAppId=APPLICATION, txnVersion=str(number)).save(self.files.spark_path(name.path))
         return self._read_back(name, number)
 
     def replace(self, rows: DataFrame, name: DatasetName, number: int, layout: TableLayout) -> Commit:
         """Replace the whole table, its schema and its layout in one commit under this number."""
-        statement = replace_statement(
-            self.files.spark_path(name.path), number, layout, find_names(rows.schema.jsonValue())
-        )
+        schema = rows.schema.jsonValue()
+        complete = complete_layout(layout, find_names(schema), json.dumps(schema))
+        statement = replace_statement(self.files.spark_path(name.path), number, complete)
         with _conflicts_named(name):
             self.session.sql(statement, rows=rows)
         return self._read_back(name, number)
+
+    def prepare_evolution(self, name: DatasetName, columns: Mapping[str, str], *, widen: bool) -> None:
+        """Let later appends add these columns (with their types), and widen types; a change of properties only."""
+        properties = _needed_properties(columns, " ".join(columns.values()))
+        if widen:
+            properties["delta.enableTypeWidening"] = "true"
+        if properties:
+            self._alter(name, f"SET TBLPROPERTIES ({_pairs(properties)})")
+
+    def rename_columns(self, name: DatasetName, renames: Mapping[str, str]) -> None:
+        """Rename columns by column mapping: no data file is touched."""
+        self._alter(name, f"SET TBLPROPERTIES ({_pairs(_MAPPED)})")
+        for old, new in renames.items():
+            self._alter(name, f"RENAME COLUMN {_quote(old)} TO {_quote(new)}")
+
+    def _alter(self, name: DatasetName, what: str) -> None:
+        with _conflicts_named(name):
+            self.session.sql(f"ALTER TABLE delta.{_quote(self.files.spark_path(name.path))} {what}")
+
+    def drop(self, name: DatasetName) -> None:
+        """Remove a table and what was set aside from it; the log goes last, so that an interrupted drop is seen and redone."""
+        for table in (name.quarantine, name):
+            files = [file.path for file in self.files.walk(table.path)]
+            for path in sorted(files, key=lambda path: "/_delta_log/" in path):
+                self.files.remove(path)
+                fault_point("drop.after_file", path)
 
     def _fence(self, name: DatasetName, build_request_id: str) -> None:
         """Make sure that no attempt begun so far can commit any more, by an empty commit with a higher number."""
@@ -158,11 +188,24 @@ def find_names(schema: Any) -> list[str]:
     return names
 
 
-def replace_statement(path: str, number: int, layout: TableLayout, columns: Sequence[str]) -> str:
+_MAPPED = {"delta.columnMapping.mode": "name"}
+
+
+def _needed_properties(names: Iterable[str], types: str) -> dict[str, str]:
+    """What a table must have to hold columns of these names and types; a new table gets the last by itself, an old one not."""
+    needed = dict(_MAPPED) if any(_NEEDS_COLUMN_MAPPING & set(name) for name in names) else {}
+    return needed | ({"delta.feature.timestampNtz": "supported"} if "timestamp_ntz" in types else {})
+
+
+def complete_layout(layout: TableLayout, names: Iterable[str], types: str) -> TableLayout:
+    """The layout with the properties that these columns need; what the user set stays."""
+    properties = _needed_properties(names, types) | dict(layout.table_properties)
+    return replace(layout, table_properties=tuple(properties.items()))
+
+
+def replace_statement(path: str, number: int, layout: TableLayout) -> str:
     """The one SQL statement that replaces a table; `{rows}` stands for the new rows."""
     properties = dict(layout.table_properties)
-    if any(_NEEDS_COLUMN_MAPPING & set(column) for column in columns):
-        properties.setdefault("delta.columnMapping.mode", "name")
     parts = [
         f"CREATE OR REPLACE TABLE delta.{_quote(path)} USING DELTA",
         f"OPTIONS ({_pairs({'txnAppId': APPLICATION, 'txnVersion': str(number)})})",

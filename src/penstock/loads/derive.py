@@ -22,6 +22,7 @@ from penstock.model.project import Scalar
 from penstock.model.results import ExpectationOutcome, LoadResult
 from penstock.model.spec import DatasetSpec, Expectation, OnViolation, TableLayout
 from penstock.pipelines import use_reader, use_variables
+from penstock.plan.derived import mark_input
 from penstock.transforms.expectations import count_violations, is_kept, is_met, keep_dropped
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class DerivedLoad:
             raise ValueError(f"{plan.name} has no definition")
         name = str(plan.name)
         fault_point("derive.before_attempt", name)
-        inputs = {str(table): self.lake.state(table) for table in plan.inputs}
+        inputs = {table: self.lake.state(table) for table in plan.inputs}
         rows = self._evaluate(spec)
         manifest = self.lake.begin(self._to_manifest(plan, inputs), plan.name, also=plan.name.quarantine)
         fault_point("derive.after_attempt", name)
@@ -67,14 +68,17 @@ class DerivedLoad:
         fault_point("derive.after_commit", name)
         return LoadResult(commit.version, int(commit.metrics.get("numOutputRows", 0)), outcomes)
 
-    def _to_manifest(self, plan: DatasetPlan, inputs: Mapping[str, TableState]) -> Manifest:
+    def _to_manifest(self, plan: DatasetPlan, inputs: Mapping[DatasetName, TableState]) -> Manifest:
         progress = plan.state.progress
+        marks = {
+            str(name): mark_input(state, state.progress.schema if state.progress else None, plan.columns_read.get(name))
+            for name, state in inputs.items()
+        }
         return Manifest(
             dataset=str(plan.name),
             number=0,
             parent=progress.number if progress else None,
-            inputs={name: state.version or 0 for name, state in inputs.items()},
-            input_times={name: state.committed_at or 0 for name, state in inputs.items()},
+            inputs=marks,
             definition=plan.definition,
             settings=plan.settings,
             build_request_id=self.build_request_id,

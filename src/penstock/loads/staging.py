@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from pyspark.sql import functions as F
 
 from penstock.errors import RawFileError, VerificationError
 from penstock.faults import fault_point
 from penstock.lake.delta_log import Commit
-from penstock.lake.files import Files, LocalFiles, to_glob_literal
+from penstock.lake.files import Files, LocalFiles
 from penstock.lake.progress import LONGEST_CHAIN
 from penstock.lake.raw_files import hash_content
 from penstock.lake.tables import Lake
+from penstock.loads.raw_rows import RAW_FILE, RawRows
+from penstock.model.contract import OnDrift
 from penstock.model.names import DatasetName
 from penstock.model.plan import Action, DatasetPlan
 from penstock.model.progress import ConsumedFile, Manifest
 from penstock.model.results import LoadResult
-from penstock.model.schema import Schema
+from penstock.model.schema import Column, Schema
 from penstock.model.spec import TableLayout
+from penstock.transforms.conform import NANOSECONDS_FOUND
+
+_IN_PLACE = (Action.APPEND, Action.EVOLVE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +37,69 @@ class StagingLoad:
     def apply(self, plan: DatasetPlan) -> LoadResult:
         """Do what the plan says for this table, in one commit; what was written is checked against the footers."""
         name = plan.name
+        if plan.action is Action.DROP:
+            self.lake.drop(name)
+            return LoadResult(0, 0)
         fault_point("staging.before_attempt", str(name))
+        if plan.action is Action.EVOLVE:
+            plan = self._rename_columns(plan)
+            self._prepare(plan)
         manifest = self._begin(plan)
         fault_point("staging.after_attempt", str(name))
-        commit = self._write(plan, manifest.number)
+        rows = RawRows(self.lake.session, self.raw, plan)
+        with _nanoseconds_named(name):
+            set_aside = self._quarantine(plan, rows, manifest.number)
+            fault_point("staging.before_commit", str(name))
+            commit = self._write(plan, rows, manifest.number)
         fault_point("staging.after_commit", str(name))
-        promised = sum(new.rows for new in plan.files)
+        promised = sum(new.rows for new in plan.files) - set_aside
         self._check_rows(name, commit, promised)
-        return LoadResult(commit.version, promised)
+        return LoadResult(commit.version, promised, quarantined=set_aside)
+
+    def _rename_columns(self, plan: DatasetPlan) -> DatasetPlan:
+        """Rename columns in place, as a load of its own: a manifest says what is meant, and an empty commit that it is done."""
+        renames = {c.before: c.after for c in plan.changes if c.code == "column_renamed" and c.before and c.after}
+        progress = plan.state.progress
+        if not renames or progress is None or progress.schema is None:
+            return plan
+        renamed = Schema(tuple(_rename(column, renames) for column in progress.schema.columns))
+        step = replace(plan, files=(), kept=(), schema=renamed, seen=progress.seen, settings=progress.settings)
+        manifest = self._begin(step)
+        fault_point("staging.before_rename", str(plan.name))
+        self.lake.rename_columns(plan.name, renames)
+        fault_point("staging.after_rename", str(plan.name))
+        self.lake.append(self.lake.read(plan.name).limit(0), plan.name, manifest.number)
+        return replace(plan, state=self.lake.state(plan.name))
+
+    def _prepare(self, plan: DatasetPlan) -> None:
+        """Set the properties that a table needs before an append can change its columns."""
+        added = {c.column: c.after or "" for c in plan.changes if c.code in {"column_added", "type_widened"}}
+        widens = any(change.code == "type_widened" for change in plan.changes)
+        self.lake.prepare_evolution(plan.name, added, widen=widens)
+
+    def _quarantine(self, plan: DatasetPlan, rows: RawRows, number: int) -> int:
+        """Set misfits aside before the others are written; those of a file that is loaded again are replaced."""
+        if plan.contract.on_drift is not OnDrift.QUARANTINE:
+            return 0
+        table = plan.name.quarantine
+        found = rows.misfits()
+        exists = self.lake.state(table).exists
+        if found is None and not (exists and plan.action is Action.REBUILD):
+            return 0
+        paths = [new.file.path for new in plan.files]
+        misfits = found if found is not None else self.lake.read(table).limit(0)
+        count = misfits.count()
+        if exists and plan.action in _IN_PLACE:
+            misfits = misfits.unionByName(self.lake.read(table).where(~F.col(RAW_FILE).isin(paths)))
+        if count or exists:
+            layout = TableLayout(comment=f"rows of raw files that do not fit {plan.name}")
+            self.lake.replace(misfits, table, number, layout)
+        return count
+
+    def _write(self, plan: DatasetPlan, rows: RawRows, number: int) -> Commit:
+        if plan.action in _IN_PLACE:
+            return self.lake.append(rows.admitted(), plan.name, number, evolve=plan.action is Action.EVOLVE)
+        return self.lake.replace(rows.admitted(), plan.name, number, TableLayout())
 
     def _check_rows(self, name: DatasetName, commit: Commit, promised: int) -> None:
         """What was written must be what the footers promised; otherwise the commit is disowned, so that a rebuild follows."""
@@ -51,7 +113,7 @@ class StagingLoad:
 
     def _begin(self, plan: DatasetPlan) -> Manifest:
         manifest = self._to_manifest(plan)
-        if plan.action is Action.APPEND:
+        if plan.action in _IN_PLACE:
             return self.lake.begin_append(manifest, plan.name, manifest.parent)
         return self.lake.begin(manifest, plan.name)
 
@@ -61,7 +123,7 @@ class StagingLoad:
         parent = progress.number if progress else None
         complete = plan.action is Action.REBUILD or progress is None or len(progress.chain) >= LONGEST_CHAIN
         files = (*plan.kept, *added)
-        if complete and plan.action is Action.APPEND and progress is not None:
+        if complete and plan.action in _IN_PLACE and progress is not None:
             files = tuple({**progress.files, **{entry.file.path: entry for entry in files}}.values())
         return Manifest(
             dataset=str(plan.name),
@@ -70,6 +132,8 @@ class StagingLoad:
             complete=complete,
             files=files,
             schema=plan.schema,
+            seen=plan.seen,
+            settings=plan.settings,
             build_request_id=self.build_request_id,
         )
 
@@ -81,16 +145,25 @@ class StagingLoad:
             raise RawFileError(f"raw file {new.file.path} cannot be read", hint="run again once it is back") from None
         return ConsumedFile(new.file, new.rows, content_hash)
 
-    def _write(self, plan: DatasetPlan, number: int) -> Commit:
-        schema = plan.schema or Schema(())
-        paths = [to_glob_literal(self.raw.spark_path(new.file.path)) for new in plan.files]
-        rows = self.lake.session.read.schema(to_ddl(schema)).parquet(*paths)
-        fault_point("staging.before_commit", str(plan.name))
-        if plan.action is Action.APPEND:
-            return self.lake.append(rows, plan.name, number)
-        return self.lake.replace(rows, plan.name, number, TableLayout())
+
+def _rename(column: Column, renames: dict[str, str]) -> Column:
+    """A column after the rename; from then on it answers to both names."""
+    name = renames.get(column.name)
+    return column if name is None else replace(column, name=name, sources=column.sources | {name.lower()})
 
 
-def to_ddl(schema: Schema) -> str:
-    """The schema as Spark's DDL, so that Spark reads the files with exactly the planned types."""
-    return ", ".join(f"`{column.name.replace('`', '``')}` {column.type}" for column in schema.columns)
+class _nanoseconds_named:  # noqa: N801 - reads as a phrase at the call
+    """Turn what the query says about nanoseconds into an error for people; everything else passes."""
+
+    def __init__(self, name: DatasetName) -> None:
+        self._name = name
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if error is not None and NANOSECONDS_FOUND in str(error):
+            raise RawFileError(
+                f"{self._name}: a raw file has timestamps with nanoseconds, which Spark would cut to microseconds",
+                hint="write them with microseconds, or keep them as text: declare the column as string in penstock.yml",
+            ) from None

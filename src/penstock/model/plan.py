@@ -8,9 +8,11 @@ from enum import StrEnum
 from typing import Any
 
 from penstock.errors import Location
+from penstock.model.contract import NO_CONTRACT, Contract
+from penstock.model.drift import Change
 from penstock.model.names import DatasetName
 from penstock.model.progress import ConsumedFile, RawFile, TableState
-from penstock.model.schema import Schema
+from penstock.model.schema import FileColumn, Schema, SeenColumn
 from penstock.model.spec import DatasetKind, DatasetSpec
 
 
@@ -19,13 +21,16 @@ class Action(StrEnum):
 
     NONE = "none"
     APPEND = "append"
+    EVOLVE = "evolve"
+    """Change the columns of a table in place, then append."""
     REBUILD = "rebuild"
     RECOMPUTE = "recompute"
+    DROP = "drop"
     SKIP = "skip"
 
     @property
     def is_work(self) -> bool:
-        return self in {Action.APPEND, Action.REBUILD, Action.RECOMPUTE}
+        return self not in {Action.NONE, Action.SKIP}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,7 @@ class NewFile:
 
     file: RawFile
     rows: int
+    columns: tuple[FileColumn, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +76,28 @@ class DatasetPlan:
     problem: Problem | None = None
     state: TableState = TableState()
     schema: Schema | None = None
+    """A staging table's columns as they will be."""
+    seen: tuple[SeenColumn, ...] = ()
+    changes: tuple[Change, ...] = ()
+    contract: Contract = NO_CONTRACT
+    raw_files: int = 0
+    raw_bytes: int = 0
+    """All that raw has for the table now: what a full rebuild would read."""
     kept: tuple[ConsumedFile, ...] = ()
     """Files already in the table whose listing changed but not their content: refreshed with the next commit."""
     spec: DatasetSpec | None = None
+    columns_read: Mapping[DatasetName, frozenset[str]] = field(default_factory=dict)
+    """What a derived dataset reads of its inputs, where that is known."""
     definition: str | None = None
     settings: str | None = None
+
+    @property
+    def bytes_read(self) -> int:
+        return sum(new.file.size for new in self.files)
+
+    @property
+    def rows_read(self) -> int:
+        return sum(new.rows for new in self.files)
 
     def to_json(self) -> dict[str, Any]:
         result: dict[str, Any] = {
@@ -85,6 +108,10 @@ class DatasetPlan:
             "inputs": [str(name) for name in self.inputs],
             "files": [{"path": new.file.path, "bytes": new.file.size, "rows": new.rows} for new in self.files],
         }
+        if self.kind is DatasetKind.STAGING:
+            result["changes"] = [change.to_json() for change in self.changes]
+            result["reads"] = {"files": len(self.files), "bytes": self.bytes_read, "rows": self.rows_read}
+            result["full_rebuild"] = {"files": self.raw_files, "bytes": self.raw_bytes}
         if self.problem is not None:
             location = self.problem.location
             result["problem"] = {

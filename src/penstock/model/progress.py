@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from penstock.model.schema import Schema
+from penstock.model.schema import Schema, SeenColumn
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,18 @@ class ManifestKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class InputMark:
+    """What a derived table remembers of an input: the last version that changed its rows, and the columns that are read.
+
+    The time tells a table from another one that was made anew in its place, with the same version.
+    """
+
+    version: int
+    at: int
+    columns: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
     """One attempt to change a table, written before the table's commit and never changed after.
 
@@ -53,8 +65,8 @@ class Manifest:
     complete: bool = True
     files: tuple[ConsumedFile, ...] = ()
     schema: Schema | None = None
-    inputs: Mapping[str, int] = field(default_factory=dict)
-    input_times: Mapping[str, int] = field(default_factory=dict)
+    seen: tuple[SeenColumn, ...] = ()
+    inputs: Mapping[str, InputMark] = field(default_factory=dict)
     definition: str | None = None
     settings: str | None = None
     build_request_id: str = ""
@@ -68,8 +80,8 @@ class Progress:
     chain: tuple[int, ...]
     files: Mapping[str, ConsumedFile] = field(default_factory=dict)
     schema: Schema | None = None
-    inputs: Mapping[str, int] = field(default_factory=dict)
-    input_times: Mapping[str, int] = field(default_factory=dict)
+    seen: tuple[SeenColumn, ...] = ()
+    inputs: Mapping[str, InputMark] = field(default_factory=dict)
     definition: str | None = None
     settings: str | None = None
 
@@ -97,8 +109,10 @@ class TableState:
     pending: bool = False
     last_known: Mapping[str, ConsumedFile] = field(default_factory=dict)
     """With damage: the files that the newest readable manifest speaks of, so that a rebuild loses none unnoticed."""
-    committed_at: int | None = None
-    """When the current version was committed, in milliseconds: tells a table from another one made in its place."""
+    data_version: int | None = None
+    """The newest version that changed rows; others only changed properties, names or the layout of files."""
+    data_at: int | None = None
+    """When that was, in milliseconds."""
 
     @property
     def exists(self) -> bool:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from penstock.model.contract import Contract
+
 DEFAULT_LAYOUT = "{table}/{batch}.parquet"
 LAYOUTS = (DEFAULT_LAYOUT, "{batch}/{table}.parquet")
 
@@ -49,6 +51,8 @@ class Project:
     spark: SparkSettings = SparkSettings()
     threads: int = 4
     """How many datasets may be worked on at the same time."""
+    staging: Mapping[str, Contract] = field(default_factory=dict)
+    """What is declared about staging tables, by their names without the database."""
     target: str | None = None
     vars: Mapping[str, Scalar] = field(default_factory=dict)
 

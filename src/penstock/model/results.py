@@ -27,10 +27,12 @@ class LoadResult:
     version: int
     rows: int
     expectations: tuple[ExpectationOutcome, ...] = ()
+    quarantined: int = 0
+    """Rows of raw files that did not fit the declared columns."""
 
     @property
     def has_violations(self) -> bool:
-        return any(outcome.violations for outcome in self.expectations)
+        return bool(self.quarantined) or any(outcome.violations for outcome in self.expectations)
 
 
 class Outcome(StrEnum):
@@ -65,6 +67,7 @@ class DatasetResult:
             "seconds": round(self.seconds, 3),
             "version": load.version if load else None,
             "rows": load.rows if load else None,
+            "quarantined": load.quarantined if load else 0,
             "expectations": [
                 {"name": e.name, "on_violation": e.on_violation.value, "violations": e.violations}
                 for e in (load.expectations if load else ())

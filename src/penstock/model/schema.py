@@ -1,19 +1,68 @@
-"""The schema of a table as values: columns with Spark's simple type names, and a fingerprint of them."""
+"""Schemas as values: what the footer of one raw file says, what all counted footers said together, and a table's columns."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
+
+NANOSECONDS = "_ns"
+"""Ends the type of a file's timestamp column that counts nanoseconds, which no table column does."""
+EXACT_IN_DOUBLE = 2**53
+"""Every whole number up to this one is a double; not every one beyond is."""
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """One column; `type` is Spark's simple string, such as `bigint` or `struct<a:int>`."""
+class FileColumn:
+    """A column of one raw file; `type` is Spark's simple name, or that of a timestamp with `_ns` behind it."""
 
     name: str
     type: str
     nullable: bool = True
+    nulls: int | None = None
+    """How many values are NULL; None when the footer does not say."""
+    is_large: bool = False
+    """Whole numbers of which some may lie beyond what a double holds exactly."""
+
+
+@dataclass(frozen=True, slots=True)
+class Footer:
+    """What the footer of one Parquet file says."""
+
+    columns: tuple[FileColumn, ...]
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class SeenColumn:
+    """What the footers of all counted files said about the column of one name, whatever their order."""
+
+    name: str
+    types: frozenset[str]
+    nullable: bool = True
+    is_large: bool = False
+
+    @property
+    def key(self) -> str:
+        """Names that differ only by case are one column."""
+        return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table; `type` is Spark's simple name, such as `bigint` or `struct<a:int>`."""
+
+    name: str
+    type: str
+    nullable: bool = True
+    sources: frozenset[str] = frozenset()
+    """The names, in lower case, that this column has in raw files: more than one when a rename is declared."""
+
+    @property
+    def key(self) -> str:
+        return self.name.lower()
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +74,39 @@ class Schema:
     @property
     def fingerprint(self) -> str:
         """A short hash of names (without case) and types, independent of order and nullability."""
-        parts = sorted((column.name.lower(), column.type) for column in self.columns)
+        parts = sorted((column.key, column.type) for column in self.columns)
         return hashlib.blake2b(json.dumps(parts).encode(), digest_size=12).hexdigest()
 
     def to_json(self) -> list[dict[str, object]]:
-        return [{"name": c.name, "type": c.type, "nullable": c.nullable} for c in self.columns]
+        return [
+            {
+                "name": c.name,
+                "type": c.type,
+                "nullable": c.nullable,
+                **({"sources": sorted(c.sources)} if c.sources else {}),
+            }
+            for c in self.columns
+        ]
 
     @staticmethod
-    def from_json(value: list[dict[str, object]]) -> Schema:
-        return Schema(tuple(Column(str(c["name"]), str(c["type"]), bool(c["nullable"])) for c in value))
+    def from_json(value: Iterable[dict[str, Any]]) -> Schema:
+        return Schema(tuple(_column_from_json(c) for c in value))
+
+
+def _column_from_json(value: dict[str, Any]) -> Column:
+    name = str(value["name"])
+    sources = frozenset(map(str, value.get("sources", ())))
+    return Column(name, str(value["type"]), bool(value["nullable"]), sources)
+
+
+def seen_to_json(seen: Iterable[SeenColumn]) -> list[dict[str, object]]:
+    """What footers said, as a manifest keeps it."""
+    return [{"name": c.name, "types": sorted(c.types), "nullable": c.nullable, "large": c.is_large} for c in seen]
+
+
+def seen_from_json(value: Iterable[dict[str, Any]]) -> tuple[SeenColumn, ...]:
+    """Read what `seen_to_json` wrote."""
+    return tuple(
+        SeenColumn(str(c["name"]), frozenset(map(str, c["types"])), bool(c["nullable"]), bool(c["large"]))
+        for c in value
+    )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -78,3 +78,5 @@ class DatasetSpec:
     query_line: int | None = None
     """The line of the file on which the SQL query begins, to translate Spark's positions."""
     function: Callable[[], Any] | None = None
+    columns: Mapping[DatasetName, frozenset[str]] = field(default_factory=dict)
+    """The columns, in lower case, that are read of an input; an input that is absent may be read as a whole."""

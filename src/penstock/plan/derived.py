@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.model.names import DatasetName
 from penstock.model.plan import Action, DatasetPlan, Problem, Reason
-from penstock.model.progress import Progress, TableState
+from penstock.model.progress import InputMark, TableState
+from penstock.model.schema import Schema
 from penstock.model.spec import DatasetKind, DatasetSpec, Untraced
 
 _IRRELEVANT = (
@@ -31,11 +32,14 @@ class ResolvedSpec:
     inputs: tuple[DatasetName, ...]
     definition: str
     untraced: tuple[Untraced, ...]
+    columns: Mapping[DatasetName, frozenset[str]] = field(default_factory=dict)
+    """The columns, in lower case, that are read of an input; inputs of which that is not known are absent."""
 
 
 def resolve_views(spec: DatasetSpec, views: Mapping[DatasetName, DatasetSpec]) -> ResolvedSpec:
     """Replace temporary views by what they read, and let their logic count as part of the definition."""
     tables: set[DatasetName] = set()
+    readers = [spec]
     logic = {str(spec.name): spec.fingerprint}
     untraced = list(spec.untraced)
     pending = list(spec.inputs)
@@ -47,8 +51,26 @@ def resolve_views(spec: DatasetSpec, views: Mapping[DatasetName, DatasetSpec]) -
         elif str(name) not in logic:
             logic[str(name)] = view.fingerprint
             untraced.extend(view.untraced)
+            readers.append(view)
             pending.extend(view.inputs)
-    return ResolvedSpec(spec, tuple(sorted(tables)), _hash(logic), tuple(untraced))
+    return ResolvedSpec(spec, tuple(sorted(tables)), _hash(logic), tuple(untraced), _columns_of(tables, readers))
+
+
+def _columns_of(tables: Iterable[DatasetName], readers: Sequence[DatasetSpec]) -> dict[DatasetName, frozenset[str]]:
+    found: dict[DatasetName, frozenset[str]] = {}
+    for table in tables:
+        reads = [reader.columns.get(table) for reader in readers if table in reader.inputs]
+        known = [columns for columns in reads if columns is not None]
+        if len(known) == len(reads):
+            found[table] = frozenset().union(*known)
+    return found
+
+
+def mark_input(state: TableState, schema: Schema | None, columns: frozenset[str] | None) -> InputMark:
+    """What to remember of an input that is read now: its rows, and those of its columns that matter."""
+    read = [c for c in (schema.columns if schema else ()) if columns is None or c.key in columns]
+    shown = sorted((c.key, c.type) for c in read)
+    return InputMark(state.data_version or 0, state.data_at or 0, _hash(shown) if schema else "")
 
 
 def fingerprint_settings(spec: DatasetSpec, configuration: Mapping[str, str]) -> str:
@@ -100,6 +122,9 @@ def plan_derived(given: DerivedInput) -> DatasetPlan:
             location=given.resolved.spec.location,
         )
         return _plan(given, Action.SKIP, (Reason("input_missing", f"{missing[0]} has no data yet"),), problem)
+    lost = _find_lost_column(given)
+    if lost is not None:
+        return _plan(given, Action.SKIP, (Reason(lost.code, lost.message),), lost)
     reasons = _recompute_reasons(given)
     if reasons:
         return _plan(given, Action.RECOMPUTE, reasons)
@@ -130,13 +155,12 @@ def _recompute_reasons(given: DerivedInput) -> tuple[Reason, ...]:
 
 
 def _input_reasons(given: DerivedInput) -> list[Reason]:
-    progress = given.state.progress
     will_change, changed = [], []
     for name in given.resolved.inputs:
         plan = given.input_plans.get(name)
-        if plan is not None and plan.action.is_work:
+        if plan is not None and plan.action.is_work and _matters(given, name, plan):
             will_change.append(f"{name} ({plan.action.value})")
-        elif not _is_same_input(progress, name, given.input_states[name]):
+        elif not _is_same_input(given, name, given.input_states[name]):
             changed.append(str(name))
     reasons = []
     if will_change:
@@ -146,12 +170,40 @@ def _input_reasons(given: DerivedInput) -> list[Reason]:
     return reasons
 
 
-def _is_same_input(progress: Progress | None, name: DatasetName, state: TableState) -> bool:
-    """Version and time together: a table that was made anew in the same place can have the same version."""
-    if progress is None:
-        return False
-    key = str(name)
-    return (progress.inputs.get(key), progress.input_times.get(key)) == (state.version, state.committed_at)
+def _matters(given: DerivedInput, name: DatasetName, plan: DatasetPlan) -> bool:
+    """Whether what is done to an input can change this table: rows do, and columns if they are read here."""
+    if plan.action not in {Action.APPEND, Action.EVOLVE} or plan.rows_read:
+        return True
+    known = _mark_of(given, name)
+    return known is None or known != mark_input(plan.state, plan.schema, given.resolved.columns.get(name))
+
+
+def _is_same_input(given: DerivedInput, name: DatasetName, state: TableState) -> bool:
+    schema = state.progress.schema if state.progress else None
+    return _mark_of(given, name) == mark_input(state, schema, given.resolved.columns.get(name))
+
+
+def _mark_of(given: DerivedInput, name: DatasetName) -> InputMark | None:
+    progress = given.state.progress
+    return progress.inputs.get(str(name)) if progress else None
+
+
+def _find_lost_column(given: DerivedInput) -> Problem | None:
+    """A column that this definition reads and that its input will no longer have, because it is renamed."""
+    spec = given.resolved.spec
+    for name, plan in given.input_plans.items():
+        read = given.resolved.columns.get(name, frozenset())
+        kept = {column.key for column in plan.schema.columns} if plan.schema else set()
+        for change in plan.changes:
+            old = (change.before or "").lower()
+            if change.code == "column_renamed" and old in read and old not in kept:
+                return Problem(
+                    "column_gone",
+                    f"{spec.name} reads {change.before} of {name}, which is {change.after} from now on",
+                    hint=f"write {change.after} in its place",
+                    location=spec.location,
+                )
+    return None
 
 
 def _describe_untraced(untraced: Untraced) -> str:
@@ -172,6 +224,7 @@ def _plan(
         problem=problem,
         state=given.state,
         spec=spec,
+        columns_read=given.resolved.columns,
         definition=given.resolved.definition,
         settings=given.settings,
     )

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from penstock.errors import RawFileError
+from penstock.model.contract import NO_CONTRACT, Contract, OnDrift, OnRemovedFiles
+from penstock.model.drift import Change, Safety
 from penstock.model.names import DatasetName
 from penstock.model.plan import Action, DatasetPlan, NewFile, Problem, Reason
-from penstock.model.progress import ConsumedFile, RawFile, TableState
-from penstock.model.schema import Schema
+from penstock.model.progress import ConsumedFile, Progress, RawFile, TableState
+from penstock.model.schema import Footer, Schema, SeenColumn
 from penstock.model.spec import DatasetKind
+from penstock.plan.schema_diff import diff_tables, find_column, find_renames, merge_seen, note_files, resolve_schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,46 +61,108 @@ class StagingInput:
     name: DatasetName
     current: tuple[RawFile, ...]
     state: TableState
+    read_footers: Callable[[Sequence[RawFile]], Mapping[str, Footer]]
+    """The footers of these files by path; asked only for files that the decision needs."""
     files: StagingFiles = StagingFiles()
+    contract: Contract = NO_CONTRACT
     full_refresh: bool = False
     retired: bool = False
     """The table's folder is gone from raw."""
     may_lose_rows: bool = False
     """The user allows a rebuild to lose the rows of files that are gone."""
+    drop_retired: bool = False
+    has_same_values: Callable[[str, str, Sequence[RawFile]], bool] = lambda _old, _new, _files: False
+    """Whether a column that is gone and one that these files add have values of the same range."""
+
+    @property
+    def progress(self) -> Progress:
+        return self.state.progress or Progress(0, ())
 
 
 def plan_staging(given: StagingInput) -> DatasetPlan:
-    """Choose none, append or rebuild, with the reasons; the files to read still lack what their footers say."""
+    """Choose the smallest safe action for the table, with the reasons and every change of its columns."""
+    if given.retired and given.drop_retired and given.state.exists:
+        return _plan(given, Action.DROP, (Reason("drop_retired", "its folder is gone from raw; the table goes too"),))
     rebuild = _rebuild_reasons(given)
-    notes = _notes(given)
     if given.retired and not rebuild:
-        return _plan(given, Action.NONE, (Reason("retired", "its folder is gone from raw; the table is kept"),))
-    if not given.current:
-        if rebuild and given.state.exists:
-            problem = Problem(
-                "nothing_to_rebuild_from",
-                f"{given.name} must be rebuilt ({rebuild[0].text}), but raw has no files for it",
-                hint="bring the raw files back; the table is left as it is",
-            )
-            return _plan(given, Action.SKIP, rebuild, problem=problem)
-        if not given.state.exists:
-            return _plan(given, Action.NONE, (Reason("no_files", "its folder in raw is empty"),))
-    if rebuild:
-        lost = sum(entry.rows for entry in given.files.removed)
-        if lost and not given.may_lose_rows:
-            return _plan(given, Action.SKIP, (*rebuild, *notes), problem=_history_loss(given, rebuild[0], lost))
-        return _plan(given, Action.REBUILD, (*rebuild, *_losses(lost)), files=given.current)
-    if not given.files.new:
-        return _plan(given, Action.NONE, (Reason("up_to_date", "no new files"), *notes))
-    count = len(given.files.new)
-    reason = Reason("new_files", f"{count} new file{'s' if count != 1 else ''}")
-    return _plan(given, Action.APPEND, (reason, *notes), files=given.files.new)
+        text = "its folder is gone from raw; the table is kept (--drop-retired removes it)"
+        return _plan(given, Action.NONE, (Reason("retired", text),))
+    if not given.current and rebuild and given.state.exists:
+        return _nothing_to_rebuild_from(given, rebuild)
+    if not given.current and not given.state.exists:
+        return _plan(given, Action.NONE, (Reason("no_files", "its folder in raw is empty"),))
+    if given.files.removed and given.contract.on_removed_files is OnRemovedFiles.FAIL:
+        return _refuse(given, _removed_problem(given))
+    if not rebuild and not given.files.new and given.progress.settings == fingerprint_contract(given.contract):
+        return _plan(given, Action.NONE, (Reason("up_to_date", "no new files"), *_notes(given)))
+    try:
+        return _plan_rebuild(given, rebuild) if rebuild else _plan_increment(given)
+    except RawFileError as error:
+        plan = _plan(given, Action.SKIP, rebuild or _new_files(given))
+        return refuse(plan, Problem(error.code, error.message, error.hint, error.location))
+
+
+def _plan_increment(given: StagingInput) -> DatasetPlan:
+    """The table follows in place if it can; what it cannot follow makes it a rebuild."""
+    footers = given.read_footers(given.files.new)
+    previous = given.progress.schema or Schema(())
+    seen = merge_seen(given.progress.seen, footers.values())
+    schema = resolve_schema(seen, given.contract)
+    changes = diff_tables(previous, schema)
+    problem = _find_problem(given, footers, schema)
+    if problem is None and any(change.safety is Safety.REBUILD for change in changes):
+        return _plan_drift_rebuild(given, changes)
+    notes = note_files(schema, changes, footers) if footers else ()
+    plan = _plan(
+        given,
+        Action.EVOLVE if any(change.safety is Safety.IN_PLACE for change in changes) else Action.APPEND,
+        (*_new_files(given), *_reasons_of((*changes, *notes)), *_notes(given)),
+        files=_to_new_files(given.files.new, footers),
+        schema=schema,
+        seen=seen,
+        changes=(*changes, *notes),
+    )
+    if problem is not None:
+        return refuse(plan, problem)
+    if not given.files.new and plan.action is Action.APPEND:  # the contract changed, but nothing follows from it
+        return replace(plan, action=Action.NONE, reasons=(Reason("up_to_date", "no new files"), *_notes(given)))
+    return replace(plan, reasons=(*plan.reasons, *_suggestions(given, changes, notes)))
+
+
+def _plan_drift_rebuild(given: StagingInput, changes: Sequence[Change]) -> DatasetPlan:
+    unsafe = [change for change in changes if change.safety is Safety.REBUILD]
+    if given.contract.on_drift is OnDrift.FAIL:
+        return _refuse(given, _drift_problem(given, unsafe[0].text))
+    return _plan_rebuild(given, (*_new_files(given), *_reasons_of(unsafe)))
+
+
+def _plan_rebuild(given: StagingInput, reasons: tuple[Reason, ...]) -> DatasetPlan:
+    lost = sum(entry.rows for entry in given.files.removed)
+    by_setting = given.contract.on_removed_files is OnRemovedFiles.REBUILD
+    if lost and not given.may_lose_rows and not by_setting:
+        plan = _plan(given, Action.SKIP, (*reasons, *_notes(given)))
+        return replace(plan, problem=_history_loss(given, reasons[-1], lost))
+    footers = given.read_footers(given.current)
+    seen = merge_seen((), footers.values())
+    schema = resolve_schema(seen, given.contract)
+    known = given.progress.schema
+    plan = _plan(
+        given,
+        Action.REBUILD,
+        (*reasons, *(() if by_setting else _losses(lost))),
+        files=_to_new_files(given.current, footers),
+        schema=schema,
+        seen=seen,
+        changes=diff_tables(known, schema) if known else (),
+    )
+    problem = _find_problem(given, footers, schema)
+    return refuse(plan, problem) if problem else plan
 
 
 def _rebuild_reasons(given: StagingInput) -> tuple[Reason, ...]:
     if not given.state.exists:
         count = len(given.current)
-        return (Reason("first_load", f"first load, {count} file{'s' if count != 1 else ''}"),) if count else ()
+        return (Reason("first_load", f"first load, {_files(count)}"),) if count else ()
     if given.state.damage is not None:
         return (Reason(given.state.damage.code, given.state.damage.text),)
     reasons = []
@@ -104,7 +172,68 @@ def _rebuild_reasons(given: StagingInput) -> tuple[Reason, ...]:
         names = ", ".join(file.path for file in given.files.changed[:3])
         more = f" and {len(given.files.changed) - 3} more" if len(given.files.changed) > 3 else ""
         reasons.append(Reason("changed_files", f"already loaded, but changed since: {names}{more}"))
+    if given.files.removed and given.contract.on_removed_files is OnRemovedFiles.REBUILD and not given.retired:
+        text = f"{_loaded_files(given)} gone from raw; their rows go too, as set"
+        reasons.append(Reason("removed_files_dropped", text))
     return tuple(reasons)
+
+
+def _find_problem(given: StagingInput, footers: Mapping[str, Footer], schema: Schema) -> Problem | None:
+    """What keeps these files from being loaded under the contract; None when nothing does."""
+    if not schema.columns:
+        return Problem("raw_file", f"{given.name}: its files have no columns", hint="write files that have columns")
+    for column in schema.columns:
+        declared = given.contract.declared(column.name)
+        wanted = declared.type if declared else None
+        if wanted is not None and column.type != wanted and given.contract.on_drift is OnDrift.FAIL:
+            return _drift_problem(given, f"{column.name}: declared as {wanted}, but needs {column.type}")
+        for path, footer in footers.items():
+            named = [known.name for known in footer.columns if known.name.lower() in column.sources]
+            if len(named) > 1:
+                return Problem(
+                    "raw_file",
+                    f"raw file {path} has {' and '.join(named)}, which are one column ({column.name}) by `renames`",
+                    hint="take the rename away, or drop one of the two columns at the source",
+                    location=given.contract.location,
+                )
+            if declared is not None and declared.required and given.contract.on_drift is not OnDrift.QUARANTINE:
+                found = find_column(footer, column.sources)
+                nulls = footer.rows if found is None else found.nulls
+                if nulls:
+                    return Problem(
+                        "required_null",
+                        f"raw file {path}: {column.name} is required, but NULL in {nulls} of {footer.rows} rows",
+                        hint="mend the file, take `required` away, or set on_drift: quarantine",
+                        location=given.contract.location,
+                    )
+    return None
+
+
+def _drift_problem(given: StagingInput, text: str) -> Problem:
+    return Problem(
+        "schema_drift",
+        f"{given.name}: {text}; on_drift is {given.contract.on_drift.value}, so the table is left as it is",
+        hint="mend the files, or let the table follow with on_drift: evolve",
+        location=given.contract.location,
+    )
+
+
+def _removed_problem(given: StagingInput) -> Problem:
+    return Problem(
+        "removed_files",
+        f"{given.name}: {_loaded_files(given)} gone from raw, and on_removed_files is fail",
+        hint=f"bring back {given.files.removed[0].file.path}, or set on_removed_files to keep or rebuild",
+        location=given.contract.location,
+    )
+
+
+def _nothing_to_rebuild_from(given: StagingInput, rebuild: tuple[Reason, ...]) -> DatasetPlan:
+    problem = Problem(
+        "nothing_to_rebuild_from",
+        f"{given.name} must be rebuilt ({rebuild[0].text}), but raw has no files for it",
+        hint="bring the raw files back; the table is left as it is",
+    )
+    return replace(_plan(given, Action.SKIP, rebuild), problem=problem)
 
 
 def _history_loss(given: StagingInput, reason: Reason, lost: int) -> Problem:
@@ -125,9 +254,52 @@ def _losses(lost: int) -> tuple[Reason, ...]:
 def _notes(given: StagingInput) -> tuple[Reason, ...]:
     if not given.files.removed:
         return ()
+    return (Reason("removed_files", f"{_loaded_files(given)} gone from raw; rows are kept"),)
+
+
+def _loaded_files(given: StagingInput) -> str:
     count = len(given.files.removed)
-    files = f"{count} loaded file{'s are' if count != 1 else ' is'}"
-    return (Reason("removed_files", f"{files} gone from raw; rows are kept"),)
+    return f"{count} loaded file{'s are' if count != 1 else ' is'}"
+
+
+def _new_files(given: StagingInput) -> tuple[Reason, ...]:
+    count = len(given.files.new)
+    return (Reason("new_files", f"{count} new file{'s' if count != 1 else ''}"),) if count else ()
+
+
+def _reasons_of(changes: Sequence[Change]) -> tuple[Reason, ...]:
+    return tuple(Reason(change.code, change.text) for change in changes)
+
+
+def _suggestions(given: StagingInput, changes: Sequence[Change], notes: Sequence[Change]) -> tuple[Reason, ...]:
+    lacking = [note for note in notes if note.code == "column_missing"]
+    return tuple(
+        Reason(
+            "rename_suggested",
+            f"{old} is missing and {new} is new, with the same type and range of values: if it was renamed, declare "
+            f"renames: {{{old}: {new}}} for {given.name.name} and run again",
+        )
+        for old, new in find_renames(changes, lacking)
+        if given.has_same_values(old, new, given.files.new)
+    )
+
+
+def _files(count: int) -> str:
+    return f"{count} file{'s' if count != 1 else ''}"
+
+
+def _to_new_files(files: Sequence[RawFile], footers: Mapping[str, Footer]) -> tuple[NewFile, ...]:
+    return tuple(NewFile(file, footers[file.path].rows, footers[file.path].columns) for file in files)
+
+
+def _refuse(given: StagingInput, problem: Problem) -> DatasetPlan:
+    return refuse(_plan(given, Action.SKIP, (*_new_files(given), *_notes(given))), problem)
+
+
+def refuse(plan: DatasetPlan, problem: Problem) -> DatasetPlan:
+    """The plan with nothing to do for its table, because of this."""
+    reason = Reason(problem.code, problem.message)
+    return replace(plan, action=Action.SKIP, problem=problem, reasons=(*plan.reasons, reason))
 
 
 def _plan(
@@ -135,48 +307,35 @@ def _plan(
     action: Action,
     reasons: tuple[Reason, ...],
     *,
-    files: Sequence[RawFile] = (),
-    problem: Problem | None = None,
+    files: tuple[NewFile, ...] = (),
+    schema: Schema | None = None,
+    seen: tuple[SeenColumn, ...] = (),
+    changes: tuple[Change, ...] = (),
 ) -> DatasetPlan:
-    progress = given.state.progress
     return DatasetPlan(
         name=given.name,
         kind=DatasetKind.STAGING,
         action=action,
         reasons=reasons,
-        files=tuple(NewFile(file, 0) for file in files),
-        problem=problem,
+        files=files,
         state=given.state,
-        schema=progress.schema if progress else None,
-        kept=given.files.touched if action is Action.APPEND else (),
+        schema=schema or given.progress.schema,
+        seen=seen,
+        changes=changes,
+        contract=given.contract,
+        kept=given.files.touched if action in {Action.APPEND, Action.EVOLVE} else (),
+        settings=fingerprint_contract(given.contract),
+        raw_files=len(given.current),
+        raw_bytes=sum(file.size for file in given.current),
     )
 
 
-def check_identical(schemas: Mapping[str, Schema], expected: Schema | None) -> tuple[Schema | None, Problem | None]:
-    """The one schema of these files and the table, or the problem that names the first file that differs."""
-    first_path = ""
-    for path, schema in schemas.items():
-        if expected is None:
-            expected, first_path = schema, path
-        elif schema.fingerprint != expected.fingerprint:
-            against = f"those of {first_path}" if first_path else "the table's"
-            return expected, Problem(
-                "schema_drift",
-                f"raw file {path}: its columns differ from {against}: {describe_difference(expected, schema)}",
-                hint="this version loads files of one schema only; rewrite the file, or rebuild the table from files that agree",
-            )
-    return expected, None
-
-
-def describe_difference(before: Schema, after: Schema) -> str:
-    """The difference of two schemas in words: `amount: int -> double; added note (string)`."""
-    old = {column.name.lower(): column for column in before.columns}
-    new = {column.name.lower(): column for column in after.columns}
-    words = [
-        f"{new[key].name}: {old[key].type} -> {new[key].type}"
-        for key in old
-        if key in new and old[key].type != new[key].type
-    ]
-    words += [f"added {new[key].name} ({new[key].type})" for key in new if key not in old]
-    words += [f"missing {old[key].name}" for key in old if key not in new]
-    return "; ".join(words)
+def fingerprint_contract(contract: Contract) -> str:
+    """A hash of everything declared that can shape the table."""
+    value = {
+        "columns": sorted((name.lower(), c.type, c.required) for name, c in contract.columns.items()),
+        "renames": sorted((old.lower(), new.lower()) for old, new in contract.renames.items()),
+        "on_drift": contract.on_drift.value,
+        "nested": contract.nested.value,
+    }
+    return hashlib.blake2b(json.dumps(value).encode(), digest_size=16).hexdigest()

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from penstock.errors import StorageError, first_line
-from penstock.lake.delta_log import Commit, DamagedLogError, iter_commits
+from penstock.lake.delta_log import Commit, DamagedLogError, iter_commits, read_columns
 from penstock.lake.files import Files, is_remote
 from penstock.lake.progress import find_build, read_table_state
 from penstock.model.names import DatasetName
 from penstock.model.progress import TableState
-from penstock.model.schema import Column, Schema
+from penstock.model.schema import Schema
 from penstock.model.spec import DatasetKind, DatasetSpec
 
 
@@ -135,7 +134,7 @@ def read_schema(files: Files, name: DatasetName, configuration: Mapping[str, str
     stated = next((commit.schema_json for commit in iter_commits(files, name.path) if commit.schema_json), None)
     if stated is None:
         stated = _open_table(files, name, configuration).schema().to_json()
-    return Schema(tuple(Column(f["name"], _simple(f["type"]), f["nullable"]) for f in json.loads(stated)["fields"]))
+    return Schema(read_columns(stated))
 
 
 def read_rows(
@@ -161,15 +160,3 @@ def _open_table(files: Files, name: DatasetName, configuration: Mapping[str, str
     path = files.spark_path(name.path)
     options = to_reader_options(configuration) if is_remote(path) else None
     return DeltaTable(path.removeprefix("file://"), storage_options=options)
-
-
-def _simple(type_: Any) -> str:
-    """Spark's simple type name from the JSON that a Delta log holds."""
-    if isinstance(type_, str):
-        return {"integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint"}.get(type_, type_)
-    if type_["type"] == "array":
-        return f"array<{_simple(type_['elementType'])}>"
-    if type_["type"] == "map":
-        return f"map<{_simple(type_['keyType'])},{_simple(type_['valueType'])}>"
-    inner = ",".join(field["name"] + ":" + _simple(field["type"]) for field in type_["fields"])
-    return f"struct<{inner}>"

@@ -9,18 +9,21 @@ from dataclasses import dataclass, replace
 from penstock.config.definitions import check_cycles, check_inputs
 from penstock.errors import RawFileError, UsageError
 from penstock.lake.files import Files, LocalFiles
+from penstock.lake.footers import read_footers, read_range
 from penstock.lake.progress import read_table_state
-from penstock.lake.raw_files import RawListing, hash_content, list_raw, read_footers
+from penstock.lake.raw_files import RawListing, hash_content, list_raw
+from penstock.model.contract import NO_CONTRACT, Contract
 from penstock.model.names import QUARANTINE_SUFFIX, STAGING_DATABASE, DatasetName, to_dataset_name
 from penstock.model.nearest import did_you_mean
-from penstock.model.plan import Action, DatasetPlan, NewFile, Plan, Problem, Reason
+from penstock.model.plan import Action, DatasetPlan, Plan, Problem, Reason
 from penstock.model.progress import RawFile, TableState
 from penstock.model.project import Project
+from penstock.model.schema import Footer
 from penstock.model.spec import DatasetKind, DatasetSpec
 from penstock.plan.derived import DerivedInput, ResolvedSpec, fingerprint_settings, plan_derived, resolve_views
 from penstock.plan.graph import order
 from penstock.plan.selection import select_datasets
-from penstock.plan.staging import StagingFiles, StagingInput, check_identical, compare_files, plan_staging
+from penstock.plan.staging import StagingFiles, StagingInput, compare_files, plan_staging
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,7 @@ class PlanRequest:
     full_refresh: tuple[str, ...] = ()
     full_refresh_all: bool = False
     allow_history_loss: tuple[str, ...] = ()
+    drop_retired: bool = False
 
 
 @dataclass(slots=True)
@@ -63,7 +67,9 @@ class Planner:
             if name in resolved:
                 plans[name] = self._plan_derived(resolved[name], states, plans, name in refresh)
             else:
-                plans[name] = self._plan_staging(name, listing, states[name], name in refresh, name in may_lose)
+                given = self._to_staging_input(name, listing, states[name], request)
+                given = replace(given, full_refresh=name in refresh, may_lose_rows=name in may_lose)
+                plans[name] = self._plan_staging(given, listing)
         raw_bytes = sum(file.size for files in listing.tables.values() for file in files)
         bad_names = () if request.select else _bad_names(listing)
         datasets = (*bad_names, *plans.values())
@@ -142,11 +148,9 @@ class Planner:
         with ThreadPoolExecutor(max_workers=16) as pool:
             return dict(zip(names, pool.map(lambda name: read_table_state(self.storage, name), names), strict=True))
 
-    def _plan_staging(
-        self, name: DatasetName, listing: RawListing, state: TableState, refresh: bool, may_lose: bool
-    ) -> DatasetPlan:
-        if name.name in listing.colliding:
-            return _collision(name, listing.colliding[name.name], state)
+    def _to_staging_input(
+        self, name: DatasetName, listing: RawListing, state: TableState, request: PlanRequest
+    ) -> StagingInput:
         current = listing.tables.get(name.name, ())
         files = StagingFiles(new=current)
         if state.progress is not None:
@@ -155,26 +159,47 @@ class Planner:
             paths = {file.path for file in current}
             gone = tuple(entry for path, entry in state.last_known.items() if path not in paths)
             files = StagingFiles(new=current, removed=gone)
-        retired = name.name not in listing.tables
-        plan = plan_staging(StagingInput(name, current, state, files, refresh, retired, may_lose))
-        return self._add_footers(plan) if plan.files else plan
+        contract = self.project.staging.get(name.name, NO_CONTRACT)
+        return StagingInput(
+            name,
+            current,
+            state,
+            lambda wanted: self._read_footers(wanted, contract),
+            files,
+            contract,
+            retired=name.name not in listing.tables,
+            drop_retired=request.drop_retired,
+            has_same_values=lambda old, new, added: self._has_same_values(state, old, new, added),
+        )
+
+    def _plan_staging(self, given: StagingInput, listing: RawListing) -> DatasetPlan:
+        spellings = listing.colliding.get(given.name.name)
+        if spellings is not None:
+            return _collision(given.name, spellings, given.state)
+        return plan_staging(given)
+
+    def _read_footers(self, wanted: Sequence[RawFile], contract: Contract) -> Mapping[str, Footer]:
+        if self.raw is None:
+            return {}
+        required = {name.lower() for name, column in contract.columns.items() if column.required}
+        required |= {old.lower() for old, new in contract.renames.items() if new.lower() in required}
+        return read_footers(self.raw, [file.path for file in wanted], required)
+
+    def _has_same_values(self, state: TableState, old: str, new: str, added: Sequence[RawFile]) -> bool:
+        """Whether the last loaded file's values of one column and a new file's of another overlap, by their footers."""
+        if self.raw is None or state.progress is None or not added:
+            return False
+        loaded = [path for path in reversed(tuple(state.progress.files)) if path != added[0].path]
+        try:
+            before = next((r for path in loaded[:3] if (r := read_range(self.raw, path, old))), None)
+            after = read_range(self.raw, added[0].path, new)
+        except RawFileError:
+            return False
+        return bool(before and after and before[0] <= after[1] and after[0] <= before[1])
 
     def _content_hash(self, file: RawFile) -> str | None:
         """Object stores give an entity tag instead: when that differs, the file counts as changed."""
         return hash_content(self.raw, file.path) if isinstance(self.raw, LocalFiles) else None
-
-    def _add_footers(self, plan: DatasetPlan) -> DatasetPlan:
-        if self.raw is None:
-            return plan
-        try:
-            footers = read_footers(self.raw, [new.file.path for new in plan.files])
-        except RawFileError as error:
-            return _refused(plan, Problem(error.code, error.message, error.hint, error.location))
-        files = tuple(NewFile(new.file, footers[new.file.path].rows) for new in plan.files)
-        expected = plan.schema if plan.action is Action.APPEND else None
-        schema, problem = check_identical({path: footer.schema for path, footer in footers.items()}, expected)
-        plan = replace(plan, files=files, schema=schema)
-        return _refused(plan, problem) if problem else plan
 
     def _plan_derived(
         self,
@@ -194,12 +219,6 @@ class Planner:
                 full_refresh=refresh,
             )
         )
-
-
-def _refused(plan: DatasetPlan, problem: Problem) -> DatasetPlan:
-    return replace(
-        plan, action=Action.SKIP, problem=problem, reasons=(*plan.reasons, Reason(problem.code, problem.message))
-    )
 
 
 def _bad_names(listing: RawListing) -> tuple[DatasetPlan, ...]:

@@ -12,9 +12,10 @@ from builders import NAME, begin, clean_log, compact_table, consumed, load, writ
 from penstock.lake.files import LocalFiles
 from penstock.lake.progress import FOLDER, FORMAT, create_manifest, find_build, read_table_state
 from penstock.model.names import DatasetName
-from penstock.model.progress import Manifest, ManifestKind, TableState
+from penstock.model.progress import InputMark, Manifest, ManifestKind, TableState
 from penstock.model.schema import Column, Schema
 
+MARK = InputMark(4, 17, "abc")
 SCHEMA = Schema((Column("id", "bigint"), Column("note", "string", nullable=False)))
 
 
@@ -29,12 +30,14 @@ def test_an_attempt_without_a_table_is_pending(storage: LocalFiles) -> None:
 
 def test_everything_that_a_load_says_is_found_again(storage: LocalFiles) -> None:
     files = (consumed("orders/1.parquet", 10, 7, 3, "aa"), consumed("orders/2.parquet", 20, None, 4, None))
-    load(storage, files=files, schema=SCHEMA, inputs={"main.a": 4}, definition="d", settings="s", build_request_id="b")
+    load(
+        storage, files=files, schema=SCHEMA, inputs={"main.a": MARK}, definition="d", settings="s", build_request_id="b"
+    )
     state = read_table_state(storage, NAME)
     assert (state.version, state.number, state.damage, state.pending) == (0, 1, None, False)
     assert state.progress is not None
     assert dict(state.progress.files) == {entry.file.path: entry for entry in files}
-    assert (state.progress.schema, dict(state.progress.inputs)) == (SCHEMA, {"main.a": 4})
+    assert (state.progress.schema, dict(state.progress.inputs)) == (SCHEMA, {"main.a": MARK})
     assert (state.progress.definition, state.progress.settings) == ("d", "s")
     assert find_build(storage, NAME, 1) == "b"
     assert find_build(storage, NAME, 2) is None
@@ -131,7 +134,7 @@ def _restore(storage: LocalFiles) -> None:
         (lambda s: _change(s, 2, parent="x"), "progress_unreadable", "manifest 2 cannot be read"),
         (lambda s: _change(s, 2, parent=None), "progress_unreadable", "manifest 2 names no earlier parent"),
         (lambda s: _change(s, 2, parent=2), "progress_unreadable", "manifest 2 names no earlier parent"),
-        (lambda s: _change(s, 2, format=FORMAT + 1), "progress_newer", "a newer Penstock (format 2)"),
+        (lambda s: _change(s, 2, format=FORMAT + 1), "progress_newer", "a newer Penstock (format 3)"),
         (lambda s: _change(s, 2, dataset="main.other"), "progress_mismatch", "belongs to main.other"),
         (lambda s: _change(s, 2, number=3), "progress_mismatch", "manifest 2"),
         (

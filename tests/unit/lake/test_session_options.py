@@ -15,7 +15,7 @@ from penstock.errors import SessionError
 from penstock.lake.class_archive import _adopt, archive_options
 from penstock.lake.java import Java
 from penstock.lake.session import CATALOG, EXTENSION, SessionRequest, _environment, check_delta, to_session_options
-from penstock.lake.tables import find_names, replace_statement
+from penstock.lake.tables import complete_layout, find_names, replace_statement
 from penstock.model.project import SparkSettings
 from penstock.model.spec import TableLayout
 
@@ -218,6 +218,7 @@ def test_a_cache_that_cannot_be_made_costs_only_the_archive(cache: Path) -> None
         (TableLayout(comment="it's {x}"), ["id"], " COMMENT 'it\\'s {{x}}'"),
         (TableLayout(table_properties=(("a.b", "c"), ("d", "e"))), ["id"], " TBLPROPERTIES ('a.b' = 'c', 'd' = 'e')"),
         (TableLayout(), ["id", "a b"], " TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"),
+        (TableLayout(), ["timestamp_ntz"], ""),
         (
             TableLayout(table_properties=(("delta.columnMapping.mode", "id"),)),
             ["a;b"],
@@ -228,7 +229,7 @@ def test_a_cache_that_cannot_be_made_costs_only_the_archive(cache: Path) -> None
 def test_a_table_is_replaced_in_one_statement_with_everything_quoted(
     layout: TableLayout, columns: list[str], middle: str
 ) -> None:
-    assert replace_statement("file:///s/{main}/t", 7, layout, columns) == (
+    assert replace_statement("file:///s/{main}/t", 7, complete_layout(layout, columns, "long")) == (
         "CREATE OR REPLACE TABLE delta.`file:///s/{{main}}/t` USING DELTA "
         f"OPTIONS ('txnAppId' = 'penstock', 'txnVersion' = '7'){middle} AS SELECT * FROM {{rows}}"
     )

@@ -13,7 +13,7 @@ from penstock.lake.files import LocalFiles
 from penstock.lake.progress import LONGEST_CHAIN, create_manifest, read_table_state
 from penstock.lake.raw_files import hash_content
 from penstock.lake.tables import Lake
-from penstock.loads.staging import StagingLoad, to_ddl
+from penstock.loads.staging import StagingLoad
 from penstock.model.plan import Action, DatasetPlan, NewFile, Reason
 from penstock.model.progress import ConsumedFile, Manifest, RawFile, TableState
 from penstock.model.schema import Column, Schema
@@ -94,8 +94,3 @@ def test_rows_that_the_footers_did_not_promise_disown_the_commit(storage: LocalF
     damage = read_table_state(storage, NAME).damage
     assert damage is not None
     assert damage.code == "progress_missing", "so the next run rebuilds the table"
-
-
-def test_the_schema_is_given_to_spark_with_every_name_quoted() -> None:
-    schema = Schema((Column("id", "bigint"), Column("a b", "struct<`x`:int>"), Column("t`k", "string")))
-    assert to_ddl(schema) == "`id` bigint, `a b` struct<`x`:int>, `t``k` string"

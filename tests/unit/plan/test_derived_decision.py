@@ -10,24 +10,27 @@ import pytest
 from builders import make_plan, make_spec, to_name
 from penstock.errors import Location
 from penstock.model.plan import Action, DatasetPlan, Problem
-from penstock.model.progress import Damage, Progress, TableState
+from penstock.model.progress import Damage, InputMark, Progress, TableState
 from penstock.model.spec import DatasetKind, DatasetSpec, Expectation, OnViolation, TableLayout, Untraced
-from penstock.plan.derived import DerivedInput, fingerprint_settings, plan_derived, resolve_views
+from penstock.plan.derived import DerivedInput, fingerprint_settings, mark_input, plan_derived, resolve_views
 
 SPEC = make_spec("totals", "orders customers")
 RESOLVED = resolve_views(SPEC, {})
 PROGRESS = Progress(
-    1, (1,), inputs={"main.orders": 5, "main.customers": 7}, definition=RESOLVED.definition, settings="s"
+    1,
+    (1,),
+    inputs={"main.orders": InputMark(5, 0), "main.customers": InputMark(7, 0)},
+    definition=RESOLVED.definition,
+    settings="s",
 )
 STATE = TableState(version=2, number=1, progress=PROGRESS)
-INPUTS = {to_name("orders"): TableState(version=5), to_name("customers"): TableState(version=7)}
 NOW = Untraced("not_deterministic", "it reads the clock", Location("a.py", 3))
 
 
 def given(*plans: DatasetPlan, versions: str = "orders=5 customers=7", **changes: Any) -> DerivedInput:
     """A dataset that is up to date, but for the changes."""
     states = {
-        to_name(name): TableState(version=int(version) if version else None)
+        to_name(name): TableState(version=int(version), data_version=int(version)) if version else TableState()
         for name, version in (part.split("=") for part in versions.split())
     }
     base = DerivedInput(RESOLVED, STATE, "s", states, {plan.name: plan for plan in plans})
@@ -120,7 +123,7 @@ def test_why_it_is_always_recomputed_is_told_with_the_line() -> None:
 def test_after_doing_what_the_plan_says_nothing_is_left_to_do() -> None:
     situation = given(state=TableState(), settings="new", versions="orders=6 customers=8")
     plan = plan_derived(situation)
-    inputs = {str(name): table.version or 0 for name, table in situation.input_states.items()}
+    inputs = {str(name): mark_input(table, None, None) for name, table in situation.input_states.items()}
     progress = Progress(1, (1,), inputs=inputs, definition=plan.definition, settings=plan.settings)
     after = replace(situation, state=TableState(version=0, number=1, progress=progress))
     assert plan_derived(after).action is Action.NONE

@@ -2,31 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import NAME, consumed
+from penstock.model.contract import NO_CONTRACT
+from penstock.model.names import DatasetName
 from penstock.model.plan import Action, DatasetPlan
 from penstock.model.progress import ConsumedFile, Damage, Progress, RawFile, TableState
-from penstock.model.schema import Column, Schema
-from penstock.plan.staging import (
-    StagingFiles,
-    StagingInput,
-    check_identical,
-    compare_files,
-    describe_difference,
-    plan_staging,
-)
+from penstock.model.schema import Column, FileColumn, Footer, Schema, SeenColumn
+from penstock.plan.staging import StagingFiles, StagingInput, compare_files, fingerprint_contract, plan_staging
 
-SCHEMA = Schema((Column("id", "bigint"),))
+SCHEMA = Schema((Column("id", "bigint", sources=frozenset({"id"})),))
+SEEN = (SeenColumn("id", frozenset({"bigint"})),)
+FOOTER = Footer((FileColumn("id", "bigint"),), 1)
+
+
+def progress_of(files: Mapping[str, ConsumedFile]) -> Progress:
+    return Progress(1, (1,), files, SCHEMA, SEEN, settings=fingerprint_contract(NO_CONTRACT))
 
 
 def state(*files: ConsumedFile) -> TableState:
-    progress = Progress(1, (1,), {entry.file.path: entry for entry in files}, SCHEMA)
-    return TableState(version=3, number=1, progress=progress)
+    return TableState(version=3, number=1, progress=progress_of({entry.file.path: entry for entry in files}))
+
+
+def situation(
+    name: DatasetName,
+    current: tuple[RawFile, ...],
+    before: TableState,
+    files: StagingFiles = StagingFiles(),
+    full_refresh: bool = False,
+    **values: Any,
+) -> StagingInput:
+    """What a plan is made from, with files that all have one and the same column."""
+    return StagingInput(
+        name,
+        current,
+        before,
+        lambda wanted: {file.path: FOOTER for file in wanted},
+        files,
+        full_refresh=full_refresh,
+        **values,
+    )
 
 
 def no_hash(file: RawFile) -> str:
@@ -68,53 +90,53 @@ DAMAGED = TableState(version=3, number=1, damage=Damage("foreign_write", "versio
 @pytest.mark.parametrize(
     ("given", "action", "codes", "files"),
     [
-        (StagingInput(NAME, (A,), TableState()), "rebuild", "first_load", "a"),
-        (StagingInput(NAME, (A, B), TableState(pending=True), full_refresh=True), "rebuild", "first_load", "a b"),
-        (StagingInput(NAME, (), TableState()), "none", "no_files", ""),
-        (StagingInput(NAME, (A,), state(KNOWN)), "none", "up_to_date", ""),
-        (StagingInput(NAME, (A,), state(KNOWN), StagingFiles(touched=(TOUCHED,))), "none", "up_to_date", ""),
-        (StagingInput(NAME, (A, B), state(KNOWN), StagingFiles(new=(B,))), "append", "new_files", "b"),
+        (situation(NAME, (A,), TableState()), "rebuild", "first_load", "a"),
+        (situation(NAME, (A, B), TableState(pending=True), full_refresh=True), "rebuild", "first_load", "a b"),
+        (situation(NAME, (), TableState()), "none", "no_files", ""),
+        (situation(NAME, (A,), state(KNOWN)), "none", "up_to_date", ""),
+        (situation(NAME, (A,), state(KNOWN), StagingFiles(touched=(TOUCHED,))), "none", "up_to_date", ""),
+        (situation(NAME, (A, B), state(KNOWN), StagingFiles(new=(B,))), "append", "new_files", "b"),
         (
-            StagingInput(NAME, (A, B), state(KNOWN), StagingFiles(new=(B,), changed=(A,))),
+            situation(NAME, (A, B), state(KNOWN), StagingFiles(new=(B,), changed=(A,))),
             "rebuild",
             "changed_files",
             "a b",
         ),
-        (StagingInput(NAME, (A,), state(KNOWN), full_refresh=True), "rebuild", "full_refresh", "a"),
+        (situation(NAME, (A,), state(KNOWN), full_refresh=True), "rebuild", "full_refresh", "a"),
         (
-            StagingInput(NAME, (A,), state(KNOWN), StagingFiles(changed=(A,)), full_refresh=True),
+            situation(NAME, (A,), state(KNOWN), StagingFiles(changed=(A,)), full_refresh=True),
             "rebuild",
             "full_refresh changed_files",
             "a",
         ),
-        (StagingInput(NAME, (A,), DAMAGED), "rebuild", "foreign_write", "a"),
-        (StagingInput(NAME, (A,), DAMAGED, full_refresh=True), "rebuild", "foreign_write", "a"),
+        (situation(NAME, (A,), DAMAGED), "rebuild", "foreign_write", "a"),
+        (situation(NAME, (A,), DAMAGED, full_refresh=True), "rebuild", "foreign_write", "a"),
         (
-            StagingInput(NAME, (B,), state(KNOWN), StagingFiles(removed=(KNOWN,))),
+            situation(NAME, (B,), state(KNOWN), StagingFiles(removed=(KNOWN,))),
             "none",
             "up_to_date removed_files",
             "",
         ),
         (
-            StagingInput(NAME, (B,), state(KNOWN), StagingFiles(new=(B,), removed=(KNOWN,))),
+            situation(NAME, (B,), state(KNOWN), StagingFiles(new=(B,), removed=(KNOWN,))),
             "append",
             "new_files removed_files",
             "b",
         ),
-        (StagingInput(NAME, (), state(KNOWN), StagingFiles(removed=(KNOWN,)), retired=True), "none", "retired", ""),
-        (StagingInput(NAME, (), state()), "none", "up_to_date", ""),
+        (situation(NAME, (), state(KNOWN), StagingFiles(removed=(KNOWN,)), retired=True), "none", "retired", ""),
+        (situation(NAME, (), state()), "none", "up_to_date", ""),
         # nothing is destroyed without a replacement
-        (StagingInput(NAME, (), DAMAGED), "skip", "foreign_write", ""),
-        (StagingInput(NAME, (), DAMAGED, retired=True), "skip", "foreign_write", ""),
-        (StagingInput(NAME, (), state(KNOWN), full_refresh=True, retired=True), "skip", "full_refresh", ""),
+        (situation(NAME, (), DAMAGED), "skip", "foreign_write", ""),
+        (situation(NAME, (), DAMAGED, retired=True), "skip", "foreign_write", ""),
+        (situation(NAME, (), state(KNOWN), full_refresh=True, retired=True), "skip", "full_refresh", ""),
         (
-            StagingInput(NAME, (A, B), state(KNOWN), StagingFiles(changed=(A,), removed=(consumed("c"),))),
+            situation(NAME, (A, B), state(KNOWN), StagingFiles(changed=(A,), removed=(consumed("c"),))),
             "skip",
             "changed_files removed_files",
             "",
         ),
         (
-            StagingInput(
+            situation(
                 NAME, (A,), state(KNOWN), StagingFiles(changed=(A,), removed=(consumed("c"),)), full_refresh=True
             ),
             "skip",
@@ -122,7 +144,7 @@ DAMAGED = TableState(version=3, number=1, damage=Damage("foreign_write", "versio
             "",
         ),
         (
-            StagingInput(
+            situation(
                 NAME, (A,), state(KNOWN), StagingFiles(changed=(A,), removed=(consumed("c"),)), may_lose_rows=True
             ),
             "rebuild",
@@ -144,9 +166,9 @@ def test_each_situation_has_its_action_and_reasons(given: StagingInput, action: 
 @pytest.mark.parametrize(
     ("given", "code", "said"),
     [
-        (StagingInput(NAME, (), DAMAGED), "nothing_to_rebuild_from", "version 3 is foreign"),
+        (situation(NAME, (), DAMAGED), "nothing_to_rebuild_from", "version 3 is foreign"),
         (
-            StagingInput(NAME, (A,), state(KNOWN), StagingFiles(changed=(A,), removed=(consumed("c"), consumed("d")))),
+            situation(NAME, (A,), state(KNOWN), StagingFiles(changed=(A,), removed=(consumed("c"), consumed("d")))),
             "history_loss",
             "rows of files that are gone from raw",
         ),
@@ -164,16 +186,16 @@ def test_a_rebuild_that_would_lose_rows_is_a_problem_with_a_way_out(given: Stagi
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        (StagingInput(NAME, (A,), TableState()), "first load, 1 file"),
-        (StagingInput(NAME, (A, B), TableState()), "first load, 2 files"),
-        (StagingInput(NAME, (A, B), state(KNOWN), StagingFiles(new=(B,))), "1 new file"),
-        (StagingInput(NAME, (A, B, C), state(KNOWN), StagingFiles(new=(B, C))), "2 new files"),
+        (situation(NAME, (A,), TableState()), "first load, 1 file"),
+        (situation(NAME, (A, B), TableState()), "first load, 2 files"),
+        (situation(NAME, (A, B), state(KNOWN), StagingFiles(new=(B,))), "1 new file"),
+        (situation(NAME, (A, B, C), state(KNOWN), StagingFiles(new=(B, C))), "2 new files"),
         (
-            StagingInput(NAME, (A,), state(KNOWN), StagingFiles(changed=(A,))),
+            situation(NAME, (A,), state(KNOWN), StagingFiles(changed=(A,))),
             "already loaded, but changed since: a",
         ),
         (
-            StagingInput(NAME, (A,), state(KNOWN), StagingFiles(changed=(A, B, C, RawFile("d", 1), RawFile("e", 1)))),
+            situation(NAME, (A,), state(KNOWN), StagingFiles(changed=(A, B, C, RawFile("d", 1), RawFile("e", 1)))),
             "already loaded, but changed since: a, b, c and 2 more",
         ),
     ],
@@ -184,55 +206,8 @@ def test_reasons_are_told_in_words(given: StagingInput, text: str) -> None:
 
 def test_only_an_append_remembers_touched_files(storage: object) -> None:
     files = StagingFiles(new=(B,), touched=(TOUCHED,))
-    assert plan_staging(StagingInput(NAME, (A, B), state(KNOWN), files)).kept == (TOUCHED,)
-    assert plan_staging(StagingInput(NAME, (A, B), state(KNOWN), files, full_refresh=True)).kept == ()
-
-
-def schema(text: str) -> Schema:
-    return Schema(tuple(Column(*column.split(":")) for column in text.split()))
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "words"),
-    [
-        ("a:int", "a:int", ""),
-        ("a:int b:int", "b:int A:int", ""),
-        ("a:int", "a:double", "a: int -> double"),
-        ("a:int", "a:int note:string", "added note (string)"),
-        ("a:int b:int", "a:int", "missing b"),
-        ("a:int b:int", "A:bigint c:date", "A: int -> bigint; added c (date); missing b"),
-    ],
-)
-def test_a_difference_of_schemas_is_told_in_words(before: str, after: str, words: str) -> None:
-    assert describe_difference(schema(before), schema(after)) == words
-    assert (schema(before).fingerprint == schema(after).fingerprint) is (words == "")
-
-
-@pytest.mark.parametrize(
-    ("schemas", "expected", "problem"),
-    [
-        ({}, None, None),
-        ({"f": "a:int"}, None, None),
-        ({"f": "a:int"}, "A:int", None),
-        ({"f": "a:int b:int", "g": "b:int a:int"}, None, None),
-        ({"f": "a:int", "g": "a:date"}, None, "raw file g: its columns differ from those of f: a: int -> date"),
-        ({"f": "a:date"}, "a:int", "raw file f: its columns differ from the table's: a: int -> date"),
-        (
-            {"f": "a:int", "g": "b:int"},
-            "a:int",
-            "raw file g: its columns differ from the table's: added b (int); missing a",
-        ),
-    ],
-)
-def test_files_of_one_schema_pass_and_the_first_other_is_named(
-    schemas: dict[str, str], expected: str | None, problem: str | None
-) -> None:
-    given = {path: schema(text) for path, text in schemas.items()}
-    found, refused = check_identical(given, schema(expected) if expected else None)
-    assert (refused.message if refused else None) == problem
-    assert (refused.code if refused else None) == ("schema_drift" if problem else None)
-    first = expected or next(iter(schemas.values()), None)
-    assert found == (schema(first) if first else None)
+    assert plan_staging(situation(NAME, (A, B), state(KNOWN), files)).kept == (TOUCHED,)
+    assert plan_staging(situation(NAME, (A, B), state(KNOWN), files, full_refresh=True)).kept == ()
 
 
 _FILES = st.dictionaries(
@@ -248,7 +223,7 @@ def _plan(now: dict[str, tuple[int, int, int]], before: TableState, *, refresh: 
     current = _listing(now)
     known = before.progress.files if before.progress else {}
     files = compare_files(current, known, lambda file: str(now[file.path][2]))
-    return plan_staging(StagingInput(NAME, tuple(current), before, files, refresh, retired=not current))
+    return plan_staging(situation(NAME, tuple(current), before, files, refresh, retired=not current))
 
 
 def _apply(plan: DatasetPlan, now: dict[str, tuple[int, int, int]]) -> TableState:
@@ -256,7 +231,7 @@ def _apply(plan: DatasetPlan, now: dict[str, tuple[int, int, int]]) -> TableStat
     before = plan.state.progress.files if plan.state.progress and plan.action is Action.APPEND else {}
     added = {new.file.path: ConsumedFile(new.file, 1, str(now[new.file.path][2])) for new in plan.files}
     files = {**before, **{entry.file.path: entry for entry in plan.kept}, **added}
-    return TableState(version=1, number=1, progress=Progress(1, (1,), files, SCHEMA))
+    return TableState(version=1, number=1, progress=progress_of(files))
 
 
 @given(now=_FILES, then=_FILES)

@@ -17,13 +17,24 @@ from shops import Shop
 
 def test_the_plan_as_json_has_action_reasons_inputs_and_files(shop: Shop) -> None:
     plan = json.loads(json.dumps(shop.plan().to_json()))
-    assert plan["summary"] == {"none": 0, "append": 0, "rebuild": 2, "recompute": 3, "skip": 0}
+    assert plan["summary"] == {
+        "none": 0,
+        "append": 0,
+        "evolve": 0,
+        "rebuild": 2,
+        "recompute": 3,
+        "drop": 0,
+        "skip": 0,
+    }
     assert (plan["format"], plan["project"], plan["target"], plan["warnings"]) == (1, "shop", None, [])
     datasets = {dataset["dataset"]: dataset for dataset in plan["datasets"]}
     size = (shop.raw.root / "orders/1.parquet").stat().st_size
     assert datasets["staging.orders"] == {
         "dataset": "staging.orders",
         "kind": "staging",
+        "changes": [],
+        "reads": {"files": 1, "bytes": size, "rows": 2},
+        "full_rebuild": {"files": 1, "bytes": size},
         "action": "rebuild",
         "reasons": [{"code": "first_load", "text": "first load, 1 file"}],
         "inputs": [],

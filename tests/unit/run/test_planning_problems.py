@@ -29,13 +29,16 @@ def test_a_corrupt_file_is_a_problem_of_its_table_only(content: bytes, shop: Sho
     assert codes["main.totals"] == codes["main.report"] == ["upstream_error"]
 
 
-def test_a_file_of_another_schema_is_a_problem_of_its_table_only(shop: Shop) -> None:
+def test_drift_is_refused_where_that_is_declared(shop: Shop) -> None:
     shop.done()
     write_raw(shop.raw.root / "orders/2.parquet", {"id": ["text"]})
+    assert shop.actions("orders") == {"staging.orders": "rebuild new_files"}
+    shop.text = "name: shop\nstaging:\n  orders:\n    on_drift: fail\n"
     (dataset,) = shop.plan("orders").datasets
     assert dataset.problem is not None
     assert dataset.problem.code == "schema_drift"
     assert "id: bigint -> string" in dataset.problem.message
+    assert str(dataset.problem.location).endswith("penstock.yml:3:3")
 
 
 def test_a_table_whose_folder_is_gone_is_kept_and_stays_readable(shop: Shop) -> None:

@@ -1,0 +1,178 @@
+"""Spark's simple type names as values: `struct<a:int,b:array<string>>` becomes a tree that can be walked and built anew."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+SparkType: TypeAlias = "str | Struct | Array | Map"
+"""A scalar is its own name, such as `bigint` or `decimal(10,2)`."""
+
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    """Named fields, in order."""
+
+    fields: tuple[tuple[str, SparkType], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """Values of one type."""
+
+    element: SparkType
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    """Keys and values."""
+
+    key: SparkType
+    value: SparkType
+
+
+def parse_type(text: str) -> SparkType:
+    """Read a type; ValueError says what is wrong with it."""
+    parser = _Parser(text)
+    found = parser.read_type()
+    if parser.place != len(text):
+        raise ValueError(f"{text[parser.place :]!r} follows the type in {text!r}")
+    return found
+
+
+def to_text(type_: SparkType) -> str:
+    """The simple name of a type, which `parse_type` and Spark read back whatever the names of fields are."""
+    match type_:
+        case Struct(fields):
+            return f"struct<{','.join(f'{_field_name(name)}:{to_text(inner)}' for name, inner in fields)}>"
+        case Array(element):
+            return f"array<{to_text(element)}>"
+        case Map(key, value):
+            return f"map<{to_text(key)},{to_text(value)}>"
+    return type_
+
+
+_ALIASES = {
+    "byte": "tinyint",
+    "short": "smallint",
+    "integer": "int",
+    "long": "bigint",
+    "real": "float",
+    "bool": "boolean",
+}
+_ALIASES |= {"text": "string", "bytes": "binary", "decimal": "decimal(10,0)", "numeric": "decimal(10,0)"}
+_SCALARS = {"boolean", "tinyint", "smallint", "int", "bigint", "float", "double"}
+_SCALARS |= {"string", "binary", "date", "timestamp", "timestamp_ntz"}
+_DECIMAL = re.compile(r"(?:decimal|numeric)\((\d+)(?:,(\d+))?\)")
+
+
+def normal_type(text: str) -> str:
+    """The one spelling of a type that a user wrote; ValueError when there is no such type."""
+    return to_text(_normal(parse_type(text.strip())))
+
+
+def _normal(type_: SparkType) -> SparkType:
+    match type_:
+        case Struct(fields):
+            return Struct(tuple((name, _normal(inner)) for name, inner in fields))
+        case Array(element):
+            return Array(_normal(element))
+        case Map(key, value):
+            return Map(_normal(key), _normal(value))
+    name = _ALIASES.get(type_, type_)
+    if name in _SCALARS:
+        return name
+    match = _DECIMAL.fullmatch(name)
+    digits, scale = (int(match[1]), int(match[2] or 0)) if match else (0, 0)
+    if not 1 <= digits <= 38 or scale > digits:
+        raise ValueError(f"{type_} is no type that a table can have")
+    return f"decimal({digits},{scale})"
+
+
+def quote_name(name: str) -> str:
+    """A name between backticks."""
+    return f"`{name.replace('`', '``')}`"
+
+
+def _field_name(name: str) -> str:
+    return name if _PLAIN.fullmatch(name) else quote_name(name)
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.place = 0
+
+    def read_type(self) -> SparkType:
+        word = self._read_until("<>,(:").strip().lower()
+        readers: dict[str, Callable[[], SparkType]] = {
+            "struct": self._read_struct,
+            "array": self._read_array,
+            "map": self._read_map,
+        }
+        if self._peek() == "<" and word in readers:
+            self.place += 1
+            return readers[word]()
+        if not word or word in readers:
+            raise ValueError(f"a type is missing at character {self.place + 1} of {self.text!r}")
+        if self._peek() == "(":
+            inside = self._read_until(")")
+            self._expect(")")
+            word += "".join(f"{inside})".split())
+        return word
+
+    def _read_struct(self) -> Struct:
+        fields: list[tuple[str, SparkType]] = []
+        while self._peek() != ">":
+            if fields:
+                self._expect(",")
+            name = self._read_name()
+            self._expect(":")
+            fields.append((name, self.read_type()))
+        self._expect(">")
+        return Struct(tuple(fields))
+
+    def _read_array(self) -> Array:
+        element = self.read_type()
+        self._expect(">")
+        return Array(element)
+
+    def _read_map(self) -> Map:
+        key = self.read_type()
+        self._expect(",")
+        value = self.read_type()
+        self._expect(">")
+        return Map(key, value)
+
+    def _read_name(self) -> str:
+        if self._peek() != "`":
+            return self._read_until(":").strip()
+        self.place += 1
+        name = ""
+        while True:
+            name += self._read_until("`")
+            self._expect("`")
+            if self._peek() != "`":
+                return name
+            self.place += 1
+            name += "`"
+
+    def _read_until(self, stops: str) -> str:
+        start = self.place
+        while self.place < len(self.text) and self.text[self.place] not in stops:
+            self.place += 1
+        return self.text[start : self.place]
+
+    def _peek(self) -> str:
+        return self.text[self.place : self.place + 1]
+
+    def _expect(self, sign: str) -> None:
+        while self._peek() == " ":
+            self.place += 1
+        if self._peek() != sign:
+            raise ValueError(f"{sign!r} is missing at character {self.place + 1} of {self.text!r}")
+        self.place += 1

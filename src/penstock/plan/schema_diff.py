@@ -1,0 +1,167 @@
+"""Schemas of staging tables: from what footers say to a table's columns, and from one set of columns to the next. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from penstock.model.contract import Contract, OnDrift
+from penstock.model.drift import Change, Safety
+from penstock.model.schema import Column, FileColumn, Footer, Schema, SeenColumn
+from penstock.plan.common_type import common_type, widens_in_place
+
+
+def merge_seen(seen: Iterable[SeenColumn], footers: Iterable[Footer]) -> tuple[SeenColumn, ...]:
+    """What was seen so far and in these footers; the order of files makes no difference but to the order of columns."""
+    merged = {column.key: column for column in seen}
+    for footer in footers:
+        for column in footer.columns:
+            known = merged.get(column.name.lower())
+            found = SeenColumn(column.name, frozenset({column.type}), column.nullable, column.is_large)
+            merged[found.key] = _join(known, found) if known is not None else found
+    return tuple(merged.values())
+
+
+def _join(known: SeenColumn, found: SeenColumn) -> SeenColumn:
+    if found.types <= known.types and known.nullable >= found.nullable and known.is_large >= found.is_large:
+        return known
+    return replace(
+        known,
+        types=known.types | found.types,
+        nullable=known.nullable or found.nullable,
+        is_large=known.is_large or found.is_large,
+    )
+
+
+def resolve_schema(seen: Iterable[SeenColumn], contract: Contract) -> Schema:
+    """The columns of a table that has seen this, under this contract."""
+    groups: dict[str, list[SeenColumn]] = {}
+    names: dict[str, str] = {}
+    renames = {old.lower(): new for old, new in contract.renames.items()}
+    for column in seen:
+        name = renames.get(column.key, column.name)
+        names.setdefault(name.lower(), name)
+        groups.setdefault(name.lower(), []).append(column)
+    for name, declared in contract.columns.items():
+        names[name.lower()] = name
+        if declared.type is not None:
+            groups.setdefault(name.lower(), [])
+    return Schema(tuple(_resolve(names[key], group, contract) for key, group in groups.items()))
+
+
+def _resolve(name: str, group: Sequence[SeenColumn], contract: Contract) -> Column:
+    declared = contract.declared(name)
+    declared_type = declared.type if declared else None
+    types = {type_ for column in group for type_ in column.types}
+    if declared_type is None or contract.on_drift is not OnDrift.QUARANTINE:
+        types |= {declared_type} if declared_type else set()
+        type_ = common_type(types, is_large=any(column.is_large for column in group), nested=contract.nested)
+    else:
+        type_ = declared_type
+    nullable = not group or any(column.nullable for column in group)
+    return Column(name, type_, nullable, frozenset({name.lower(), *(column.key for column in group)}))
+
+
+def diff_tables(previous: Schema, current: Schema) -> tuple[Change, ...]:
+    """How the columns of a table must change; each change tells whether it can be made in place."""
+    owners = {source: column for column in previous.columns for source in column.sources or {column.key}}
+    takers: dict[str, list[Column]] = {}
+    changes: list[Change] = []
+    for column in current.columns:
+        origins = {
+            owners[source].key: owners[source] for source in sorted(column.sources or {column.key}) if source in owners
+        }
+        for key in origins:
+            takers.setdefault(key, []).append(column)
+        changes += _compare(list(origins.values()), column, {known.key for known in previous.columns})
+    for column in previous.columns:
+        found = takers.get(column.key, [])
+        if not found:
+            changes.append(_change("column_dropped", column.name, Safety.REBUILD, "no longer declared", column.type))
+        elif len(found) > 1:
+            into = " and ".join(taker.name for taker in found)
+            changes.append(_change("column_split", column.name, Safety.REBUILD, f"becomes {into}"))
+    return tuple(changes)
+
+
+def _compare(origins: Sequence[Column], column: Column, taken: set[str]) -> list[Change]:
+    if not origins:
+        text = f"added ({column.type}), NULL in rows loaded before"
+        return [_change("column_added", column.name, Safety.IN_PLACE, text, None, column.type)]
+    if len(origins) > 1:
+        names = " and ".join(origin.name for origin in origins)
+        text = f"takes the place of {names}, which the table has as columns of their own"
+        return [_change("columns_merged", column.name, Safety.REBUILD, text)]
+    origin = origins[0]
+    changes = []
+    if origin.key != column.key:
+        safety = Safety.REBUILD if column.key in taken else Safety.IN_PLACE
+        text = f"renamed from {origin.name}"
+        changes.append(_change("column_renamed", column.name, safety, text, origin.name, column.name))
+    if origin.type != column.type:
+        changes.append(_retype(origin, column))
+    if column.nullable and not origin.nullable:
+        changes.append(_change("nullability_relaxed", column.name, Safety.NOTED, "may be NULL now"))
+    return changes
+
+
+def _retype(origin: Column, column: Column) -> Change:
+    words = f"{origin.type} -> {column.type}"
+    if widens_in_place(origin.type, column.type):
+        return _change(
+            "type_widened", column.name, Safety.IN_PLACE, f"{words}, lossless, in place", origin.type, column.type
+        )
+    text = f"{words}, the least type that holds every value exactly"
+    return _change("type_changed", column.name, Safety.REBUILD, text, origin.type, column.type)
+
+
+def note_files(schema: Schema, changes: Sequence[Change], footers: Mapping[str, Footer]) -> tuple[Change, ...]:
+    """What new files do differently that the table need not follow: columns they lack, narrower types, tighter NULLs."""
+    told = {change.column: change.code for change in changes}
+    notes = (n for c in schema.columns if told.get(c.name) != "column_added" for n in _note_column(c, footers))
+    return tuple(note for note in notes if note.code != "type_narrower" or told.get(note.column) != "type_widened")
+
+
+def _note_column(column: Column, footers: Mapping[str, Footer]) -> list[Change]:
+    found = [known for footer in footers.values() if (known := find_column(footer, column.sources)) is not None]
+    notes = []
+    lacking = len(footers) - len(found)
+    if lacking:
+        notes.append(
+            _change(
+                "column_missing", column.name, Safety.NOTED, f"missing in {_files(lacking)}, NULL there", column.type
+            )
+        )
+    types = sorted({known.type for known in found if _is_narrower(known.type, column.type)})
+    if types:
+        count = sum(known.type in types for known in found)
+        text = f"{', '.join(types)} in {_files(count)}, kept as {column.type}"
+        notes.append(_change("type_narrower", column.name, Safety.NOTED, text, column.type, types[0]))
+    if found and not lacking and column.nullable and not any(known.nullable for known in found):
+        notes.append(_change("nullability_tightened", column.name, Safety.NOTED, f"required in {_files(len(found))}"))
+    return notes
+
+
+def _is_narrower(type_: str, table: str) -> bool:
+    return type_ != table and "<" not in type_ and widens_in_place(type_, table)
+
+
+def find_column(footer: Footer, sources: frozenset[str]) -> FileColumn | None:
+    """The column of a file that a table's column takes its values from."""
+    return next((column for column in footer.columns if column.name.lower() in sources), None)
+
+
+def find_renames(changes: Sequence[Change], lacking: Sequence[Change]) -> list[tuple[str, str]]:
+    """Pairs of a column that new files lack and one that they add, of the same type: perhaps a rename nobody declared."""
+    added = [change for change in changes if change.code == "column_added"]
+    return [(old.column, new.column) for old in lacking for new in added if old.before == new.after]
+
+
+def _change(
+    code: str, column: str, safety: Safety, text: str, before: str | None = None, after: str | None = None
+) -> Change:
+    return Change(code, column, safety, f"{column}: {text}", before, after)
+
+
+def _files(count: int) -> str:
+    return f"{count} file{'s' if count != 1 else ''}"

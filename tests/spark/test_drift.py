@@ -1,0 +1,157 @@
+"""Every row of the drift table, on Spark and Delta: the action, its reasons, and the rows and types that come of it.
+
+All cases are tables of one project, so that two runs check them all; once with files by pyarrow, once by Spark.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from penstock.engine import open_engine
+from penstock.model.results import DatasetResult
+from tests.projects import ProjectFolder
+from tests.spark.conftest import _forget_tables
+from tests.spark.drift_cases import CASES
+
+pytestmark = pytest.mark.spark
+
+WRITERS = ("arrow", "spark")
+
+
+BY_SPARK = (
+    *("same_schema", "column_added", "column_missing", "renamed", "int_to_bigint", "int_to_double", "int_to_string"),
+    *("bigint_to_double_beyond", "quarantine", "nested_as_json", "nested_as_struct", "case_and_order", "changed"),
+    "added_and_widened",
+)
+"""What is tried again with files by Spark, which have other footers: one case of each kind."""
+
+
+class Project:
+    """All cases as tables of one project, written by one writer."""
+
+    def __init__(self, root: Path, spark: Any, writer: str) -> None:
+        self.folder = ProjectFolder(root).configure()
+        self.spark = spark
+        self.writer = writer
+        self.cases = {name: CASES[name] for name in (BY_SPARK if writer == "spark" else CASES)}
+        self.results: dict[str, DatasetResult] = {}
+        self.written: dict[str, tuple[int | None, int | None]] = {}
+
+    def write(self, table: str, batch: int, rows: pa.Table) -> None:
+        file = self.folder.raw(table, f"{batch:04}", rows)
+        if self.writer == "spark":
+            parts = file.with_suffix(".parts")
+            self.spark.read.parquet(str(file)).coalesce(1).write.mode("overwrite").parquet(str(parts))
+            next(parts.glob("part-*.parquet")).replace(file)
+
+    def configure(self, which: str) -> None:
+        contracts = {name: getattr(case, which) for name, case in self.cases.items() if getattr(case, which)}
+        self.folder.configure(json.dumps({"name": "drift", "staging": contracts}))
+
+    def run(self) -> None:
+        for name, case in self.cases.items():
+            for number, batch in enumerate(case.before):
+                self.write(name, number, batch)
+        self.configure("contract_before")
+        first = open_engine(self.folder.root, environment={}).run()
+        assert not first.has_failed, [d.problem for d in first.datasets if d.problem]
+        before = {name: self.bytes(name) for name in self.cases}
+        for name, case in self.cases.items():
+            for number in case.remove:
+                (self.folder.root / f"raw/{name}/{number:04}.parquet").unlink()
+            for number, batch in {**case.change, **{100 + n: batch for n, batch in enumerate(case.after)}}.items():
+                self.write(name, number, batch)
+        self.configure("contract")
+        second = open_engine(self.folder.root, environment={}).run()
+        self.results = {dataset.name.name: dataset for dataset in second.datasets}
+        self.old_files_kept = {name: before[name] <= self.bytes(name) for name in self.cases}
+
+    def bytes(self, table: str) -> set[str]:
+        """The data files that the table has now."""
+        return set(self.read(table).inputFiles())
+
+    def read(self, table: str, suffix: str = "") -> Any:
+        return self.spark.read.format("delta").load(str(self.folder.root / f"storage/staging/{table}{suffix}"))
+
+
+@pytest.fixture(scope="module", params=WRITERS)
+def project(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, spark: Any) -> Iterator[Project]:
+    made = Project(tmp_path_factory.mktemp(request.param) / "drift", spark, request.param)
+    made.run()
+    yield made
+    _forget_tables(spark)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_drift_has_its_action_its_reasons_and_every_value(name: str, project: Project) -> None:
+    case = CASES[name]
+    if name not in project.cases:
+        return  # the other writer cannot write such a file
+    result = project.results[name]
+    assert (result.problem.code if result.problem else None) == case.problem, result.problem
+    assert result.action.value == case.action
+    assert " ".join(reason.code for reason in result.reasons) == case.codes
+    found = project.read(name)
+    assert {field.name.lower(): field.dataType.simpleString() for field in found.schema} == dict(case.types)
+    assert sort(rows_of(found)) == sort(case.rows)
+    if case.action in {"append", "evolve", "none"}:
+        assert project.old_files_kept[name], "rows that were loaded before must not be written again"
+    if result.load is not None:
+        assert result.load.quarantined == case.set_aside
+
+
+def test_what_does_not_fit_is_set_aside_with_its_place(project: Project) -> None:
+    rows = [row.asDict() for row in project.read("quarantine", "__quarantine").collect()]
+    assert {(row["raw_file"], row["broken_columns"]) for row in rows} == {
+        ("quarantine/0100.parquet", "amount"),
+        ("quarantine/0101.parquet", "amount"),
+    }
+    assert {json.loads(row["raw_row"])["id"] for row in rows} == {3, 4, 7, 8}
+
+
+def test_a_further_run_has_nothing_to_do(project: Project) -> None:
+    stuck = {name for name, case in project.cases.items() if case.problem}
+    plan = open_engine(project.folder.root, environment={}).plan()
+    assert {d.name.name for d in plan.datasets if d.action.is_work} <= {"nanoseconds"}
+    assert {d.name.name for d in plan.datasets if d.problem} == stuck - {"nanoseconds"}
+
+
+def test_a_rebuild_from_scratch_gives_the_same(project: Project) -> None:
+    """The invariant: what was done in small steps equals what is done at once."""
+    tables = [
+        name
+        for name, case in project.cases.items()
+        if case.action in {"append", "evolve"} and case.problem is None and not case.remove
+    ]
+    before = {name: (types_of(project.read(name)), sort(rows_of(project.read(name)))) for name in tables}
+    engine = open_engine(project.folder.root, environment={})
+    names = [f"staging.{name}" for name in tables]
+    result = engine.run(engine.request(select=names, full_refresh=",".join(names)))
+    assert not result.has_failed, [d.problem for d in result.datasets if d.problem]
+    for name in tables:
+        assert (types_of(project.read(name)), sort(rows_of(project.read(name)))) == before[name], name
+
+
+def types_of(rows: Any) -> dict[str, str]:
+    return {field.name.lower(): field.dataType.simpleString() for field in rows.schema}
+
+
+def rows_of(rows: Any) -> list[tuple[Any, ...]]:
+    found = rows.toArrow()
+    names = sorted(found.column_names, key=str.lower)
+    return [tuple(row[name] for name in names) for row in found.to_pylist()]
+
+
+def sort(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    return sorted((tuple("NaN" if is_nan(v) else v for v in row) for row in rows), key=repr)
+
+
+def is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
