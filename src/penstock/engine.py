@@ -10,12 +10,12 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.config.definitions import load_definitions
+from penstock.config.definitions import load_everything
 from penstock.config.project_file import find_project_file, load_project
 from penstock.errors import ConfigError, Location, PenstockError, StorageError, UsageError, first_line
 from penstock.eventlog.opening import open_event_log
@@ -288,7 +288,8 @@ def open_engine(
     """Open the project of a folder (or one above it): read penstock.yml and every definition."""
     project = open_project(start, target=target, variables=variables, environment=environment, event_log=event_log)
     storage = open_files(project.storage, project.configuration)
-    return Engine(project, load_definitions(project), storage, _open_raw(project))
+    specs, contracts = load_everything(project)
+    return Engine(replace(project, staging=contracts), specs, storage, _open_raw(project))
 
 
 def open_project(

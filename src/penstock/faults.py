@@ -15,7 +15,10 @@ POINTS = (
     "run.before_events",
     "run.before_dataset",
     "staging.before_attempt",
+    "staging.before_rename",
+    "staging.after_rename",
     "staging.after_attempt",
+    "staging.after_quarantine",
     "staging.before_commit",
     "staging.after_commit",
     "derive.before_attempt",
@@ -24,6 +27,7 @@ POINTS = (
     "derive.before_commit",
     "derive.after_commit",
     "fence.after_commit",
+    "drop.after_file",
     "run.after_dataset",
     "run.before_finish",
 )

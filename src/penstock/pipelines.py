@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     spark: SparkSession
 
 __all__ = [
+    "declare_staging",
     "expect",
     "expect_all",
     "expect_all_or_drop",
@@ -70,11 +71,21 @@ class Definition:
     depends_on: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class StagingDeclaration:
+    """What a definition file says about a staging table; nothing is checked yet."""
+
+    table: str
+    given: Mapping[str, Any]
+    location: Location
+
+
 @dataclass(slots=True)
 class Registry:
     """What the decorators saw during one load."""
 
     definitions: list[Definition] = field(default_factory=list)
+    declarations: list[StagingDeclaration] = field(default_factory=list)
     _expectations: dict[Any, tuple[Expectation, ...]] = field(default_factory=dict)
 
     def expectations_of(self, function: Any) -> tuple[Expectation, ...]:
@@ -157,6 +168,24 @@ def read(name: str) -> DataFrame:
     """Read a dataset of this project by name; only inside a definition, while it runs."""
     frame: DataFrame = _current_reader("dp.read").read(name)
     return frame
+
+
+def declare_staging(
+    table: str,
+    *,
+    columns: Mapping[str, str | Mapping[str, Any]] | None = None,
+    renames: Mapping[str, str] | None = None,
+    on_drift: str = "evolve",
+    on_removed_files: str = "keep",
+    nested: str = "json",
+) -> None:
+    """Declare what is known about a staging table, as `staging:` of penstock.yml does."""
+    registry = _registry.get()
+    if registry is None:
+        return
+    given = {"columns": columns, "renames": renames, "nested": nested}
+    given |= {"on_drift": on_drift, "on_removed_files": on_removed_files}
+    registry.declarations.append(StagingDeclaration(table, given, _caller() or Location(__file__)))
 
 
 _MISSING: Any = object()

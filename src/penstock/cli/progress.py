@@ -69,7 +69,9 @@ class LiveProgress:
     def started(self, plan: DatasetPlan) -> None:
         if self._whole is not None:
             self._progress.update(self._whole, description="datasets")
-        self._tasks[str(plan.name)] = self._progress.add_task(f"{plan.action.value} {plan.name}", total=None, done="")
+        self._tasks[str(plan.name)] = self._progress.add_task(
+            f"{plan.action.value} {plan.name}", total=None, done=describe_size(plan)
+        )
 
     def ended(self, result: DatasetResult) -> None:
         task = self._tasks.pop(str(result.name), None)
@@ -87,6 +89,15 @@ class LiveProgress:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._progress.stop()
+
+
+def describe_size(plan: DatasetPlan) -> str:
+    """How much a dataset's work reads, where that is known."""
+    from penstock.cli.text_output import show_bytes
+
+    if not plan.files:
+        return ""
+    return f"{plan.rows_read:,} rows, {show_bytes(plan.bytes_read)}"
 
 
 class NoProgress(LogProgress):

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from penstock.config.yaml_positions import Node
-from penstock.errors import ConfigError, Location
+from penstock.errors import ConfigError, DefinitionError, Location
 from penstock.model.contract import Contract, DeclaredColumn, Nested, OnDrift, OnRemovedFiles
+from penstock.model.names import is_name_part
 from penstock.model.types import normal_type
+from penstock.pipelines import StagingDeclaration
 
 
 def read_contracts(root: Node, values: Mapping[str, Any]) -> dict[str, Contract]:
@@ -21,6 +23,29 @@ def read_contracts(root: Node, values: Mapping[str, Any]) -> dict[str, Contract]
             raise ConfigError(f"`staging.{table}` is given twice, in other case", location=location)
         contracts[table.lower()] = make_contract(given or {}, f"staging.{table}", location)
     return contracts
+
+
+def from_declaration(declaration: StagingDeclaration, location: Location) -> tuple[str, Contract]:
+    """The table and the contract that a definition file declares; DefinitionError when it says what cannot be."""
+    what = f"declare_staging({declaration.table!r})"
+    try:
+        if not is_name_part(declaration.table):
+            raise ValueError(f"{declaration.table!r} is no table: use its name in raw, without a database")
+        columns = {
+            str(name): dict(column) if isinstance(column, Mapping) else {"type": column}
+            for name, column in (declaration.given["columns"] or {}).items()
+        }
+        for column in columns.values():
+            if unknown := column.keys() - {"type", "required"}:
+                raise ValueError(f"a column has no {min(unknown)!r}, only type and required")
+        contract = make_contract({**declaration.given, "columns": columns}, what, location)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise DefinitionError(
+            f"{what}: {error}", hint="see docs/staging.md for what can be declared", location=location
+        ) from None
+    except ConfigError as error:
+        raise DefinitionError(error.message, hint=error.hint, location=location) from None
+    return declaration.table.lower(), contract
 
 
 def make_contract(given: Mapping[str, Any], what: str, location: Location) -> Contract:

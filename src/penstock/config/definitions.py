@@ -7,12 +7,14 @@ from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.config.contracts import from_declaration
 from penstock.config.parse_cache import ParseCache
 from penstock.config.project_modules import ProjectFiles, ProjectFinder, project_imports
 from penstock.config.python_files import check_callable, load_python_file
 from penstock.config.sql_facts import SqlStatement
 from penstock.config.sql_files import read_sql_file
 from penstock.errors import DefinitionError, Location
+from penstock.model.contract import Contract
 from penstock.model.names import STAGING_DATABASE, DatasetName, to_dataset_name
 from penstock.model.nearest import nearest_names
 from penstock.model.project import Project
@@ -30,11 +32,25 @@ def load_definitions(project: Project) -> tuple[DatasetSpec, ...]:
     Raises DefinitionError with the user's file and line before anything runs. Files are called by their path from the
     project's root. Inputs and cycles are checked apart, by `check_inputs` and `check_cycles`.
     """
+    return load_everything(project)[0]
+
+
+def load_everything(project: Project) -> tuple[tuple[DatasetSpec, ...], dict[str, Contract]]:
+    """Load every definition, and what the files and penstock.yml together declare about staging tables."""
     loader = _Loader(project)
     specs = loader.load()
     _check_duplicates(specs)
     _check_views(specs, loader.qualified_reads, project.database)
-    return specs
+    contracts = dict(project.staging)
+    for table, contract in loader.contracts:
+        if table in contracts:
+            raise DefinitionError(
+                f"the staging table {table} is declared twice: at {contracts[table].location} and at {contract.location}",
+                hint="keep one of them",
+                location=contract.location,
+            )
+        contracts[table] = contract
+    return specs, contracts
 
 
 def find_definition_files(project: Project) -> tuple[Path, ...]:
@@ -89,6 +105,7 @@ class _Loader:
         self._files = ProjectFiles(project.root)
         self._cache = ParseCache(project.state_folder / "cache" / "sql.json")
         self.qualified_reads: list[tuple[DatasetName, Location]] = []
+        self.contracts: list[tuple[str, Contract]] = []
 
     def load(self) -> tuple[DatasetSpec, ...]:
         paths = find_definition_files(self._project)
@@ -137,6 +154,9 @@ class _Loader:
                 for path in paths:
                     load_python_file(path, self._files, finder)
             self._check_complete(registry)
+            for declared in registry.declarations:
+                place = Location(self._files.shown(declared.location.file), declared.location.line)
+                self.contracts.append(from_declaration(declared, place))
             tracer = Tracer(self._files, self._project.vars, self._cache)
             return [self._from_definition(definition, registry, tracer) for definition in registry.definitions]
 

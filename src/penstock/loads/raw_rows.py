@@ -50,6 +50,18 @@ class RawRows:
         frames = [frame for group in self.groups if (frame := self._find_misfits(group)) is not None]
         return reduce(DataFrame.unionAll, frames) if frames else None
 
+    def find_uncounted(self) -> list[str]:
+        """Required columns of which some footer does not tell how many values are NULL."""
+        if self.contract.on_drift is OnDrift.QUARANTINE:
+            return []
+        found = []
+        for column in self.schema.columns:
+            declared = self.contract.declared(column.name)
+            sources = [c for new in self.plan.files for c in new.columns if c.name.lower() in column.sources]
+            if declared is not None and declared.required and any(source.nulls is None for source in sources):
+                found.append(column.name)
+        return found
+
     @cached_property
     def groups(self) -> list[list[NewFile]]:
         found: dict[tuple[tuple[str, str], ...], list[NewFile]] = {}

@@ -21,6 +21,7 @@ from penstock.model.progress import ConsumedFile, Manifest
 from penstock.model.results import LoadResult
 from penstock.model.schema import Column, Schema
 from penstock.model.spec import TableLayout
+from penstock.model.types import quote_name
 from penstock.transforms.conform import NANOSECONDS_FOUND
 
 _IN_PLACE = (Action.APPEND, Action.EVOLVE)
@@ -48,7 +49,9 @@ class StagingLoad:
         fault_point("staging.after_attempt", str(name))
         rows = RawRows(self.lake.session, self.raw, plan)
         with _nanoseconds_named(name):
+            self._check_required(plan, rows)
             set_aside = self._quarantine(plan, rows, manifest.number)
+            fault_point("staging.after_quarantine", str(name))
             fault_point("staging.before_commit", str(name))
             commit = self._write(plan, rows, manifest.number)
         fault_point("staging.after_commit", str(name))
@@ -96,6 +99,21 @@ class StagingLoad:
             self.lake.replace(misfits, table, number, layout)
         return count
 
+    def _check_required(self, plan: DatasetPlan, rows: RawRows) -> None:
+        """Count NULLs in required columns where the footers do not tell; the plan has checked the others."""
+        unknown = rows.find_uncounted()
+        if not unknown:
+            return
+        conditions = [F.count_if(F.col(quote_name(column)).isNull()) for column in unknown]
+        counts = rows.admitted().agg(*conditions).collect()[0]
+        for column, nulls in zip(unknown, counts, strict=True):
+            if nulls:
+                raise RawFileError(
+                    f"{plan.name}: {column} is required, but NULL in {nulls} rows of the new files; nothing was written",
+                    hint="mend the files, take `required` away, or set on_drift: quarantine",
+                    location=plan.contract.location,
+                )
+
     def _write(self, plan: DatasetPlan, rows: RawRows, number: int) -> Commit:
         if plan.action in _IN_PLACE:
             return self.lake.append(rows.admitted(), plan.name, number, evolve=plan.action is Action.EVOLVE)
@@ -115,7 +133,8 @@ class StagingLoad:
         manifest = self._to_manifest(plan)
         if plan.action in _IN_PLACE:
             return self.lake.begin_append(manifest, plan.name, manifest.parent)
-        return self.lake.begin(manifest, plan.name)
+        sets_aside = plan.contract.on_drift is OnDrift.QUARANTINE
+        return self.lake.begin(manifest, plan.name, also=plan.name.quarantine if sets_aside else None)
 
     def _to_manifest(self, plan: DatasetPlan) -> Manifest:
         added = tuple(self._consume(plan, index) for index in range(len(plan.files)))

@@ -11,7 +11,7 @@ from penstock.eventlog.contract import EventLog
 from penstock.faults import fault_point
 from penstock.model.clock import Clock
 from penstock.model.names import DatasetName
-from penstock.model.plan import DatasetPlan, Plan
+from penstock.model.plan import Action, DatasetPlan, Plan
 from penstock.model.recording import BuildRecorder
 from penstock.model.results import DatasetResult, Outcome, RunResult
 from penstock.model.status import BuildStatus, JobStatus, PartitionStatus
@@ -51,6 +51,7 @@ class RunRecorder:
                     BuildStatus.ANALYSIS_COMPLETED, requested_partitions=[str(dataset.name) for dataset in work]
                 ),
                 self.events.job_graph({"datasets": graph}),
+                *(self.events.invalidate(str(d.name), _why(d)) for d in work if _is_invalidated(d)),
                 *(self.events.partition(str(dataset.name), PartitionStatus.REQUESTED) for dataset in work),
                 self.events.build(BuildStatus.EXECUTING),
             ]
@@ -89,7 +90,8 @@ class RunRecorder:
             manifests = [{"version": load.version, "rows": load.rows}] if load else []
             job = self.events.job(run, JobStatus.COMPLETED, manifests=manifests)
             partition = self.events.partition(reference, PartitionStatus.AVAILABLE, job_run_id=run)
-        self.log.append([job, partition])
+        gone = [self.events.invalidate(reference, "dropped")] if result.action is Action.DROP else []
+        self.log.append([job, partition, *gone])
 
     def finished(self, result: RunResult) -> None:
         """The run is over."""
@@ -100,6 +102,15 @@ class RunRecorder:
     def failed(self, message: str) -> None:
         """The run stopped before it could finish."""
         self.log.append([self.events.build(BuildStatus.FAILED, message=message)])
+
+
+def _is_invalidated(dataset: DatasetPlan) -> bool:
+    """Whether what the table holds now is known to be not what it should be; in place, what is there stays right."""
+    return dataset.state.exists and dataset.action not in {Action.APPEND, Action.EVOLVE}
+
+
+def _why(dataset: DatasetPlan) -> str:
+    return ", ".join(reason.code for reason in dataset.reasons)
 
 
 def close_dead_builds(log: EventLog, clock: Clock, build_request_ids: Iterable[str]) -> None:
