@@ -32,6 +32,7 @@ from penstock.run.catalog import (
     DatasetDetails,
     DatasetInfo,
     HistoryEntry,
+    NeedsSparkError,
     Rows,
     describe_dataset,
     detail_dataset,
@@ -202,7 +203,12 @@ class Engine:
                 f"{info.name} has no {'quarantined rows' if quarantine else 'table yet'}",
                 hint="only expect_or_drop fills a quarantine" if quarantine else "build it with `penstock run`",
             )
-        return read_rows(self.storage, table, limit, self.project.configuration)
+        try:
+            return read_rows(self.storage, table, limit, self.project.configuration)
+        except NeedsSparkError:
+            from penstock.run.execution import read_rows_with_spark
+
+            return read_rows_with_spark(self.project, self.storage, table, limit)
 
     def schema(self, name: str) -> TableSchema:
         """The columns of a dataset's table."""

@@ -16,6 +16,10 @@ from penstock.model.schema import Schema
 from penstock.model.spec import DatasetKind, DatasetSpec
 
 
+class NeedsSparkError(StorageError):
+    """A table has features, such as widened types, that the JVM-free reader does not know."""
+
+
 @dataclass(frozen=True, slots=True)
 class DatasetInfo:
     """One dataset as `ls` shows it."""
@@ -140,11 +144,11 @@ def read_schema(files: Files, name: DatasetName, configuration: Mapping[str, str
 def read_rows(
     files: Files, name: DatasetName, limit: int, configuration: Mapping[str, str], columns: Sequence[str] | None = None
 ) -> Rows:
-    """A few rows of a table, by the JVM-free Delta reader."""
+    """A few rows of a table, by the JVM-free Delta reader; NeedsSparkError when that one cannot read it."""
     try:
         reader = _open_table(files, name, configuration).to_pyarrow_dataset()
     except Exception as error:  # noqa: BLE001 - the reader has no error type of its own for tables it cannot read
-        raise StorageError(
+        raise NeedsSparkError(
             f"{name} cannot be shown without Spark ({first_line(error)})",
             hint="read it in a Spark session by its name",
         ) from None

@@ -11,10 +11,12 @@ from penstock.lake.session import SessionRequest, best_effort, carry_by_value, l
 from penstock.lake.tables import Lake, check_no_shadows, use_database
 from penstock.loads.derive import DerivedLoad
 from penstock.loads.staging import StagingLoad
+from penstock.model.names import DatasetName
 from penstock.model.plan import DatasetPlan, Plan
 from penstock.model.project import Project
 from penstock.model.results import DatasetResult, LoadResult
 from penstock.model.spec import DatasetKind
+from penstock.run.catalog import Rows
 from penstock.run.scheduler import RunListener, Scheduler
 
 SHORT_BYTES = 64_000_000
@@ -31,15 +33,8 @@ def execute(
     listeners: tuple[RunListener, ...],
 ) -> tuple[DatasetResult, ...]:
     """Start or find a session and do the plan's work."""
-    request = SessionRequest(
-        project.spark,
-        project.configuration,
-        (project.storage, project.raw.path if project.raw else ""),
-        project.state_folder,
-        project.name,
-        is_short=plan.raw_bytes < SHORT_BYTES,
-    )
     carry_by_value(loaded_project_modules())
+    request = _to_request(project, is_short=plan.raw_bytes < SHORT_BYTES)
     with open_session(request) as session, use_database(session, storage, project.database):
         check_no_shadows(session, _unqualified_names(plan, project.database))
         lake = Lake(session, storage)
@@ -59,6 +54,20 @@ def execute(
         finally:
             with best_effort():
                 derived.drop_views()
+
+
+def read_rows_with_spark(project: Project, storage: Files, name: DatasetName, limit: int) -> Rows:
+    """A few rows of a table that only Spark can read, such as one with widened types."""
+    with open_session(_to_request(project, is_short=True)) as session:
+        table = Lake(session, storage).read(name).limit(limit).toArrow()
+    return Rows(tuple(table.column_names), tuple(tuple(row.values()) for row in table.to_pylist()))
+
+
+def _to_request(project: Project, *, is_short: bool) -> SessionRequest:
+    places = (project.storage, project.raw.path if project.raw else "")
+    return SessionRequest(
+        project.spark, project.configuration, places, project.state_folder, project.name, is_short=is_short
+    )
 
 
 def _unqualified_names(plan: Plan, database: str) -> set[str]:
