@@ -23,7 +23,7 @@ def demo(
         Path | None, typer.Argument(help="Where to make the project (default: a new scratch folder).")
     ] = None,
 ) -> None:
-    """A guided tour: make a project, run it, add a batch, run again, run with nothing to do."""
+    """A guided tour: make a project, run it, add a batch, run with nothing to do, let the columns drift."""
     from penstock.cli.text_output import TextOutput, make_console
 
     settings = current_settings()
@@ -36,6 +36,7 @@ def demo(
     tour.first_run()
     tour.new_batch()
     tour.nothing_new()
+    tour.drift()
     tour.quarantine()
 
 
@@ -81,9 +82,37 @@ class _Tour:
         self._chapter("5. Nothing new", "A third run sees at once that every table is right: no JVM, no write.")
         run_project(self.settings)
 
+    def drift(self) -> None:
+        from penstock.config.template import last_sample_batch, write_drifted_batch
+
+        self._chapter(
+            "6. Drift",
+            "The next batch is not like the others: `quantity` has decimals now, and `discount` is new. The plan says what "
+            "that means:\nboth are changed in place, no row that was loaded is written again, and every value stays exact.",
+        )
+        table = "staging.order_items"
+        file = write_drifted_batch(self.root, last_sample_batch(self.root) + 1)
+        self.output.text(f"Added {file.relative_to(self.root)}")
+        engine = open_from_settings(self.settings)
+        self.output.plan(engine.plan())
+        self.output.text("`penstock schema diff order_items`:")
+        self.output.changes(engine.schema_drift(table))
+        run_project(self.settings)
+        self.output.text("`penstock schema history order_items`:")
+        self.output.schema_history(open_from_settings(self.settings).schema_history(table))
+        self.output.text("The newest and the oldest rows, old quantities exact and new ones too:")
+        self._show_both_ends(table)
+
+    def _show_both_ends(self, table: str) -> None:
+        from dataclasses import replace
+
+        rows = open_from_settings(self.settings).rows(table, 1_000_000)
+        shown = sorted(rows.rows)
+        self.output.rows(replace(rows, rows=(*shown[:2], *shown[-2:])))
+
     def quarantine(self) -> None:
         self._chapter(
-            "6. What expectations set aside", "Rows that broke an `expect_or_drop` are kept where you can see them."
+            "7. What expectations set aside", "Rows that broke an `expect_or_drop` are kept where you can see them."
         )
         engine = open_from_settings(self.settings)
         name = next(info.name for info in engine.datasets() if engine.show(str(info.name)).has_quarantine)

@@ -61,6 +61,15 @@ def write_sample_batch(project_root: Path, number: int) -> list[Path]:
     return list(files)
 
 
+def write_drifted_batch(project_root: Path, number: int) -> Path:
+    """Write order items whose columns differ from those of the batches before, and give the path."""
+    file = project_root / "raw" / "order_items" / f"{number:04}.parquet"
+    if file.exists():
+        raise UsageError(f"the batch {number} is already there: {file}", hint="take the next number")
+    _write(file, _drifted_order_items(number))
+    return file
+
+
 def last_sample_batch(project_root: Path) -> int:
     """Give the number of the last batch of the sample's orders, or 0 when there is none."""
     names = [file.stem for file in (project_root / "raw" / "orders").glob("*.parquet")]
@@ -183,7 +192,19 @@ def _order_items(batch: int) -> pa.Table:
         ("order_id", pa.int64()),
         ("line", pa.int64()),
         ("product_id", pa.int64()),
-        ("quantity", pa.int64()),
+        ("quantity", pa.int32()),
         ("unit_price", pa.decimal128(10, 2)),
     ]
     return _table(fields, rows)
+
+
+def _drifted_order_items(batch: int) -> pa.Table:
+    """The shop begins to sell by weight and to give discounts: quantity has decimals, and there is a column more."""
+    import pyarrow as pa
+
+    items = _order_items(batch)
+    quantities = [Decimal(q) + Decimal("0.250") * (q > 0) for q in items["quantity"].to_pylist()]
+    discounts = [Decimal("0.10") if number % 3 == 0 else None for number in range(items.num_rows)]
+    place = items.schema.get_field_index("quantity")
+    items = items.set_column(place, "quantity", pa.array(quantities, pa.decimal128(10, 3)))
+    return items.append_column("discount", pa.array(discounts, pa.decimal128(4, 2)))

@@ -10,10 +10,10 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from penstock.config.project_shape import project_name_problem
-from penstock.config.sample_data import last_sample_batch, write_sample_batch
+from penstock.config.sample_data import last_sample_batch, write_drifted_batch, write_sample_batch
 from penstock.errors import UsageError
 
-__all__ = ["last_sample_batch", "write_sample_batch", "write_sample_project"]
+__all__ = ["last_sample_batch", "write_drifted_batch", "write_sample_batch", "write_sample_project"]
 
 _SUFFIX = ".template"
 _NAMES = {"gitignore": ".gitignore"}

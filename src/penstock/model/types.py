@@ -149,6 +149,7 @@ class _Parser:
         return Map(key, value)
 
     def _read_name(self) -> str:
+        self._skip_spaces()
         if self._peek() != "`":
             return self._read_until(":").strip()
         self.place += 1
@@ -170,9 +171,12 @@ class _Parser:
     def _peek(self) -> str:
         return self.text[self.place : self.place + 1]
 
-    def _expect(self, sign: str) -> None:
+    def _skip_spaces(self) -> None:
         while self._peek() == " ":
             self.place += 1
+
+    def _expect(self, sign: str) -> None:
+        self._skip_spaces()
         if self._peek() != sign:
             raise ValueError(f"{sign!r} is missing at character {self.place + 1} of {self.text!r}")
         self.place += 1

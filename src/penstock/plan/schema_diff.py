@@ -115,6 +115,18 @@ def _retype(origin: Column, column: Column) -> Change:
     return _change("type_changed", column.name, Safety.REBUILD, text, origin.type, column.type)
 
 
+def count_files(changes: Sequence[Change], schema: Schema, footers: Mapping[str, Footer]) -> tuple[Change, ...]:
+    """The changes with the number of new files that ask for each, where files do."""
+    sources = {column.name: column.sources for column in schema.columns}
+    counted = []
+    for change in changes:
+        found = [find_column(footer, sources.get(change.column, frozenset())) for footer in footers.values()]
+        asking = sum(column is not None and column.type != change.before for column in found)
+        is_counted = asking and change.code in {"column_added", "type_widened", "type_changed"}
+        counted.append(replace(change, text=f"{change.text}, {_files(asking)}") if is_counted else change)
+    return tuple(counted)
+
+
 def note_files(schema: Schema, changes: Sequence[Change], footers: Mapping[str, Footer]) -> tuple[Change, ...]:
     """What new files do differently that the table need not follow: columns they lack, narrower types, tighter NULLs."""
     told = {change.column: change.code for change in changes}

@@ -15,7 +15,15 @@ from penstock.model.plan import Action, DatasetPlan, NewFile, Problem, Reason
 from penstock.model.progress import ConsumedFile, Progress, RawFile, TableState
 from penstock.model.schema import Footer, Schema, SeenColumn
 from penstock.model.spec import DatasetKind
-from penstock.plan.schema_diff import diff_tables, find_column, find_renames, merge_seen, note_files, resolve_schema
+from penstock.plan.schema_diff import (
+    count_files,
+    diff_tables,
+    find_column,
+    find_renames,
+    merge_seen,
+    note_files,
+    resolve_schema,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +116,7 @@ def _plan_increment(given: StagingInput) -> DatasetPlan:
     previous = given.progress.schema or Schema(())
     seen = merge_seen(given.progress.seen, footers.values())
     schema = resolve_schema(seen, given.contract)
-    changes = diff_tables(previous, schema)
+    changes = count_files(diff_tables(previous, schema), schema, footers)
     problem = _find_problem(given, footers, schema)
     if problem is None and any(change.safety is Safety.REBUILD for change in changes):
         return _plan_drift_rebuild(given, changes)
