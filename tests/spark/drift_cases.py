@@ -56,6 +56,13 @@ def amounts(type_: pa.DataType, *values: Any, start: int = 1) -> Batch:
 
 
 ID = {"id": "bigint"}
+MANY = [f"c{number:03}" for number in range(500)]
+
+
+def many(type_: pa.DataType, value: int) -> Batch:
+    """Five hundred columns, of which the one in the middle has another type."""
+    return table(**{name: (type_ if name == "c250" else W, [value]) for name in MANY})
+
 
 CASES: dict[str, Case] = {
     "nothing_new": Case(
@@ -534,6 +541,14 @@ CASES: dict[str, Case] = {
         codes="new_files type_narrower column_missing",
         types={**ID, "amount": "bigint", "note": "string"},
         rows=[(1, 1, "x"), (2, 2, None)],
+    ),
+    "five_hundred_columns": Case(
+        (many(W, 1),),
+        (many(L, 2),),
+        action="evolve",
+        codes="new_files type_widened",
+        types={name: "bigint" if name == "c250" else "int" for name in MANY},
+        rows=[(1,) * 500, (2,) * 500],
     ),
     "strange_names": Case(
         (table(**{"id": ids(1), "a.b": (W, [1]), "select": (S, ["x"]), "\u00fc `q`": (D, [0.5])}),),

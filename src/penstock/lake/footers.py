@@ -171,8 +171,10 @@ def _check_names(names: Iterable[str], path: str) -> None:
     seen: dict[str, str] = {}
     for name in names:
         if name.lower() in seen:
+            twice = f"column {name!r} is there twice"
+            by_case = f"columns {seen[name.lower()]!r} and {name!r} differ only by case"
             raise RawFileError(
-                f"raw file {path}: columns {seen[name.lower()]!r} and {name!r} differ only by case",
+                f"raw file {path}: {twice if seen[name.lower()] == name else by_case}",
                 hint="rename one of them at the source",
             )
         seen[name.lower()] = name

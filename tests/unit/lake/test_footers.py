@@ -171,6 +171,12 @@ def test_columns_that_differ_by_case_only_are_refused(raw: LocalFiles) -> None:
         read_footers(raw, [PATH])
 
 
+def test_a_column_that_is_there_twice_is_refused(raw: LocalFiles) -> None:
+    write_raw(raw.root / PATH, pa.table([[1], [2]], names=["id", "id"]))
+    with pytest.raises(RawFileError, match="column 'id' is there twice"):
+        read_footers(raw, [PATH])
+
+
 def _good(raw: LocalFiles) -> bytes:
     return write_raw(raw.root / "orders/good.parquet").read_bytes()
 

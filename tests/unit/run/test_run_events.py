@@ -13,8 +13,9 @@ from penstock.eventlog import projections
 from penstock.eventlog.contract import EventLog
 from penstock.eventlog.opening import open_event_log
 from penstock.model.clock import ManualClock
-from penstock.model.events import BuildRequest, Job, JobGraph, Partition
+from penstock.model.events import BuildRequest, Job, JobGraph, Partition, PartitionInvalidation
 from penstock.model.plan import Action, DatasetPlan, Plan
+from penstock.model.progress import TableState
 from penstock.model.recording import BuildRecorder
 from penstock.model.results import LoadResult, RunResult
 from penstock.model.status import BuildStatus, IllegalMoveError
@@ -137,3 +138,33 @@ def test_builds_of_dead_processes_are_closed_once_and_others_left_alone(log: Eve
     assert state is not None
     assert state.status is BuildStatus.FAILED
     assert projections.build_state(log, "never heard of") is None
+
+
+def test_what_is_built_anew_is_invalidated_until_it_is_there_again(log: EventLog) -> None:
+    there = TableState(version=3)
+    plan = Plan(
+        "shop",
+        None,
+        (
+            make_plan("rebuilt", action=Action.REBUILD, state=there),
+            make_plan("new", action=Action.REBUILD),
+            make_plan("appended", action=Action.APPEND, state=there),
+            make_plan("evolved", action=Action.EVOLVE, state=there),
+            make_plan("dropped", action=Action.DROP, state=there),
+        ),
+    )
+    made = recorder(log)
+    made.received("penstock run")
+    made.planned(plan)
+    invalidated = [e.event.payload for e in log.read() if isinstance(e.event.payload, PartitionInvalidation)]
+    assert [(p.partition_ref, p.reason) for p in invalidated] == [
+        ("main.rebuilt", "because"),
+        ("main.dropped", "because"),
+    ]
+    made.finished(RunResult("build-1", Scheduler(lambda _: LoadResult(4, 10), (made,)).execute(plan), 1.0))
+    states = {name: projections.partition_state(log, f"main.{name}") for name in ("rebuilt", "appended", "dropped")}
+    assert {name: bool(state and state.is_available) for name, state in states.items()} == {
+        "rebuilt": True,
+        "appended": True,
+        "dropped": False,
+    }
