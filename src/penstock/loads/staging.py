@@ -82,17 +82,18 @@ class StagingLoad:
 
     def _quarantine(self, plan: DatasetPlan, rows: RawRows, number: int) -> int:
         """Set misfits aside before the others are written; those of a file that is loaded again are replaced."""
-        if plan.contract.on_drift is not OnDrift.QUARANTINE:
-            return 0
         table = plan.name.quarantine
-        found = rows.misfits()
+        sets_aside = plan.contract.on_drift is OnDrift.QUARANTINE
+        if not sets_aside and plan.action is not Action.REBUILD:
+            return 0
+        found = rows.misfits() if sets_aside else None
         exists = self.lake.state(table).exists
         if found is None and not (exists and plan.action is Action.REBUILD):
             return 0
-        paths = [new.file.path for new in plan.files]
         misfits = found if found is not None else self.lake.read(table).limit(0)
         count = misfits.count()
         if exists and plan.action in _IN_PLACE:
+            paths = [new.file.path for new in plan.files]
             misfits = misfits.unionByName(self.lake.read(table).where(~F.col(RAW_FILE).isin(paths)))
         if count or exists:
             layout = TableLayout(comment=f"rows of raw files that do not fit {plan.name}")
@@ -133,8 +134,7 @@ class StagingLoad:
         manifest = self._to_manifest(plan)
         if plan.action in _IN_PLACE:
             return self.lake.begin_append(manifest, plan.name, manifest.parent)
-        sets_aside = plan.contract.on_drift is OnDrift.QUARANTINE
-        return self.lake.begin(manifest, plan.name, also=plan.name.quarantine if sets_aside else None)
+        return self.lake.begin(manifest, plan.name, also=plan.name.quarantine)
 
     def _to_manifest(self, plan: DatasetPlan) -> Manifest:
         added = tuple(self._consume(plan, index) for index in range(len(plan.files)))

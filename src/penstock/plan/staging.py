@@ -117,7 +117,7 @@ def _plan_increment(given: StagingInput) -> DatasetPlan:
     seen = merge_seen(given.progress.seen, footers.values())
     schema = resolve_schema(seen, given.contract)
     changes = count_files(diff_tables(previous, schema), schema, footers)
-    problem = _find_problem(given, footers, schema)
+    problem = _find_problem(given, footers, schema) or _find_old_nulls(given, schema)
     if problem is None and any(change.safety is Safety.REBUILD for change in changes):
         return _plan_drift_rebuild(given, changes)
     notes = note_files(schema, changes, footers) if footers else ()
@@ -183,6 +183,9 @@ def _rebuild_reasons(given: StagingInput) -> tuple[Reason, ...]:
     if given.files.removed and given.contract.on_removed_files is OnRemovedFiles.REBUILD and not given.retired:
         text = f"{_loaded_files(given)} gone from raw; their rows go too, as set"
         reasons.append(Reason("removed_files_dropped", text))
+    if _admission(given.progress.settings) != _admission(fingerprint_contract(given.contract)):
+        text = "the declaration changed which rows belong into the table and which into quarantine"
+        reasons.append(Reason("contract_changed", text))
     return tuple(reasons)
 
 
@@ -215,6 +218,14 @@ def _find_problem(given: StagingInput, footers: Mapping[str, Footer], schema: Sc
                         location=given.contract.location,
                     )
     return None
+
+
+def _find_old_nulls(given: StagingInput, schema: Schema) -> Problem | None:
+    """NULLs in files that were loaded before a column was declared as required."""
+    is_new = given.progress.settings != fingerprint_contract(given.contract)
+    if not is_new or not any(column.required for column in given.contract.columns.values()):
+        return None
+    return _find_problem(given, given.read_footers(given.current), schema)
 
 
 def _drift_problem(given: StagingInput, text: str) -> Problem:
@@ -339,11 +350,17 @@ def _plan(
 
 
 def fingerprint_contract(contract: Contract) -> str:
-    """A hash of everything declared that can shape the table."""
-    value = {
-        "columns": sorted((name.lower(), c.type, c.required) for name, c in contract.columns.items()),
-        "renames": sorted((old.lower(), new.lower()) for old, new in contract.renames.items()),
-        "on_drift": contract.on_drift.value,
-        "nested": contract.nested.value,
-    }
-    return hashlib.blake2b(json.dumps(value).encode(), digest_size=16).hexdigest()
+    """Two hashes: of everything declared that can shape the table, and of what decides which rows it admits."""
+    columns = sorted((name.lower(), c.type or "", c.required) for name, c in contract.columns.items())
+    renames = sorted((old.lower(), new.lower()) for old, new in contract.renames.items())
+    shape = [columns, renames, contract.on_drift.value, contract.nested.value]
+    sets_aside = contract.on_drift is OnDrift.QUARANTINE and columns
+    return f"{_hash(shape)}.{_hash([columns, renames]) if sets_aside else ''}"
+
+
+def _admission(settings: str | None) -> str:
+    return (settings or "").partition(".")[2]
+
+
+def _hash(value: object) -> str:
+    return hashlib.blake2b(json.dumps(value).encode(), digest_size=12).hexdigest()

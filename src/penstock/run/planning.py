@@ -73,7 +73,8 @@ class Planner:
         raw_bytes = sum(file.size for files in listing.tables.values() for file in files)
         bad_names = () if request.select else _bad_names(listing)
         datasets = (*bad_names, *plans.values())
-        return Plan(self.project.name, self.project.target, datasets, views, _warnings(listing), raw_bytes)
+        warnings = (*_warnings(listing), *self._find_idle_contracts(staging))
+        return Plan(self.project.name, self.project.target, datasets, views, warnings, raw_bytes)
 
     def dataset_kinds(self) -> list[tuple[DatasetName, DatasetKind]]:
         """Every dataset that the project knows, staging tables first, then in the order of the graph."""
@@ -196,6 +197,15 @@ class Planner:
         except RawFileError:
             return False
         return bool(before and after and before[0] <= after[1] and after[0] <= before[1])
+
+    def _find_idle_contracts(self, staging: Iterable[DatasetName]) -> tuple[str, ...]:
+        """Declarations of tables that are not there: perhaps a slip of the pen."""
+        names = {name.name for name in staging}
+        return tuple(
+            f"{contract.location}: there is no staging table {table}{did_you_mean(table, names)}"
+            for table, contract in self.project.staging.items()
+            if table not in names
+        )
 
     def _content_hash(self, file: RawFile) -> str | None:
         """Object stores give an entity tag instead: when that differs, the file counts as changed."""
