@@ -11,7 +11,7 @@ from penstock.config.project_file import load_project
 from penstock.lake.files import LocalFiles
 from penstock.lake.progress import read_table_state
 from penstock.model.names import DatasetName
-from penstock.model.plan import DatasetPlan, Plan
+from penstock.model.plan import Action, DatasetPlan, Plan
 from penstock.model.project import Project
 from penstock.model.spec import DatasetKind, DatasetSpec
 from penstock.plan.derived import mark_input
@@ -60,8 +60,10 @@ class Shop:
 
     def _do(self, dataset: DatasetPlan) -> None:
         if dataset.kind is DatasetKind.STAGING:
-            progress = dataset.state.progress if dataset.action.value == "append" else None
-            values = {"complete": False, "parent": progress.number} if progress else {}
+            values = {"schema": dataset.schema, "seen": dataset.seen, "settings": dataset.settings}
+            progress = dataset.state.progress if dataset.action in {Action.APPEND, Action.EVOLVE} else None
+            if progress:
+                values |= {"complete": False, "parent": progress.number, "rows": range(dataset.rows_read)}
             load_raw(self.storage, self.raw, dataset.name, [new.file.path for new in dataset.files], **values)
             return
         states = {name: read_table_state(self.storage, name) for name in dataset.inputs}

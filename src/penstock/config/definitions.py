@@ -11,7 +11,7 @@ from penstock.config.contracts import from_declaration
 from penstock.config.parse_cache import ParseCache
 from penstock.config.project_modules import ProjectFiles, ProjectFinder, project_imports
 from penstock.config.python_files import check_callable, load_python_file
-from penstock.config.sql_facts import SqlStatement
+from penstock.config.sql_facts import QueryFacts, SqlStatement
 from penstock.config.sql_files import read_sql_file
 from penstock.errors import DefinitionError, Location
 from penstock.model.contract import Contract
@@ -143,7 +143,27 @@ class _Loader:
             ),
             sql=statement.query,
             query_line=statement.query_line,
+            columns=self._columns(facts),
+            column_places=self._column_places(facts, file),
         )
+
+    def _columns(self, facts: QueryFacts) -> dict[DatasetName, frozenset[str]]:
+        names = {text: to_dataset_name(text, self._project.database) for text in facts.inputs}
+        whole = {name for text, name in names.items() if text not in facts.columns}
+        found: dict[DatasetName, frozenset[str]] = {}
+        for text, columns in facts.columns.items():
+            if names[text] not in whole:
+                found[names[text]] = found.get(names[text], frozenset()).union(columns)
+        return found
+
+    def _column_places(self, facts: QueryFacts, file: str) -> dict[DatasetName, dict[str, Location]]:
+        found: dict[DatasetName, dict[str, Location]] = {}
+        for text, columns in facts.columns.items():
+            places = found.setdefault(to_dataset_name(text, self._project.database), {})
+            for column, place in columns.items():
+                if place is not None:
+                    places.setdefault(column, Location(file, *place))
+        return found
 
     def _load_python(self, paths: list[Path]) -> list[DatasetSpec]:
         from penstock.config.tracing import Tracer

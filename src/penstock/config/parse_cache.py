@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-PARSER_VERSION = "3"
+PARSER_VERSION = "4"
 """Raise it when what is read from a statement changes."""
 
 

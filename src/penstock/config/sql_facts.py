@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 NOT_DETERMINISTIC = frozenset(
@@ -47,6 +47,10 @@ FILE_FORMATS = frozenset({"parquet", "delta", "csv", "json", "orc", "avro", "tex
 """What may stand before a path in FROM parquet.`/path`."""
 
 
+Columns = Mapping[str, Mapping[str, tuple[int, int] | None]]
+"""By input as written, then by column in lower case: the line and column where it is surely read, None if it only may be."""
+
+
 @dataclass(frozen=True, slots=True)
 class SqlRemark:
     """Why a query cannot be traced, with the line and column in its text."""
@@ -64,6 +68,8 @@ class QueryFacts:
     fingerprint: str
     inputs: tuple[str, ...]
     remarks: tuple[SqlRemark, ...] = ()
+    columns: Columns = field(default_factory=dict)
+    """An input that is absent may be read as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +117,12 @@ def facts_from_json(value: Mapping[str, Any]) -> QueryFacts:
         SqlRemark(_typed(r["code"], str), _typed(r["text"], str), _typed(r["line"], int), _typed(r["column"], int))
         for r in value["remarks"]
     ]
-    return QueryFacts(_typed(value["fingerprint"], str), _texts(value["inputs"]), tuple(remarks))
+    columns = {_typed(name, str): _places(found) for name, found in value["columns"].items()}
+    return QueryFacts(_typed(value["fingerprint"], str), _texts(value["inputs"]), tuple(remarks), columns)
+
+
+def _places(value: Mapping[str, Any]) -> dict[str, tuple[int, int] | None]:
+    return {name: None if at is None else (_typed(at[0], int), _typed(at[1], int)) for name, at in value.items()}
 
 
 def _texts(values: Any) -> tuple[str, ...]:

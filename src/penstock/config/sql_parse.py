@@ -12,6 +12,7 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ErrorLevel, ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
+from penstock.config.sql_columns import find_columns
 from penstock.config.sql_facts import QueryFacts, SqlStatement
 from penstock.config.sql_reads import find_inputs, find_remarks, to_fingerprint
 from penstock.config.sql_text import SqlText, find_unclosed
@@ -58,7 +59,8 @@ def _facts(sql: SqlText, tokens: list[Token]) -> QueryFacts:
     query = _parse(sql, tokens)
     inputs, reads = find_inputs(query, sql, tokens)
     remarks = sorted([*find_remarks(tokens, sql), *reads], key=lambda remark: (remark.line, remark.column))
-    return QueryFacts(to_fingerprint(query, tokens), inputs, tuple(remarks))
+    columns = find_columns(query, inputs, tokens, sql)
+    return QueryFacts(to_fingerprint(query, tokens), inputs, tuple(remarks), columns)
 
 
 def _parse(sql: SqlText, tokens: list[Token]) -> exp.Expr:

@@ -46,7 +46,7 @@ def find_inputs(query: exp.Expr, sql: SqlText, tokens: list[Token]) -> tuple[tup
             remarks.append(_remark("untraced_read", f"reads the files of {_shown(table)}", sql, offset))
             name = None
         else:
-            name = None if _is_cte(table) else ".".join(part.name for part in table.parts)
+            name = None if is_cte(table) else ".".join(part.name for part in table.parts)
         if name is not None:
             inputs[name] = None
     return tuple(inputs), remarks
@@ -119,7 +119,7 @@ def _is_path(table: exp.Table) -> bool:
     return table.db.lower() in FILE_FORMATS and not is_name_part(table.name)
 
 
-def _is_cte(table: exp.Table) -> bool:
+def is_cte(table: exp.Table) -> bool:
     """Tell whether the name means a WITH query that is visible from here, as Spark sees it.
 
     A WITH query is visible in what follows it and in the body, in its own text only when RECURSIVE.

@@ -79,4 +79,6 @@ class DatasetSpec:
     """The line of the file on which the SQL query begins, to translate Spark's positions."""
     function: Callable[[], Any] | None = None
     columns: Mapping[DatasetName, frozenset[str]] = field(default_factory=dict)
-    """The columns, in lower case, that are read of an input; an input that is absent may be read as a whole."""
+    """The columns, in lower case, that may be read of an input; an input that is absent may be read as a whole."""
+    column_places: Mapping[DatasetName, Mapping[str, Location]] = field(default_factory=dict)
+    """Those of them that are surely read, with the first place."""

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from penstock.errors import Location
 from penstock.model.names import DatasetName
 from penstock.model.plan import Action, DatasetPlan, Problem, Reason
 from penstock.model.progress import InputMark, TableState
@@ -33,7 +34,9 @@ class ResolvedSpec:
     definition: str
     untraced: tuple[Untraced, ...]
     columns: Mapping[DatasetName, frozenset[str]] = field(default_factory=dict)
-    """The columns, in lower case, that are read of an input; inputs of which that is not known are absent."""
+    """The columns, in lower case, that may be read of an input; inputs of which that is not known are absent."""
+    column_places: Mapping[DatasetName, Mapping[str, Location]] = field(default_factory=dict)
+    """Those of them that are surely read, with a place in the definition or in a view on the way."""
 
 
 def resolve_views(spec: DatasetSpec, views: Mapping[DatasetName, DatasetSpec]) -> ResolvedSpec:
@@ -53,7 +56,9 @@ def resolve_views(spec: DatasetSpec, views: Mapping[DatasetName, DatasetSpec]) -
             untraced.extend(view.untraced)
             readers.append(view)
             pending.extend(view.inputs)
-    return ResolvedSpec(spec, tuple(sorted(tables)), _hash(logic), tuple(untraced), _columns_of(tables, readers))
+    places = {table: _places_of(table, readers) for table in tables}
+    columns = _columns_of(tables, readers)
+    return ResolvedSpec(spec, tuple(sorted(tables)), _hash(logic), tuple(untraced), columns, places)
 
 
 def _columns_of(tables: Iterable[DatasetName], readers: Sequence[DatasetSpec]) -> dict[DatasetName, frozenset[str]]:
@@ -63,6 +68,13 @@ def _columns_of(tables: Iterable[DatasetName], readers: Sequence[DatasetSpec]) -
         known = [columns for columns in reads if columns is not None]
         if len(known) == len(reads):
             found[table] = frozenset().union(*known)
+    return found
+
+
+def _places_of(table: DatasetName, readers: Sequence[DatasetSpec]) -> dict[str, Location]:
+    found: dict[str, Location] = {}
+    for reader in readers:
+        found = {**reader.column_places.get(table, {}), **found}
     return found
 
 
@@ -192,7 +204,7 @@ def _find_lost_column(given: DerivedInput) -> Problem | None:
     """A column that this definition reads and that its input will no longer have, because it is renamed."""
     spec = given.resolved.spec
     for name, plan in given.input_plans.items():
-        read = given.resolved.columns.get(name, frozenset())
+        read = given.resolved.column_places.get(name, {})
         kept = {column.key for column in plan.schema.columns} if plan.schema else set()
         for change in plan.changes:
             old = (change.before or "").lower()
@@ -201,7 +213,7 @@ def _find_lost_column(given: DerivedInput) -> Problem | None:
                     "column_gone",
                     f"{spec.name} reads {change.before} of {name}, which is {change.after} from now on",
                     hint=f"write {change.after} in its place",
-                    location=spec.location,
+                    location=read[old],
                 )
     return None
 

@@ -9,6 +9,7 @@ import pytest
 
 from builders import make_plan, make_spec, to_name
 from penstock.errors import Location
+from penstock.model.names import DatasetName
 from penstock.model.plan import Action, DatasetPlan, Problem
 from penstock.model.progress import Damage, InputMark, Progress, TableState
 from penstock.model.spec import DatasetKind, DatasetSpec, Expectation, OnViolation, TableLayout, Untraced
@@ -159,6 +160,37 @@ def test_views_are_replaced_by_the_tables_they_read(reads: str, tables: str, unt
     resolved = resolve_views(make_spec("totals", reads), VIEWS)
     assert resolved.inputs == tuple(map(to_name, tables.split()))
     assert len(resolved.untraced) == untraced
+
+
+ORDERS = to_name("orders")
+
+
+@pytest.mark.parametrize(
+    ("of_table", "of_view", "expected"),
+    [
+        ("id", "note", "id note"),
+        ("", "note", "note"),
+        ("", "", ""),
+        (None, "note", None),
+        ("id", None, None),
+    ],
+)
+def test_what_is_read_through_a_view_counts_and_doubt_anywhere_is_doubt(
+    of_table: str | None, of_view: str | None, expected: str | None
+) -> None:
+    def to_columns(text: str | None) -> dict[DatasetName, frozenset[str]]:
+        return {} if text is None else {ORDERS: frozenset(text.split())}
+
+    views = {to_name("clean"): view("clean", "orders", columns=to_columns(of_view))}
+    resolved = resolve_views(make_spec("totals", "orders clean", columns=to_columns(of_table)), views)
+    assert resolved.columns == to_columns(expected)
+
+
+def test_the_place_of_a_column_is_in_the_definition_or_else_in_a_view() -> None:
+    here, there = Location("totals.sql", 3, 8), Location("clean.sql", 2, 5)
+    views = {to_name("clean"): view("clean", "orders", column_places={ORDERS: {"id": there, "note": there}})}
+    resolved = resolve_views(make_spec("totals", "orders clean", column_places={ORDERS: {"id": here}}), views)
+    assert resolved.column_places == {ORDERS: {"id": here, "note": there}}
 
 
 def definition(reads: str = "joined", views: dict[Any, DatasetSpec] | None = None, **values: Any) -> str:

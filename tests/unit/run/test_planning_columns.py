@@ -1,0 +1,121 @@
+"""What a change of a staging table's columns means for the definitions that read it. No JVM."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from builders import write_raw
+from penstock.config.definitions import load_definitions
+from penstock.model.plan import Problem
+from shops import Shop
+
+SQL = """CREATE MATERIALIZED VIEW spending AS
+SELECT customer,
+       sum(amount) AS amount
+FROM staging.orders
+GROUP BY customer;
+
+CREATE MATERIALIZED VIEW everything AS SELECT * FROM staging.orders;
+
+CREATE TEMPORARY VIEW paid AS SELECT o.id,
+  o.customer FROM staging.orders AS o WHERE o.amount > 0;
+CREATE MATERIALIZED VIEW payers AS SELECT * FROM paid;
+
+CREATE MATERIALIZED VIEW how_many AS SELECT count(*) AS orders FROM staging.orders;
+CREATE MATERIALIZED VIEW renamed AS SELECT client AS customer FROM staging.orders ORDER BY customer;
+"""
+PYTHON = """from penstock import pipelines as dp
+
+
+@dp.materialized_view
+def in_python():
+    return dp.read("staging.orders").select("id")
+"""
+DERIVED = ("everything", "how_many", "in_python", "payers", "renamed", "spending")
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    """Orders, and definitions that read some or all of its columns, done once."""
+    made = Shop(tmp_path / "shop")
+    write_raw(
+        made.raw.root / "orders/1.parquet", {"id": [1, 2], "customer": ["a", "b"], "amount": [1, 2], "old": [0, 0]}
+    )
+    (made.root / "transformations").mkdir()
+    (made.root / "transformations/sums.sql").write_text(SQL)
+    (made.root / "transformations/in_python.py").write_text(PYTHON)
+    made.specs = load_definitions(made.project)
+    made.done()
+    assert not made.plan().has_work
+    return made
+
+
+def declare(shop: Shop, contract: str) -> None:
+    shop.text = f"name: shop\nstaging:\n  orders: {contract}\n"
+
+
+def recomputed(shop: Shop) -> set[str]:
+    """The derived tables that are recomputed; the others must be up to date."""
+    actions = shop.actions()
+    assert actions["staging.orders"].startswith("evolve ")
+    planned = {name: actions[f"main.{name}"] for name in DERIVED}
+    assert set(planned.values()) <= {"none up_to_date", "recompute input_will_change"}
+    return {name for name, action in planned.items() if action.startswith("recompute")}
+
+
+def test_an_added_column_is_the_matter_of_those_who_may_read_it(shop: Shop) -> None:
+    declare(shop, "{columns: {note: string}}")
+    assert recomputed(shop) == {"everything", "in_python"}
+    shop.done()
+    assert not shop.plan().has_work
+
+
+def test_an_added_column_that_was_read_as_something_else_is_recomputed(shop: Shop) -> None:
+    declare(shop, "{columns: {client: string}}")
+    assert recomputed(shop) == {"everything", "in_python", "renamed"}
+
+
+def test_new_rows_are_everyones_matter(shop: Shop) -> None:
+    write_raw(shop.raw.root / "orders/2.parquet", {"id": [3], "note": ["new"]})
+    assert recomputed(shop) == set(DERIVED)
+
+
+def test_a_new_file_without_rows_is_only_about_columns(shop: Shop) -> None:
+    write_raw(shop.raw.root / "orders/2.parquet", {"note": pa.array([], pa.string())})
+    assert recomputed(shop) == {"everything", "in_python"}
+    shop.done()
+    assert not shop.plan().has_work
+
+
+def test_a_renamed_column_that_is_not_read_changes_nothing(shop: Shop) -> None:
+    declare(shop, "{renames: {old: older}}")
+    assert recomputed(shop) == {"everything", "in_python"}
+    shop.done()
+    assert not shop.plan().has_work
+
+
+def problems(shop: Shop) -> dict[str, Problem]:
+    return {dataset.name.name: dataset.problem for dataset in shop.plan().datasets if dataset.problem}
+
+
+def test_a_renamed_column_that_is_read_is_a_problem_with_the_line_that_reads_it(shop: Shop) -> None:
+    declare(shop, "{renames: {customer: client}}")
+    found = problems(shop)
+    assert {name: str(problem.location) for name, problem in found.items()} == {
+        "spending": "transformations/sums.sql:2:8",
+        "payers": "transformations/sums.sql:10:5",
+    }
+    assert {problem.code for problem in found.values()} == {"column_gone"}
+    assert found["spending"].message == "main.spending reads customer of staging.orders, which is client from now on"
+    assert found["spending"].hint == "write client in its place"
+    actions = shop.actions()
+    assert actions["main.spending"] == actions["main.payers"] == "skip column_gone"
+    assert actions["main.how_many"] == "none up_to_date"
+
+
+def test_a_definition_that_follows_a_rename_may_keep_the_old_name_for_its_result(shop: Shop) -> None:
+    declare(shop, "{renames: {customer: client}}")
+    assert shop.actions()["main.renamed"] == "recompute input_will_change"
