@@ -7,6 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("penstock", deadline=None)  # a busy machine is no reason for a test to fail
+settings.load_profile("penstock")
 
 
 @pytest.fixture(scope="session")
