@@ -11,9 +11,11 @@ import pytest
 from builders import NAME, begin, clean_log, compact_table, consumed, load, write_table
 from penstock.lake.files import LocalFiles
 from penstock.lake.progress import FOLDER, FORMAT, create_manifest, find_build, read_table_state
+from penstock.model.contract import NO_CONTRACT
 from penstock.model.names import DatasetName
 from penstock.model.progress import InputMark, Manifest, ManifestKind, TableState
 from penstock.model.schema import Column, Schema
+from penstock.plan.schema_diff import diff_tables, resolve_schema
 
 MARK = InputMark(4, 17, "abc")
 SCHEMA = Schema((Column("id", "bigint"), Column("note", "string", nullable=False)))
@@ -222,3 +224,48 @@ def test_a_foreign_write_below_a_fence_is_damage(storage: LocalFiles) -> None:
     assert (state.number, state.progress) == (2, None)
     assert state.damage is not None
     assert state.damage.code == "foreign_write"
+
+
+def test_progress_of_format_1_is_read_with_what_it_did_not_know(storage: LocalFiles) -> None:
+    """Types were those of the table, sizes of numbers and the columns that readers use were not kept."""
+    load(storage, files=(consumed("orders/1.parquet"),), schema=SCHEMA)
+    file = storage.root / NAME.path / FOLDER / f"{1:020d}.json"
+    old = json.loads(file.read_text())
+    del old["seen"]
+    columns = [{key: column[key] for key in ("name", "type", "nullable")} for column in old["schema"]]
+    file.write_text(json.dumps({**old, "format": 1, "schema": columns, "inputs": {"main.a": 4}}))
+    progress = read_table_state(storage, NAME).progress
+    assert progress is not None
+    assert [(c.name, c.types, c.is_large) for c in progress.seen] == [
+        ("id", {"bigint"}, True),
+        ("note", {"string"}, False),
+    ]
+    assert progress.inputs["main.a"] == InputMark(-1, 0)
+    assert resolve_schema(progress.seen, NO_CONTRACT).fingerprint == SCHEMA.fingerprint
+    assert diff_tables(progress.schema or SCHEMA, resolve_schema(progress.seen, NO_CONTRACT)) == ()
+
+
+def test_a_rename_that_was_cut_short_is_recognised_as_ours(storage: LocalFiles) -> None:
+    """Between two renames of one attempt the table has some names old and some new; by anyone else it is foreign."""
+    before = Schema(tuple(Column(name, "bigint", sources=frozenset({name})) for name in ("a", "b")))
+    meant = Schema(
+        (
+            Column("x", "bigint", sources=frozenset({"a", "x"})),
+            Column("y", "bigint", sources=frozenset({"b", "y"})),
+        )
+    )
+    load(storage, files=(consumed("orders/1.parquet"),), schema=before)
+    log = storage.root / NAME.path / "_delta_log"
+    fields = [{"name": name, "type": "long", "nullable": True, "metadata": {}} for name in ("x", "b")]
+    schema = json.dumps({"type": "struct", "fields": fields})
+    actions = [{"metaData": {"schemaString": schema}}, {"commitInfo": {"operation": "RENAME COLUMN", "timestamp": 1}}]
+    (log / f"{1:020d}.json").write_text("\n".join(map(json.dumps, actions)))
+    damage = read_table_state(storage, NAME).damage
+    assert damage is not None
+    assert damage.code == "foreign_write"
+    begin(storage, schema=meant)
+    state = read_table_state(storage, NAME)
+    assert state.damage is None
+    assert state.progress is not None
+    assert state.progress.schema == Schema((meant.columns[0], before.columns[1]))
+    assert (state.version, state.data_version) == (1, 0)
