@@ -4,7 +4,7 @@ BIN := .venv/bin
 UV := $(BIN)/python -m uv
 STAMP := .venv/.installed
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-fast test-spark test-deep lint fmt types bench bench-eventlog docs lock clean
+.PHONY: help setup java demo test test-fast test-spark test-deep lint fmt types bench bench-eventlog bench-staging docs lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -58,6 +58,9 @@ bench: setup ## Measure: the no-op run over 50 tables, and the session's start
 
 bench-eventlog: $(STAMP) ## Measure the event log: every query on every backend beside SQLite
 	$(BIN)/python benchmarks/eventlog.py
+
+bench-staging: setup ## Measure staging: increments and drift beside a rebuild, appends beside plain Spark, plans
+	$(BIN)/python benchmarks/staging.py
 
 docs: $(STAMP) ## Generate the command reference and the schema of penstock.yml
 	$(BIN)/python -m penstock.config.json_schema > docs/penstock.schema.json

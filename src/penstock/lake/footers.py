@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from penstock.errors import RawFileError, StorageError, first_line
 from penstock.lake.files import Files, LocalFiles
@@ -20,7 +20,9 @@ def read_footers(files: Files, paths: Sequence[str], count_nulls: AbstractSet[st
 
     `count_nulls` names, in lower case, the columns of which the number of NULLs is wanted.
     """
-    kinds: dict[str, tuple[_Leaf, ...]] = {}
+    kinds: _Kinds = {}
+    if isinstance(files, LocalFiles):  # nothing to wait for: threads would only fight for the interpreter
+        return {path: _read_footer(files, path, count_nulls, kinds) for path in paths}
     with ThreadPoolExecutor(max_workers=min(8, len(paths) or 1)) as pool:
         footers = pool.map(lambda path: _read_footer(files, path, count_nulls, kinds), paths)
         return dict(zip(paths, footers, strict=True))
@@ -34,14 +36,24 @@ class _Leaf:
     place: int
 
 
-def _read_footer(files: Files, path: str, count_nulls: AbstractSet[str], kinds: dict[str, tuple[_Leaf, ...]]) -> Footer:
+_Kinds: TypeAlias = "dict[tuple[str, bytes], tuple[_Leaf, ...]]"
+"""The columns of each kind of file that was met."""
+
+
+def _read_footer(files: Files, path: str, count_nulls: AbstractSet[str], kinds: _Kinds) -> Footer:
     with _problems_named(path):
         metadata = _read_metadata(files, path)
-        key = str(metadata.schema)
+        key = _find_kind(metadata)
         if key not in kinds:  # files of one table mostly agree: each kind is understood once
             kinds[key] = tuple(_find_leaves(metadata, path))
         columns = tuple(_add_facts(leaf, metadata, count_nulls) for leaf in kinds[key])
         return Footer(columns, int(metadata.num_rows))
+
+
+def _find_kind(metadata: Any) -> tuple[str, bytes]:
+    """What decides the columns of a file: its Parquet schema as text, and the Arrow types that its writer meant by it."""
+    _, _, text = str(metadata.schema).partition("\n")  # the first line has the address of the object
+    return text, (metadata.metadata or {}).get(b"ARROW:schema", b"")
 
 
 def _add_facts(leaf: _Leaf, metadata: Any, count_nulls: AbstractSet[str]) -> FileColumn:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from builders import write_raw
 from penstock.errors import RawFileError
+from penstock.lake import footers
 from penstock.lake.files import LocalFiles
 from penstock.lake.footers import read_footers, read_range
 from penstock.model.schema import FileColumn
@@ -256,3 +257,23 @@ def test_a_file_without_permission_is_a_problem_of_that_file(open_folder: Path) 
             read_footers(raw, [PATH])
     finally:
         os.seteuid(me)
+
+
+def test_files_with_the_same_columns_are_understood_once(raw: LocalFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+    understood = []
+    find_leaves = footers._find_leaves
+    monkeypatch.setattr(footers, "_find_leaves", lambda *given: understood.append(given) or find_leaves(*given))
+    paths = [f"orders/{number}.parquet" for number in range(5)]
+    for number, path in enumerate(paths):
+        write_raw(raw.root / path, {"id": [number], "name": ["x"]})
+    write_raw(raw.root / "orders/other.parquet", {"id": [1]})
+    assert len({footer.columns for footer in read_footers(raw, [*paths, "orders/other.parquet"]).values()}) == 2
+    assert len(understood) == 2
+
+
+def test_a_type_that_only_the_writer_knows_is_not_taken_for_that_of_the_file_before(raw: LocalFiles) -> None:
+    """Parquet has no durations: two files look alike but for the Arrow schema that one of them carries along."""
+    write_raw(raw.root / "orders/0.parquet", pa.table({"c": pa.array([1], pa.int64())}))
+    write_raw(raw.root / PATH, pa.table({"c": pa.array([1], pa.duration("us"))}))
+    with pytest.raises(RawFileError, match=r"orders/1\.parquet: column 'c' has type duration"):
+        read_footers(raw, ["orders/0.parquet", PATH])
