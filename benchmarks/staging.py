@@ -191,7 +191,7 @@ class Appends:
     rows: int
 
     def measure(self, rounds: int) -> list[Turn]:
-        """Each contender is first, second and last equally often: who comes later finds a warmer JVM. Three turns warm up."""
+        """Each contender is first, second and last equally often, so that the order favours none. Three turns warm up."""
         make_project(self.root)
         batch = make_batch(self.rows // APPEND_FILES, 0)
         contenders = [self._append_bare, self._append_numbered, self._append_by_penstock]
