@@ -14,7 +14,8 @@ from tests.projects import ProjectFolder
 
 pytestmark = pytest.mark.spark
 
-RENAME = {"renames": {"cust": "customer", "amt": "amount"}, "columns": {"amount": "int"}, "on_drift": "quarantine"}
+CHECKED = {"columns": {"pieces": "int"}, "on_drift": "quarantine"}
+RENAMED = {**CHECKED, "renames": {"cust": "customer", "amt": "amount"}}
 
 
 class DriftShop:
@@ -50,9 +51,15 @@ class DriftShop:
 @pytest.fixture
 def shop(tmp_path: Path, connect: str) -> DriftShop:
     made = DriftShop(tmp_path / "shop", connect)
-    made.project.raw("orders", "0001", {"id": [1, 2], "cust": ["a", "b"], "amt": pa.array([10, 20], pa.int32())})
+    made.declare(**CHECKED)
+    made.project.raw("orders", "0001", batch([1, 2], pieces=[7, 8]))
     made.project.penstock("run")
     return made
+
+
+def batch(ids: list[int], amounts: Any = None, **columns: Any) -> dict[str, Any]:
+    amounts = pa.array([10 * id_ for id_ in ids], pa.int32()) if amounts is None else amounts
+    return {"id": ids, "cust": ["abcd"[id_ - 1] for id_ in ids], "amt": amounts, **columns}
 
 
 def settle(shop: DriftShop) -> None:
@@ -63,8 +70,9 @@ def settle(shop: DriftShop) -> None:
 
 def test_kills_during_a_rename_and_an_evolution(shop: DriftShop) -> None:
     """Two columns are renamed, one added, one row set aside; a kill at every step of it, one after the other."""
-    shop.declare(**RENAME)
-    data = {"id": [3, 4], "customer": ["c", "d"], "amount": ["30", "x"], "note": ["n", "m"]}
+    shop.declare(**RENAMED)
+    amounts = pa.array([30, 40], pa.int32())
+    data = {"id": [3, 4], "customer": ["c", "d"], "amount": amounts, "pieces": ["9", "x"], "note": ["n", "m"]}
     shop.project.raw("orders", "0002", data)
     for point in (
         "staging.before_rename",
@@ -76,19 +84,19 @@ def test_kills_during_a_rename_and_an_evolution(shop: DriftShop) -> None:
     ):
         shop.kill_at(point)
     settle(shop)
-    assert shop.rows() == [(10, "a", 1, None), (20, "b", 2, None), (30, "c", 3, "n")]
+    assert shop.rows() == [(10, "a", 1, None, 7), (20, "b", 2, None, 8), (30, "c", 3, "n", 9)]
     ((broken, file, row),) = shop.rows("orders__quarantine")
-    assert (broken, file, json.loads(row)["id"]) == ("amount", "orders/0002.parquet", 4)
+    assert (broken, file, json.loads(row)["id"]) == ("pieces", "orders/0002.parquet", 4)
     assert "CREATE OR REPLACE TABLE AS SELECT" not in shop.versions()[:-1], "nothing may be written again"
 
 
 def test_kills_during_a_widening_and_a_rebuild(shop: DriftShop) -> None:
-    shop.project.raw("orders", "0002", {"id": [3], "cust": ["c"], "amt": pa.array([2**40], pa.int64())})
+    shop.project.raw("orders", "0002", batch([3], pa.array([2**40], pa.int64())))
     for point in ("staging.after_attempt", "staging.before_commit", "staging.after_commit"):
         shop.kill_at(point)
     settle(shop)
     assert sorted(row[0] for row in shop.rows()) == [10, 20, 2**40]
-    shop.project.raw("orders", "0003", {"id": [4], "cust": ["d"], "amt": ["x"]})
+    shop.project.raw("orders", "0003", batch([4], ["x"]))
     for point in ("staging.after_attempt", "staging.before_commit", "staging.after_commit"):
         shop.kill_at(point)
     settle(shop)

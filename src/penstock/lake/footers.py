@@ -43,6 +43,8 @@ _Kinds: TypeAlias = "dict[tuple[str, bytes], tuple[_Leaf, ...]]"
 def _read_footer(files: Files, path: str, count_nulls: AbstractSet[str], kinds: _Kinds) -> Footer:
     with _problems_named(path):
         metadata = _read_metadata(files, path)
+        if metadata.num_columns == 0:
+            raise RawFileError(f"raw file {path} has no columns", hint="write it with columns, or move it out of raw")
         key = _find_kind(metadata)
         if key not in kinds:  # files of one table mostly agree: each kind is understood once
             kinds[key] = tuple(_find_leaves(metadata, path))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Any
@@ -27,6 +27,7 @@ from penstock.model.progress import (
     TableState,
 )
 from penstock.model.schema import Column, Schema, SeenColumn, seen_from_json, seen_to_json
+from penstock.model.types import comparable_type
 
 FORMAT = 2
 FOLDER = "_penstock"
@@ -93,9 +94,9 @@ def _follow_alteration(
     files: Files, name: DatasetName, progress: Progress, altered: Commit, numbers: Sequence[int]
 ) -> tuple[Progress | None, Damage | None]:
     """The progress of a table whose columns were altered since its last load: by us, as an attempt says, or by others."""
-    now = altered.columns or ()
+    now = _by_name(altered.columns or ())
     before = progress.schema.columns if progress.schema else _read_columns_before(files, name, altered)
-    if [(c.key, c.type) for c in now] == [(c.key, c.type) for c in before]:
+    if now == _by_name(before):
         return progress, None
     for number in sorted(numbers, reverse=True):
         if number > progress.number and progress.schema:
@@ -107,17 +108,21 @@ def _follow_alteration(
     return None, _foreign(altered)
 
 
-def _follow_renames(before: Schema, meant: Schema, now: Sequence[Column]) -> Schema | None:
+def _by_name(columns: Iterable[Column]) -> dict[str, str]:
+    return {column.key: comparable_type(column.type) for column in columns}
+
+
+def _follow_renames(before: Schema, meant: Schema, now: Mapping[str, str]) -> Schema | None:
     """The columns as they are when some of the renames that were meant are done; None when something else happened."""
     if not len(before.columns) == len(meant.columns) == len(now):
         return None
     followed = []
-    for old, new, found in zip(before.columns, meant.columns, now, strict=True):
-        match = next((column for column in (old, new) if (column.key, column.type) == (found.key, found.type)), None)
+    for pair in zip(before.columns, meant.columns, strict=True):
+        match = next((column for column in pair if now.get(column.key) == comparable_type(column.type)), None)
         if match is None:
             return None
         followed.append(match)
-    return Schema(tuple(followed))
+    return Schema(tuple(followed)) if len(_by_name(followed)) == len(now) else None
 
 
 def _read_columns_before(files: Files, name: DatasetName, altered: Commit) -> Sequence[Column]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from penstock.lake.files import Files
-from penstock.model.names import is_name_part
+from penstock.model.names import QUARANTINE_SUFFIX, is_name_part
 from penstock.model.progress import RawFile
 
 _SUFFIX = ".parquet"
@@ -43,7 +43,7 @@ def list_raw(files: Files, layout: str) -> RawListing:
                 collected.spellings.setdefault(folder.lower(), set()).add(folder)
     for file in files.walk(""):
         _place(file, by_folder, collected)
-    bad = {name for name in collected.tables if not is_name_part(name)}
+    bad = {name for name in collected.tables if not is_name_part(name) or name.endswith(QUARANTINE_SUFFIX)}
     twice = {name for name, spellings in collected.spellings.items() if len(spellings) > 1} - bad
     return RawListing(
         {name: tuple(found) for name, found in sorted(collected.tables.items()) if name not in bad | twice},

@@ -17,11 +17,12 @@ from penstock.errors import ConcurrentRunError, SessionError, StorageError, firs
 from penstock.faults import fault_point
 from penstock.lake.delta_log import APPLICATION, Commit, iter_commits
 from penstock.lake.files import Files
-from penstock.lake.progress import create_manifest, find_attempts, read_table_state, remove_manifest
+from penstock.lake.progress import FOLDER, create_manifest, find_attempts, read_table_state, remove_manifest
 from penstock.lake.session import best_effort
 from penstock.model.names import DatasetName
 from penstock.model.progress import Manifest, ManifestKind, TableState
 from penstock.model.spec import TableLayout
+from penstock.model.types import find_field_names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -88,7 +89,8 @@ class Lake:
 
     def prepare_evolution(self, name: DatasetName, columns: Mapping[str, str], *, widen: bool) -> None:
         """Let later appends add these columns (with their types), and widen types; a change of properties only."""
-        properties = _needed_properties(columns, " ".join(columns.values()))
+        names = [name for column, type_ in columns.items() for name in (column, *find_field_names(type_))]
+        properties = _needed_properties(names, " ".join(columns.values()))
         if widen:
             properties["delta.enableTypeWidening"] = "true"
         if properties:
@@ -108,7 +110,7 @@ class Lake:
         """Remove a table and what was set aside from it; the log goes last, so that an interrupted drop is seen and redone."""
         for table in (name.quarantine, name):
             files = [file.path for file in self.files.walk(table.path)]
-            for path in sorted(files, key=lambda path: "/_delta_log/" in path):
+            for path in sorted(files, key=_drop_order):
                 self.files.remove(path)
                 fault_point("drop.after_file", path)
 
@@ -158,6 +160,11 @@ class Lake:
         raise ConcurrentRunError(
             f"{name}: another run committed meanwhile; this attempt ({number}) changed nothing", hint="run again"
         )
+
+
+def _drop_order(path: str) -> int:
+    """Progress first: without it nothing is trusted; the log last: as long as it is there, the table is seen."""
+    return 0 if f"/{FOLDER}/" in path else 2 if "/_delta_log/" in path else 1
 
 
 class _conflicts_named:  # noqa: N801 - reads as a phrase at the call

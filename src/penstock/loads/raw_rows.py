@@ -8,14 +8,15 @@ from functools import cached_property, reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from penstock.lake.files import Files, to_glob_literal
 from penstock.model.contract import Contract, OnDrift
 from penstock.model.plan import DatasetPlan, NewFile
-from penstock.model.schema import FileColumn, Schema
+from penstock.model.schema import NANOSECONDS, FileColumn, Schema
 from penstock.model.types import quote_name
 from penstock.plan.common_type import common_type
-from penstock.transforms.conform import admit_columns, conform_columns, match_columns, read_type
+from penstock.transforms.conform import admit_columns, conform_columns, match_columns, read_type, row_as_json
 
 RAW_FILE, BROKEN, ROW = "raw_file", "broken_columns", "raw_row"
 """The columns of a staging table's quarantine: where a row came from, which columns do not fit, and the row as JSON."""
@@ -54,12 +55,12 @@ class RawRows:
         """Required columns of which some footer does not tell how many values are NULL."""
         if self.contract.on_drift is OnDrift.QUARANTINE:
             return []
+        required = {name.lower() for name, declared in self.contract.columns.items() if declared.required}
         found = []
         for column in self.schema.columns:
-            declared = self.contract.declared(column.name)
-            sources = [c for new in self.plan.files for c in new.columns if c.name.lower() in column.sources]
-            if declared is not None and declared.required and any(source.nulls is None for source in sources):
-                found.append(column.name)
+            if column.key in required:
+                sources = [c for new in self.plan.files for c in new.columns if c.name.lower() in column.sources]
+                found += [column.name] if any(source.nulls is None for source in sources) else []
         return found
 
     @cached_property
@@ -72,7 +73,7 @@ class RawRows:
     def _read(self, group: Sequence[NewFile]) -> DataFrame:
         ddl = ", ".join(f"{quote_name(column.name)} {read_type(column)}" for column in group[0].columns)
         paths = [to_glob_literal(self.raw.spark_path(new.file.path)) for new in group]
-        return self.session.read.schema(ddl).parquet(*paths)
+        return self.session.read.schema(ddl or T.StructType([])).parquet(*paths)
 
     def _admit(self, group: Sequence[NewFile]) -> DataFrame:
         columns = group[0].columns
@@ -89,10 +90,10 @@ class RawRows:
         if not unsure and not required:
             return None
         _, broken = admit_columns(columns, self.schema, unsure, required)
-        row = F.to_json(
-            F.struct(*(F.col(quote_name(column.name)) for column in columns)), {"ignoreNullFields": "false"}
+        found = self._read(group)
+        rows = found.select(
+            _relative_path(found).alias(RAW_FILE), broken.alias(BROKEN), row_as_json(columns).alias(ROW)
         )
-        rows = self._read(group).select(_relative_path().alias(RAW_FILE), broken.alias(BROKEN), row.alias(ROW))
         return rows.where(F.col(BROKEN) != "")
 
     def _find_doubts(self, group: Sequence[NewFile]) -> tuple[set[str], set[str]]:
@@ -112,6 +113,8 @@ class RawRows:
     def _is_exact(self, source: FileColumn, type_: str, group: Sequence[NewFile]) -> bool:
         if self.contract.on_drift is not OnDrift.QUARANTINE:
             return True  # the table's type was chosen to hold every file's
+        if source.type.endswith(NANOSECONDS):
+            return type_ in {"string", "binary"}  # only text holds nanoseconds
         large = any(column.is_large for new in group for column in new.columns if column.name == source.name)
         return common_type({source.type, type_}, is_large=large, nested=self.contract.nested) == type_
 
@@ -120,7 +123,7 @@ def _nulls(new: NewFile, name: str) -> int | None:
     return next((column.nulls for column in new.columns if column.name == name), None)
 
 
-def _relative_path() -> Column:
+def _relative_path(rows: DataFrame) -> Column:
     """The file of a row, from the raw folder: two parts, whatever the layout."""
-    path = F.url_decode(F.replace(F.col("_metadata.file_path"), F.lit("+"), F.lit("%2B")))
+    path = F.url_decode(F.replace(rows.metadataColumn("_metadata")["file_path"], F.lit("+"), F.lit("%2B")))
     return F.concat_ws("/", F.slice(F.split(path, "/"), -2, 2))

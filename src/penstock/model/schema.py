@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 NANOSECONDS = "_ns"
@@ -27,12 +28,17 @@ class FileColumn:
     """Whole numbers of which some may lie beyond what a double holds exactly."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Footer:
     """What the footer of one Parquet file says."""
 
     columns: tuple[FileColumn, ...]
     rows: int
+
+    @cached_property
+    def by_name(self) -> Mapping[str, FileColumn]:
+        """The columns by their names in lower case."""
+        return {column.name.lower(): column for column in self.columns}
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,6 +93,39 @@ def _normal(type_: SparkType) -> SparkType:
     return f"decimal({digits},{scale})"
 
 
+def comparable_type(text: str) -> str:
+    """A type without what makes no difference to a table: the order and the case of a struct's fields."""
+    return to_text(_comparable(parse_type(text)))
+
+
+def _comparable(type_: SparkType) -> SparkType:
+    match type_:
+        case Struct(fields):
+            found = [(name.lower(), _comparable(inner)) for name, inner in fields]
+            return Struct(tuple(sorted(found, key=lambda field: field[0])))
+        case Array(element):
+            return Array(_comparable(element))
+        case Map(key, value):
+            return Map(_comparable(key), _comparable(value))
+    return type_
+
+
+def find_field_names(text: str) -> list[str]:
+    """The names of the fields at any depth of a type."""
+    return _field_names(parse_type(text))
+
+
+def _field_names(type_: SparkType) -> list[str]:
+    match type_:
+        case Struct(fields):
+            return [found for name, inner in fields for found in (name, *_field_names(inner))]
+        case Array(element):
+            return _field_names(element)
+        case Map(key, value):
+            return [*_field_names(key), *_field_names(value)]
+    return []
+
+
 def quote_name(name: str) -> str:
     """A name between backticks."""
     return f"`{name.replace('`', '``')}`"

@@ -8,6 +8,7 @@ from dataclasses import replace
 from penstock.model.contract import Contract, OnDrift
 from penstock.model.drift import Change, Safety
 from penstock.model.schema import Column, FileColumn, Footer, Schema, SeenColumn
+from penstock.model.types import comparable_type
 from penstock.plan.common_type import common_type, widens_in_place
 
 
@@ -62,6 +63,19 @@ def _resolve(name: str, group: Sequence[SeenColumn], contract: Contract) -> Colu
     return Column(name, type_, nullable, frozenset({name.lower(), *(column.key for column in group)}))
 
 
+def keep_order(schema: Schema, previous: Schema) -> Schema:
+    """The columns with those of the table as it is first, in its order; where only words of a type differ, its own stay."""
+    owners = {source: column for column in previous.columns for source in column.sources or {column.key}}
+    places = {column.key: place for place, column in enumerate(previous.columns)}
+    found: list[tuple[int, Column]] = []
+    for column in schema.columns:
+        origin = next((owners[source] for source in sorted(column.sources) if source in owners), None)
+        is_same = origin is not None and comparable_type(origin.type) == comparable_type(column.type)
+        place = places[origin.key] if origin is not None else len(places)
+        found.append((place, replace(column, type=origin.type) if origin is not None and is_same else column))
+    return Schema(tuple(column for _, column in sorted(found, key=lambda pair: pair[0])))
+
+
 def diff_tables(previous: Schema, current: Schema) -> tuple[Change, ...]:
     """How the columns of a table must change; each change tells whether it can be made in place."""
     owners = {source: column for column in previous.columns for source in column.sources or {column.key}}
@@ -98,7 +112,7 @@ def _compare(origins: Sequence[Column], column: Column, taken: set[str]) -> list
         safety = Safety.REBUILD if column.key in taken else Safety.IN_PLACE
         text = f"renamed from {origin.name}"
         changes.append(_change("column_renamed", column.name, safety, text, origin.name, column.name))
-    if origin.type != column.type:
+    if comparable_type(origin.type) != comparable_type(column.type):
         changes.append(_retype(origin, column))
     if column.nullable and not origin.nullable:
         changes.append(_change("nullability_relaxed", column.name, Safety.NOTED, "may be NULL now"))
@@ -160,13 +174,20 @@ def _is_narrower(type_: str, table: str) -> bool:
 
 def find_column(footer: Footer, sources: frozenset[str]) -> FileColumn | None:
     """The column of a file that a table's column takes its values from."""
-    return next((column for column in footer.columns if column.name.lower() in sources), None)
+    by_name = footer.by_name
+    return next((by_name[source] for source in sources if source in by_name), None)
 
 
 def find_renames(changes: Sequence[Change], lacking: Sequence[Change]) -> list[tuple[str, str]]:
-    """Pairs of a column that new files lack and one that they add, of the same type: perhaps a rename nobody declared."""
+    """Pairs of a column that new files lack and one that they add, of a type that no other such column has."""
     added = [change for change in changes if change.code == "column_added"]
-    return [(old.column, new.column) for old in lacking for new in added if old.before == new.after]
+    pairs = []
+    for old in lacking:
+        new = [change.column for change in added if change.after == old.before]
+        rivals = [other for other in lacking if other.before == old.before]
+        if len(new) == len(rivals) == 1:
+            pairs.append((old.column, new[0]))
+    return pairs
 
 
 def _change(

@@ -20,6 +20,7 @@ from penstock.plan.schema_diff import (
     diff_tables,
     find_column,
     find_renames,
+    keep_order,
     merge_seen,
     note_files,
     resolve_schema,
@@ -92,6 +93,8 @@ def plan_staging(given: StagingInput) -> DatasetPlan:
     if given.retired and given.drop_retired and given.state.exists:
         return _plan(given, Action.DROP, (Reason("drop_retired", "its folder is gone from raw; the table goes too"),))
     rebuild = _rebuild_reasons(given)
+    if given.files.removed and given.contract.on_removed_files is OnRemovedFiles.FAIL:
+        return _refuse(given, _removed_problem(given))
     if given.retired and not rebuild:
         text = "its folder is gone from raw; the table is kept (--drop-retired removes it)"
         return _plan(given, Action.NONE, (Reason("retired", text),))
@@ -99,8 +102,6 @@ def plan_staging(given: StagingInput) -> DatasetPlan:
         return _nothing_to_rebuild_from(given, rebuild)
     if not given.current and not given.state.exists:
         return _plan(given, Action.NONE, (Reason("no_files", "its folder in raw is empty"),))
-    if given.files.removed and given.contract.on_removed_files is OnRemovedFiles.FAIL:
-        return _refuse(given, _removed_problem(given))
     if not rebuild and not given.files.new and given.progress.settings == fingerprint_contract(given.contract):
         return _plan(given, Action.NONE, (Reason("up_to_date", "no new files"), *_notes(given)))
     try:
@@ -115,7 +116,7 @@ def _plan_increment(given: StagingInput) -> DatasetPlan:
     footers = given.read_footers(given.files.new)
     previous = given.progress.schema or Schema(())
     seen = merge_seen(given.progress.seen, footers.values())
-    schema = resolve_schema(seen, given.contract)
+    schema = keep_order(resolve_schema(seen, given.contract), previous)
     changes = count_files(diff_tables(previous, schema), schema, footers)
     problem = _find_problem(given, footers, schema) or _find_old_nulls(given, schema)
     if problem is None and any(change.safety is Safety.REBUILD for change in changes):
@@ -154,6 +155,10 @@ def _plan_rebuild(given: StagingInput, reasons: tuple[Reason, ...]) -> DatasetPl
     seen = merge_seen((), footers.values())
     schema = resolve_schema(seen, given.contract)
     known = given.progress.schema
+    changes = diff_tables(known, schema) if known else ()
+    unsafe = [change for change in changes if change.safety is Safety.REBUILD]
+    if unsafe and given.contract.on_drift is OnDrift.FAIL and not given.full_refresh:
+        return _refuse(given, _drift_problem(given, unsafe[0].text))
     plan = _plan(
         given,
         Action.REBUILD,
@@ -161,7 +166,7 @@ def _plan_rebuild(given: StagingInput, reasons: tuple[Reason, ...]) -> DatasetPl
         files=_to_new_files(given.current, footers),
         schema=schema,
         seen=seen,
-        changes=diff_tables(known, schema) if known else (),
+        changes=changes,
     )
     problem = _find_problem(given, footers, schema)
     return refuse(plan, problem) if problem else plan
@@ -193,13 +198,24 @@ def _find_problem(given: StagingInput, footers: Mapping[str, Footer], schema: Sc
     """What keeps these files from being loaded under the contract; None when nothing does."""
     if not schema.columns:
         return Problem("raw_file", f"{given.name}: its files have no columns", hint="write files that have columns")
+    problems = (_find_type_problem(given, schema), _find_double_names(given, footers, schema))
+    return next(filter(None, problems), None) or _find_nulls(given, footers, schema)
+
+
+def _find_type_problem(given: StagingInput, schema: Schema) -> Problem | None:
     for column in schema.columns:
         declared = given.contract.declared(column.name)
         wanted = declared.type if declared else None
         if wanted is not None and column.type != wanted and given.contract.on_drift is OnDrift.FAIL:
             return _drift_problem(given, f"{column.name}: declared as {wanted}, but needs {column.type}")
-        for path, footer in footers.items():
-            named = [known.name for known in footer.columns if known.name.lower() in column.sources]
+    return None
+
+
+def _find_double_names(given: StagingInput, footers: Mapping[str, Footer], schema: Schema) -> Problem | None:
+    """A file with two columns that are one by `renames`."""
+    for column in schema.columns:
+        for path, footer in footers.items() if len(column.sources) > 1 else ():
+            named = [footer.by_name[source].name for source in sorted(column.sources) if source in footer.by_name]
             if len(named) > 1:
                 return Problem(
                     "raw_file",
@@ -207,16 +223,25 @@ def _find_problem(given: StagingInput, footers: Mapping[str, Footer], schema: Sc
                     hint="take the rename away, or drop one of the two columns at the source",
                     location=given.contract.location,
                 )
-            if declared is not None and declared.required and given.contract.on_drift is not OnDrift.QUARANTINE:
-                found = find_column(footer, column.sources)
-                nulls = footer.rows if found is None else found.nulls
-                if nulls:
-                    return Problem(
-                        "required_null",
-                        f"raw file {path}: {column.name} is required, but NULL in {nulls} of {footer.rows} rows",
-                        hint="mend the file, take `required` away, or set on_drift: quarantine",
-                        location=given.contract.location,
-                    )
+    return None
+
+
+def _find_nulls(given: StagingInput, footers: Mapping[str, Footer], schema: Schema) -> Problem | None:
+    """A file in which a required column is NULL, or is not there at all."""
+    if given.contract.on_drift is OnDrift.QUARANTINE:
+        return None
+    sources = {column.key: column.sources for column in schema.columns}
+    for name, declared in given.contract.columns.items():
+        for path, footer in footers.items() if declared.required else ():
+            found = find_column(footer, sources.get(name.lower(), frozenset({name.lower()})))
+            nulls = footer.rows if found is None else found.nulls
+            if nulls:
+                return Problem(
+                    "required_null",
+                    f"raw file {path}: {name} is required, but NULL in {nulls} of {footer.rows} rows",
+                    hint="mend the file, take `required` away, or set on_drift: quarantine",
+                    location=given.contract.location,
+                )
     return None
 
 
@@ -354,8 +379,10 @@ def fingerprint_contract(contract: Contract) -> str:
     columns = sorted((name.lower(), c.type or "", c.required) for name, c in contract.columns.items())
     renames = sorted((old.lower(), new.lower()) for old, new in contract.renames.items())
     shape = [columns, renames, contract.on_drift.value, contract.nested.value]
+    checked = {name for name, _, _ in columns}
+    admission = [columns, [rename for rename in renames if rename[1] in checked]]
     sets_aside = contract.on_drift is OnDrift.QUARANTINE and columns
-    return f"{_hash(shape)}.{_hash([columns, renames]) if sets_aside else ''}"
+    return f"{_hash(shape)}.{_hash(admission) if sets_aside else ''}"
 
 
 def _admission(settings: str | None) -> str:

@@ -12,7 +12,7 @@ from penstock.lake.tables import Lake, check_no_shadows, use_database
 from penstock.loads.derive import DerivedLoad
 from penstock.loads.staging import StagingLoad
 from penstock.model.names import DatasetName
-from penstock.model.plan import DatasetPlan, Plan
+from penstock.model.plan import Action, DatasetPlan, Plan
 from penstock.model.project import Project
 from penstock.model.results import DatasetResult, LoadResult
 from penstock.model.spec import DatasetKind
@@ -36,7 +36,8 @@ def execute(
     carry_by_value(loaded_project_modules())
     request = _to_request(project, is_short=plan.raw_bytes < SHORT_BYTES)
     with open_session(request) as session, use_database(session, storage, project.database):
-        check_no_shadows(session, _unqualified_names(plan, project.database))
+        if any(dataset.action is Action.RECOMPUTE for dataset in plan.datasets):
+            check_no_shadows(session, _unqualified_names(plan, project.database))
         lake = Lake(session, storage)
         derived = DerivedLoad(
             lake, project.root, project.database, plan.temporary_views, find_reads, build_request_id, project.vars

@@ -194,9 +194,9 @@ class Planner:
         try:
             before = next((r for path in loaded[:3] if (r := read_range(self.raw, path, old))), None)
             after = read_range(self.raw, added[0].path, new)
-        except RawFileError:
+            return bool(before and after and before[0] <= after[1] and after[0] <= before[1])
+        except (RawFileError, TypeError, ValueError, OverflowError):  # values that cannot be compared suggest nothing
             return False
-        return bool(before and after and before[0] <= after[1] and after[0] <= before[1])
 
     def _find_idle_contracts(self, staging: Iterable[DatasetName]) -> tuple[str, ...]:
         """Declarations of tables that are not there: perhaps a slip of the pen."""
@@ -235,7 +235,8 @@ def _bad_names(listing: RawListing) -> tuple[DatasetPlan, ...]:
     return tuple(
         _unnamable(
             DatasetName(STAGING_DATABASE, spelled),
-            f"raw has {spelled}, which cannot be a table: names are letters, digits and underscores",
+            f"raw has {spelled}, which cannot be a table: names are letters, digits and underscores, and do not end in "
+            f"{QUARANTINE_SUFFIX}",
         )
         for spelled in listing.bad_names
     )

@@ -104,10 +104,51 @@ def _convert_scalar(value: str, before: SparkType, after: str) -> str:
 
 def _to_string(value: str, before: SparkType) -> str:
     if not isinstance(before, str):
-        return f"to_json({value}, {_JSON_OPTIONS})"
+        return f"to_json({_with_text_keys(value, before)}, {_JSON_OPTIONS})"
     if before == "timestamp":
         return f"CONCAT(CAST({_utc(f'unix_micros({value})')} AS STRING), 'Z')"
     return f"CAST({value} AS STRING)"
+
+
+def _with_text_keys(value: str, type_: SparkType, depth: int = 0) -> str:
+    """The value with every key of a map as text: `to_json` shows other keys as what they are inside."""
+    if not _has_odd_keys(type_):
+        return value
+    key, item = f"key{depth}", f"item{depth}"
+    match type_:
+        case Struct(fields):
+            parts = [
+                f"{_text(name)}, {_with_text_keys(f'{value}.{quote_name(name)}', inner, depth)}"
+                for name, inner in fields
+            ]
+            return f"IF({value} IS NULL, NULL, named_struct({', '.join(parts)}))"
+        case Array(element):
+            return f"transform({value}, {item} -> {_with_text_keys(item, element, depth + 1)})"
+        case Map(key_type, value_type):
+            text = f"base64({key})" if key_type == "binary" else _to_string(key, key_type)
+            inner = f"transform_values({value}, ({key}, {item}) -> {_with_text_keys(item, value_type, depth + 1)})"
+            return f"transform_keys({inner}, ({key}, {item}) -> {text})"
+    return value
+
+
+def _has_odd_keys(type_: SparkType) -> bool:
+    match type_:
+        case Struct(fields):
+            return any(_has_odd_keys(inner) for _, inner in fields)
+        case Array(element):
+            return _has_odd_keys(element)
+        case Map(key, value):
+            return key != "string" or _has_odd_keys(value)
+    return False
+
+
+def row_as_json(columns: Sequence[FileColumn]) -> SparkColumn:
+    """A whole row of a file as JSON, as exact as a column's."""
+    parts = (
+        f"{_text(column.name)}, {_with_text_keys(quote_name(column.name), parse_type(read_type(column)))}"
+        for column in columns
+    )
+    return F.expr(f"to_json(named_struct({', '.join(parts)}), {_JSON_OPTIONS})")
 
 
 def _utc(micros: str) -> str:
@@ -118,7 +159,7 @@ def _utc(micros: str) -> str:
 
 def _convert_nanoseconds(value: str, before: str, after: str) -> str:
     if after in _TEXTUAL:
-        seconds = f"date_format({_utc(f'({value} - pmod({value}, 1000)) DIV 1000')}, 'yyyy-MM-dd HH:mm:ss')"
+        seconds = f"CAST({_utc(f'({value} - pmod({value}, 1000000000)) DIV 1000')} AS STRING)"
         zone = ", 'Z'" if before == "timestamp" else ""
         text = f"CONCAT({seconds}, '.', lpad(CAST(pmod({value}, 1000000000) AS STRING), 9, '0'){zone})"
         return text if after == "string" else f"encode({text}, 'UTF-8')"
@@ -133,26 +174,53 @@ NANOSECONDS_FOUND = "PENSTOCK_NANOSECONDS"
 
 
 def try_convert(value: str, before: str, after: str) -> tuple[str, str]:
-    """For a type that need not hold every value: the value if it fits, and the condition that it does."""
-    if before.endswith(NANOSECONDS) or "<" in before:
-        text = convert(value, before, "string")
-        return _try_text(text, after)
+    """For a type that need not hold every value: the value if it fits exactly, and the condition that it does."""
+    if before.endswith(NANOSECONDS) and after in {"timestamp", "timestamp_ntz", "date"}:
+        whole = f"{value} % 1000 = 0"
+        micros = f"({value} - pmod({value}, 1000)) DIV 1000"
+        base = before.removesuffix(NANOSECONDS)
+        moment = f"timestamp_micros({micros})" if base == "timestamp" else _utc(micros)
+        tried, fits = (moment, "TRUE") if base == after else try_convert(moment, base, after)
+        return tried, f"({whole} AND {fits})"
     if before == "string":
         return _try_text(value, after)
     if _NUMBERS.fullmatch(before) and _NUMBERS.fullmatch(after):
         tried = f"TRY_CAST({value} AS {after})"
         return tried, f"COALESCE({tried} IS NOT NULL AND TRY_CAST({tried} AS {before}) = {value}, FALSE)"
-    return _try_text(convert(value, before, "string"), after)
+    if before in {"timestamp", "timestamp_ntz"} and after == "date":
+        moment = _utc(f"unix_micros({value})") if before == "timestamp" else value
+        return f"CAST({moment} AS DATE)", f"CAST(CAST({moment} AS DATE) AS TIMESTAMP_NTZ) = {moment}"
+    if (before, after) == ("binary", "string"):
+        return f"CAST({value} AS STRING)", f"is_valid_utf8(CAST({value} AS STRING))"
+    return f"CAST(NULL AS {after})", "FALSE"
+
+
+_DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_MOMENT = f"{_DAY}[ T][0-9]{{2}}:[0-9]{{2}}(:[0-9]{{2}}([.][0-9]{{1,6}})?)?"
+_WHOLE = "[+-]?[0-9]+"
+_NUMBER = "[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]+)?"
+_PATTERNS = {
+    "boolean": "(?i)true|false",
+    **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), _WHOLE),
+    **dict.fromkeys(("float", "double"), _NUMBER),
+    "date": _DAY,
+    "timestamp_ntz": _MOMENT,
+    "timestamp": f"{_MOMENT}(Z|[+-][0-9]{{2}}:[0-9]{{2}})",
+}
+"""What a text must look like to mean a value of the type and nothing else; Spark's own casts read much more into one."""
 
 
 def _try_text(text: str, after: str) -> tuple[str, str]:
     tried = f"TRY_CAST({text} AS {after})"
     decimal = _DECIMAL.fullmatch(after)
-    if decimal is None:
-        return tried, f"{tried} IS NOT NULL"
-    digits, scale = int(decimal[1]), int(decimal[2])
-    exact = f"TRY_CAST({text} AS DECIMAL(38, {38 - digits + scale}))"  # a decimal cast rounds what it cannot hold
-    return tried, f"COALESCE({tried} = {exact}, FALSE)"
+    pattern = f"[+-]?[0-9]*([.][0-9]{{0,{decimal[2]}}}0*)?" if decimal else _PATTERNS.get(after)
+    if pattern is None:
+        return f"CAST(NULL AS {after})", "FALSE"
+    fits = f"({text} RLIKE '^({pattern})$' AND {tried} IS NOT NULL)"
+    if after in {"float", "double"}:  # the shortest number that means this very double must be the one that was written
+        exact = f"TRY_CAST(CAST({tried} AS STRING) AS DECIMAL(38, 18)) = TRY_CAST({text} AS DECIMAL(38, 18))"
+        fits = f"({fits} AND COALESCE({exact}, FALSE))"
+    return tried, fits
 
 
 def admit_columns(

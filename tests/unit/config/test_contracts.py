@@ -25,7 +25,7 @@ def test_everything_that_can_be_declared(tmp_path: Path) -> None:
     columns:
       amount: Decimal(18, 2)
       id: {type: long, required: true}
-      note: {required: true}
+      note: {type: string, required: true}
     renames: {cust: customer}
     on_drift: quarantine
     on_removed_files: rebuild
@@ -35,7 +35,7 @@ def test_everything_that_can_be_declared(tmp_path: Path) -> None:
     assert dict(found.columns) == {
         "amount": DeclaredColumn("decimal(18,2)"),
         "id": DeclaredColumn("bigint", required=True),
-        "note": DeclaredColumn(required=True),
+        "note": DeclaredColumn("string", required=True),
     }
     assert found.declared("AMOUNT") == DeclaredColumn("decimal(18,2)")
     assert (found.renamed("CUST"), found.renamed("other")) == ("customer", "other")
@@ -60,6 +60,13 @@ def test_an_empty_declaration_is_the_default(tmp_path: Path) -> None:
         ("  orders: {on_drift: explode}", "must be one of `evolve`, `fail`, `quarantine`", 3),
         ("  orders: {on_removed_files: drop}", "must be one of", 3),
         ("  orders: {nested: xml}", "must be one of", 3),
+        ("  orders: {columns: {a: array<int>}}", "cannot be array<int>: nested values are kept as JSON text", 3),
+        (
+            "  orders: {columns: {a: array<int>}, nested: struct, on_drift: quarantine}",
+            "quarantine judges single values only",
+            3,
+        ),
+        ("  orders: {columns: {a: {required: true}}, on_drift: quarantine}", "must know its type", 3),
         ("  orders: {renames: {a: b, b: c}}", "a becomes b, which is renamed itself", 3),
         ("  orders: {renames: {a: b, A: c}}", "given twice", 3),
         ("  orders: {renames: {a: b}, columns: {a: int}}", "declared as a column and renamed", 3),
@@ -98,8 +105,12 @@ def test_a_definition_file_declares_the_same(tmp_path: Path) -> None:
     [
         ('dp.declare_staging("orders", columns={"a": "money"})', "money is no type"),
         ('dp.declare_staging("orders", columns={"a": {"kind": "int"}})', "only type and required"),
-        ('dp.declare_staging("orders", columns=["a"])', "declare_staging('orders')"),
-        ('dp.declare_staging("orders", on_drift="explode")', "explode"),
+        ('dp.declare_staging("orders", columns=["a"])', "columns must be a dictionary"),
+        ('dp.declare_staging("orders", on_drift="explode")', "must be one of evolve, fail, quarantine, not 'explode'"),
+        ('dp.declare_staging("orders", columns={"a": 5})', "5 must be a text"),
+        ('dp.declare_staging("orders", columns={"": "int"})', "'' must be a text that is not empty"),
+        ('dp.declare_staging("orders", columns={"a": {"required": "no"}})', "required of 'a' must be True or False"),
+        ('dp.declare_staging("orders", renames={"a": ""})', "'' must be a text that is not empty"),
         ('dp.declare_staging("a.b")', "without a database"),
         ('dp.declare_staging("orders", renames={"a": "b", "b": "c"})', "renamed itself"),
         ('dp.declare_staging("orders")\ndp.declare_staging("ORDERS")', "declared twice"),

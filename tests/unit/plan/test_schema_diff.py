@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.model.contract import Contract, DeclaredColumn, OnDrift
+from penstock.model.contract import Contract, DeclaredColumn, Nested, OnDrift
 from penstock.model.drift import Safety
 from penstock.model.schema import Column, FileColumn, Footer, Schema
-from penstock.plan.schema_diff import count_files, diff_tables, find_renames, merge_seen, note_files, resolve_schema
+from penstock.plan.schema_diff import (
+    count_files,
+    diff_tables,
+    find_renames,
+    keep_order,
+    merge_seen,
+    note_files,
+    resolve_schema,
+)
 
 
 def footer(text: str, rows: int = 1) -> Footer:
@@ -116,9 +124,29 @@ def test_changes_tell_how_many_files_ask_for_them() -> None:
     ]
 
 
-def test_a_missing_and_a_new_column_of_one_type_may_be_a_rename() -> None:
-    before, after = schema("cust:string n:int"), schema("cust:string n:int", "customer:string m:string")
-    changes = diff_tables(before, after)
-    notes = note_files(after, changes, {"2": footer("customer:string m:string")})
-    lacking = [note for note in notes if note.code == "column_missing"]
-    assert find_renames(changes, lacking) == [("cust", "customer"), ("cust", "m")]
+@pytest.mark.parametrize(
+    ("before", "file", "pairs"),
+    [
+        ("cust:string n:int", "customer:string n:int", [("cust", "customer")]),
+        ("cust:string n:int", "customer:string m:string n:int", []),  # which one?
+        ("cust:string note:string", "customer:string", []),
+        ("cust:string n:int", "customer:string m:int", [("cust", "customer"), ("n", "m")]),
+        ("cust:string", "customer:int", []),
+    ],
+)
+def test_a_missing_and_a_new_column_of_one_type_may_be_a_rename(
+    before: str, file: str, pairs: list[tuple[str, str]]
+) -> None:
+    after = schema(before, file)
+    changes = diff_tables(schema(before), after)
+    notes = note_files(after, changes, {"2": footer(file)})
+    assert find_renames(changes, [note for note in notes if note.code == "column_missing"]) == pairs
+
+
+def test_a_table_keeps_its_order_and_the_words_of_its_types() -> None:
+    before = Schema(
+        (Column("z", "int", sources=frozenset({"z"})), Column("at", "struct<x:int,a:int>", sources=frozenset({"at"})))
+    )
+    after = schema("at:struct<a:int,X:int> z:bigint n:string", nested=Nested.STRUCT)
+    assert shown(keep_order(after, before)) == "z:bigint at:struct<x:int,a:int> n:string"
+    assert codes(before, keep_order(after, before)) == "type_widened/z/in_place column_added/n/in_place"
