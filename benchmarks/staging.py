@@ -303,7 +303,7 @@ def read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tables", type=int, default=50, help=f"at least {1 + 2 * ROUNDS}")
     parser.add_argument("--rows", type=int, default=200_000, help="of each batch")
-    parser.add_argument("--append-rows", type=int, default=3_000_000)
+    parser.add_argument("--append-rows", type=int, default=12_000_000)
     parser.add_argument("--append-rounds", type=int, default=6, help="a multiple of 3, so that the order evens out")
     parser.add_argument("--plan-tables", type=int, default=1000)
     parser.add_argument("--plan-files", type=int, default=20)
