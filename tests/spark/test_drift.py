@@ -129,6 +129,14 @@ def test_what_does_not_fit_is_set_aside_with_its_place(project: Project) -> None
     assert {json.loads(row["raw_row"])["id"] for row in rows} == {3, 4, 7, 8}
 
 
+@pytest.mark.parametrize("name", ["renamed", "int_to_double"])
+def test_rows_are_shown_as_they_are_by_whatever_reader_can(name: str, project: Project) -> None:
+    """Renamed columns without a JVM; widened ones by Spark, because the other reader does not know them."""
+    shown = open_engine(project.folder.root, environment={}).rows(name, 10)
+    order = sorted(range(len(shown.columns)), key=lambda place: shown.columns[place].lower())
+    assert sort([tuple(row[place] for place in order) for row in shown.rows]) == sort(CASES[name].rows)
+
+
 def test_a_further_run_has_nothing_to_do(project: Project) -> None:
     stuck = {name for name, case in project.cases.items() if case.problem}
     plan = open_engine(project.folder.root, environment={}).plan()

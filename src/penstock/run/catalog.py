@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -141,18 +141,23 @@ def read_schema(files: Files, name: DatasetName, configuration: Mapping[str, str
     return Schema(read_columns(stated))
 
 
-def read_rows(
-    files: Files, name: DatasetName, limit: int, configuration: Mapping[str, str], columns: Sequence[str] | None = None
-) -> Rows:
-    """A few rows of a table, by the JVM-free Delta reader; NeedsSparkError when that one cannot read it."""
+def read_rows(files: Files, name: DatasetName, limit: int, configuration: Mapping[str, str]) -> Rows:
+    """A few rows of a table, by the JVM-free Delta reader; NeedsSparkError when that one cannot read it.
+
+    Its query engine, not its pyarrow dataset: that one shows renamed columns as NULL, and its threads may still be at work
+    when the process ends, which then crashes.
+    """
+    import pyarrow as pa
+    from deltalake import QueryBuilder
+
     try:
-        reader = _open_table(files, name, configuration).to_pyarrow_dataset()
+        query = QueryBuilder().register("shown", _open_table(files, name, configuration))
+        table = pa.table(query.execute(f"SELECT * FROM shown LIMIT {int(limit)}").read_all())  # noqa: S608
     except Exception as error:  # noqa: BLE001 - the reader has no error type of its own for tables it cannot read
         raise NeedsSparkError(
             f"{name} cannot be shown without Spark ({first_line(error)})",
             hint="read it in a Spark session by its name",
         ) from None
-    table = reader.head(limit, columns=list(columns) if columns else None)
     return Rows(tuple(table.column_names), tuple(tuple(row.values()) for row in table.to_pylist()))
 
 

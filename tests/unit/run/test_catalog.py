@@ -138,7 +138,7 @@ def test_a_few_rows_are_read_wherever_the_project_is(name: str, tmp_path: Path) 
     load(storage, rows=(1, 2, 3))
     rows = read_rows(storage, NAME, 2, {})
     assert (rows.columns, rows.rows) == (("id",), ((1,), (2,)))
-    assert read_rows(storage, NAME, 1, {}, ["id"]).rows == ((1,),)
+    assert len(read_rows(storage, NAME, 1, {}).rows) == 1
 
 
 def test_a_table_that_cannot_be_read_without_spark_says_so(storage: LocalFiles) -> None:
