@@ -143,7 +143,7 @@ def test_piped_output_is_plain_and_no_color_is_kept(tmp_path: Path) -> None:
     done = shop.penstock("plan", NO_COLOR="1", TERM="xterm-256color")
     assert "\x1b" not in done.stdout
     assert "─" not in done.stdout
-    assert done.stdout.splitlines()[0].split() == ["dataset", "action", "why"]
+    assert done.stdout.splitlines()[0].split() == ["dataset", "action", "reads", "why"]
 
 
 def test_a_closed_pipe_does_not_change_the_exit_code(tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ VARIATIONS = (
     *("changed_and_added", "narrower_and_missing", "renamed_and_incompatible", "quarantine_of_doubles", "empty_file"),
     *("maps_with_other_keys", "required_later", "quarantine_taken_back", "changed_under_fail", "nanoseconds_as_text"),
     *("declared_before_it_comes", "only_untyped_columns", "required_and_not_there", "removed_and_added"),
+    *("quarantine_of_days", "quarantine_of_moments", "struct_fields_in_any_order", "quarantine_declared_later"),
 )
 
 

@@ -245,7 +245,7 @@ def _plan_summary(plan: Plan) -> str:
 def _describe_saving(plan: Plan) -> str:
     """What is avoided, compared with loading everything again."""
     read, whole = sum(d.bytes_read for d in plan.datasets if d.action.is_work), sum(d.raw_bytes for d in plan.datasets)
-    if not whole or read >= whole:
+    if not 0 < read < whole:
         return ""
     return f" Reads {show_bytes(read)} of raw files; loading everything again would read {show_bytes(whole)}."
 
