@@ -111,6 +111,8 @@ class DatasetPlan:
         if self.kind is DatasetKind.STAGING:
             result["changes"] = [change.to_json() for change in self.changes]
             result["reads"] = {"files": len(self.files), "bytes": self.bytes_read, "rows": self.rows_read}
+            # A row that is read is written once, as Parquet again: so many bytes, more or less.
+            result["writes"] = {"rows": self.rows_read, "bytes_estimate": self.bytes_read}
             result["full_rebuild"] = {"files": self.raw_files, "bytes": self.raw_bytes}
         if self.problem is not None:
             location = self.problem.location

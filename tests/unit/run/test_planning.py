@@ -34,6 +34,7 @@ def test_the_plan_as_json_has_action_reasons_inputs_and_files(shop: Shop) -> Non
         "kind": "staging",
         "changes": [],
         "reads": {"files": 1, "bytes": size, "rows": 2},
+        "writes": {"rows": 2, "bytes_estimate": size},
         "full_rebuild": {"files": 1, "bytes": size},
         "action": "rebuild",
         "reasons": [{"code": "first_load", "text": "first load, 1 file"}],
