@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -36,16 +38,21 @@ class DriftShop:
         return [entry["operation"] for entry in shown]
 
     def rows(self, table: str = "orders") -> list[tuple[Any, ...]]:
-        """The rows by Spark: the JVM-free reader does not know renamed or widened columns."""
-        from pyspark.sql import SparkSession
+        """The rows by Spark, which knows renamed and widened columns; in a process of its own, as Connect claims a whole one."""
+        path = str(self.project.root / f"storage/staging/{table}")
+        command = [sys.executable, "-c", READ, self.project.environment["PENSTOCK__SPARK__REMOTE"], path]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+        return sorted((tuple(row) for row in json.loads(done.stdout)), key=repr)
 
-        session = SparkSession.builder.remote(self.project.environment["PENSTOCK__SPARK__REMOTE"]).create()
-        try:
-            found = session.read.format("delta").load(str(self.project.root / f"storage/staging/{table}")).toArrow()
-        finally:
-            session.stop()
-        names = sorted(found.column_names)
-        return sorted((tuple(row[name] for name in names) for row in found.to_pylist()), key=repr)
+
+READ = """
+import json, sys
+from pyspark.sql import SparkSession
+session = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
+found = session.read.format("delta").load(sys.argv[2]).toArrow()
+names = sorted(found.column_names)
+print(json.dumps([[row[name] for name in names] for row in found.to_pylist()]))
+"""
 
 
 @pytest.fixture
