@@ -94,6 +94,12 @@ class RawFileError(PenstockError):
     code = "raw_file"
 
 
+class FeedError(PenstockError):
+    """A change feed does not have the columns that its envelope should have."""
+
+    code = "change_feed"
+
+
 class StorageError(PenstockError):
     """A folder or object store cannot be read or written."""
 
