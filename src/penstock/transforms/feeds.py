@@ -1,0 +1,291 @@
+"""Change-feed envelopes into flat change rows, as AutoCDC takes them. One row in, at most one row out.
+
+Every decoder gives the data's fields as columns, and beside them one struct `_change`:
+
+- `operation`: `upsert`, `delete` or `truncate`; NULL when the envelope says something else or could not be read. Such a row
+  is not dropped here, because a step cannot count: whoever applies the rows must count these and refuse them.
+- `unavailable`: names of columns whose value the feed could not give. They are NULL in the row, but mean "unchanged".
+- every other column of the envelope under its own name, so that `_change.ts_ms` or `_change.source.lsn` can be the sequence.
+
+Nothing here looks at keys: a delete without a `before`, or an upsert without an `after`, gives a row of NULLs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_
+from typing import TypeAlias
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from penstock.errors import FeedError
+from penstock.model.types import quote_name
+from penstock.transforms.placeholders import UNAVAILABLE_VALUE, is_unavailable
+
+CHANGE = "_change"
+"""The struct beside the data columns that says what happened."""
+
+UPSERT, DELETE, TRUNCATE = "upsert", "delete", "truncate"
+
+_EVENT_WORDS = {"INSERT": UPSERT, "UPDATE": UPSERT, "UPSERT": UPSERT, "DELETE": DELETE, "TRUNCATE": TRUNCATE}
+_DEBEZIUM_WORDS = {"c": UPSERT, "u": UPSERT, "r": UPSERT, "d": DELETE, "t": TRUNCATE}
+_MESSAGE = "m"
+_DEBEZIUM_COLUMNS = ("before", "after", "op", "source", "transaction", "message", "ts_ms", "ts_us", "ts_ns")
+_OWN_FIELDS = ("operation", "unavailable")
+_CORRUPT = "_corrupt_record"
+"""Where Spark's JSON reader keeps a line that it cannot read, or not wholly; what it could not read is NULL."""
+
+_READ_WITH_SCHEMA = "give the reader of the feed a schema: types found in the rows differ from one batch to the next"
+_RENAME = "rename it where the feed is read"
+
+
+@dataclass(frozen=True, slots=True, eq=False)  # columns cannot be compared: `==` makes a new one
+class _Field:
+    """A column of the frame or a field of a struct, whatever its name is made of."""
+
+    name: str
+    type: T.DataType
+    value: Column
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _DataColumn:
+    """A column of a change row; `is_missing` is None when its value is never unavailable."""
+
+    name: str
+    value: Column
+    is_missing: Column | None = None
+
+
+_Fields: TypeAlias = Mapping[str, _Field]
+"""By lower-case name: Spark and Delta do not tell upper from lower case."""
+
+
+def decode_events(frame: DataFrame, *, operation: str = "operation", data: str = "data") -> DataFrame:
+    """Change rows from events that say their operation in words and carry the row as a struct.
+
+    Needs a text column (INSERT, UPDATE, UPSERT, DELETE or TRUNCATE, in any case) and a struct column. Rows without any
+    value, as Kafka's tombstones give, are dropped. Gives the columns that the head of this module describes.
+    """
+    fields = _columns(frame)
+    word = _need_text(fields, operation)
+    content = _need(fields, data)
+    if not isinstance(content.type, T.StructType):
+        raise _wrong_type(content, "a struct")
+    data_columns = [_DataColumn(field.name, field.value) for field in _inside(content).values()]
+    others = [field for field in fields.values() if field not in (word, content)]
+    kept = frame.where(~_is_tombstone(fields.values(), fields))
+    meaning = F.when(~_is_corrupt(fields), _operation(F.upper(word.value), _EVENT_WORDS))
+    return _select(kept, data_columns, meaning, others)
+
+
+def decode_debezium(frame: DataFrame, *, unavailable: str = UNAVAILABLE_VALUE) -> DataFrame:
+    """Change rows from Debezium's envelopes, plain or below `payload` beside a `schema`.
+
+    Needs `before`, `after` and `op`. The row is `after`, and for a delete `before`: that is where the key is. Tombstones and
+    logical decoding messages (`m`) are dropped. Gives the columns that the head of this module describes, `op` among them.
+    """
+    columns = _columns(frame)
+    payload = _payload(columns)
+    envelope = columns if payload is None else _inside(payload)
+    word = _need_text(envelope, "op")
+    before, after = _need(envelope, "before"), _need(envelope, "after")
+    is_delete = word.value == "d"
+    data_columns = list(_pick_images(_image(before), _image(after), is_delete, unavailable))
+    if not data_columns:
+        raise FeedError("neither before nor after of the change feed is a struct with fields", hint=_READ_WITH_SCHEMA)
+    image_is_text = F.when(is_delete, _is_text(before)).otherwise(_is_text(after))
+    operation = F.when(~image_is_text & ~_is_corrupt(columns), _operation(word.value, _DEBEZIUM_WORDS))
+    others = [field for field in envelope.values() if field not in (before, after)]
+    if payload is not None:
+        others += [field for name, field in columns.items() if name not in {"schema", "payload"}]
+    known = [envelope[name] for name in _DEBEZIUM_COLUMNS if name in envelope]
+    is_tombstone = _is_tombstone(known if payload is None else [payload], columns)
+    kept = frame.where(~is_tombstone & ~word.value.eqNullSafe(_MESSAGE))
+    return _select(kept, data_columns, operation, others)
+
+
+def is_envelope(frame: DataFrame) -> str | None:
+    """Which decoder a frame is made for by its columns and their types: `debezium`, `events`, or None when that is not sure."""
+    types = {field.name.lower(): field.dataType for field in frame.schema.fields}
+    payload = types.get("payload")
+    inner = types
+    if isinstance(payload, T.StructType) and "op" not in types:
+        inner = {field.name.lower(): field.dataType for field in payload.fields}
+    images = [inner.get("before"), inner.get("after")]
+    is_debezium = isinstance(inner.get("op"), T.StringType) and None not in images
+    is_debezium = is_debezium and any(isinstance(image, T.StructType) for image in images)
+    is_events = isinstance(types.get("operation"), T.StringType) and isinstance(types.get("data"), T.StructType)
+    if is_debezium == is_events:
+        return None
+    return "debezium" if is_debezium else "events"
+
+
+def _select(frame: DataFrame, data: list[_DataColumn], operation: Column, others: list[_Field]) -> DataFrame:
+    """The data columns and `_change`; refuses names that would hide each other."""
+    if any(column.name.lower() == CHANGE for column in data):
+        raise FeedError(f"the data of the change feed has a field {CHANGE}, which Penstock adds itself", hint=_RENAME)
+    for name in (field.name for field in others):
+        if name.lower() in _OWN_FIELDS:
+            raise FeedError(
+                f"the change feed has a column {name}, which would hide {CHANGE}.{name.lower()}", hint=_RENAME
+            )
+    _by_name(others, "the change feed and its payload")
+    names = [F.when(column.is_missing, F.lit(column.name)) for column in data if column.is_missing is not None]
+    missing = F.array_compact(F.array(*names).cast("array<string>"))
+    what = [operation.alias("operation"), missing.alias("unavailable")]
+    change = F.struct(*what, *(field.value.alias(field.name) for field in others))
+    return frame.select(*(column.value.alias(column.name) for column in data), change.alias(CHANGE))
+
+
+def _operation(word: Column, words: Mapping[str, str]) -> Column:
+    """What the row means; NULL when the word is unknown or missing."""
+    pairs = (F.when(word == key, F.lit(meaning)) for key, meaning in words.items())
+    return F.coalesce(*pairs)
+
+
+def _is_tombstone(fields: Iterable[_Field], columns: _Fields) -> Column:
+    """Whether a row holds nothing. A line that could not be read is no tombstone: it would be lost unseen."""
+    empty = (field.value.isNull() for field in fields if field.name.lower() != _CORRUPT)
+    return reduce(and_, empty, ~_is_corrupt(columns))
+
+
+def _is_corrupt(columns: _Fields) -> Column:
+    """Whether the reader could not read the row; never NULL. The JSON `null`, a tombstone in a file, was read well."""
+    if _CORRUPT not in columns:
+        return F.lit(False)
+    return F.coalesce(F.trim(columns[_CORRUPT].value.cast("string")) != "null", F.lit(False))
+
+
+def _payload(columns: _Fields) -> _Field | None:
+    """The column that holds the envelope when the feed comes with its schema."""
+    found = columns.get("payload")
+    if found is None or "op" in columns:
+        return None
+    if not isinstance(found.type, T.StructType):
+        raise _wrong_type(found, "a struct")
+    return found
+
+
+def _image(field: _Field) -> _Fields:
+    """The fields of `before` or `after`; none when all rows were NULL, which JSON inference takes for text."""
+    if isinstance(field.type, T.StructType):
+        return _inside(field)
+    if isinstance(field.type, T.StringType | T.NullType):
+        return {}
+    raise _wrong_type(field, "a struct")
+
+
+def _is_text(image: _Field) -> Column:
+    """Whether a row has text where a struct belongs: what it says would be lost, so that its operation is not known."""
+    return F.lit(False) if isinstance(image.type, T.StructType) else image.value.isNotNull()
+
+
+def _pick_images(before: _Fields, after: _Fields, is_delete: Column, placeholder: str) -> Iterator[_DataColumn]:
+    """Each column of either image: from `before` for a delete, otherwise from `after`, whose type it has."""
+    for key in {**after, **before}:
+        old, new = before.get(key), after.get(key)
+        shape = new or before[key]
+        old_value, old_missing = _available(old, shape, placeholder)
+        new_value, new_missing = _available(new, shape, placeholder)
+        is_missing = None
+        if old_missing is not None or new_missing is not None:
+            is_missing = F.when(is_delete, _or_false(old_missing)).otherwise(_or_false(new_missing))
+        yield _DataColumn(shape.name, F.when(is_delete, old_value).otherwise(new_value), is_missing)
+
+
+def _available(field: _Field | None, shape: _Field, placeholder: str) -> tuple[Column, Column | None]:
+    """The value in the type of `shape`, NULL when it is the placeholder; and whether it is."""
+    if field is None:
+        return F.lit(None).cast(shape.type), None
+    is_missing = is_unavailable(field.value, field.type, placeholder)
+    # The placeholder goes before the conversion, which it would not survive.
+    value = field.value if is_missing is None else F.when(is_missing, F.lit(None)).otherwise(field.value)
+    return _convert(value, field.type, shape.type, shape.name), is_missing
+
+
+def _or_false(condition: Column | None) -> Column:
+    return F.lit(False) if condition is None else condition
+
+
+def _convert(value: Column, old: T.DataType, new: T.DataType, name: str) -> Column:
+    """The value in another type, with structs matched by name: a cast would match them by place."""
+    match old, new:
+        case _ if old == new:
+            return value
+        case T.StructType(), T.StructType():
+            known = _by_name(_Field(f.name, f.dataType, value.getField(f.name)) for f in old.fields)
+            parts = [_convert_field(known.get(field.name.lower()), field) for field in new.fields]
+            return F.when(value.isNotNull(), F.struct(*parts))
+        case T.ArrayType(elementType=before), T.ArrayType(elementType=after):
+            return F.transform(value, lambda item: _convert(item, before, after, name))
+        case T.MapType(valueType=before), T.MapType(valueType=after) if old.keyType == new.keyType:
+            return F.transform_values(value, lambda _, item: _convert(item, before, after, name))
+    if not _is_nested(old) and not _is_nested(new):
+        return value.cast(new)
+    if isinstance(new, T.StringType):
+        return F.to_json(value)
+    if isinstance(old, T.StringType | T.NullType):  # NULL in every row, or what JSON inference could not bring together
+        return F.from_json(value.cast("string"), new.json(), {"mode": "FAILFAST"})
+    raise FeedError(
+        f"before and after of the change feed do not agree on {name}: {old.simpleString()} and {new.simpleString()}",
+        hint=_READ_WITH_SCHEMA,
+    )
+
+
+def _convert_field(known: _Field | None, field: T.StructField) -> Column:
+    if known is None:
+        return F.lit(None).cast(field.dataType).alias(field.name)
+    return _convert(known.value, known.type, field.dataType, field.name).alias(field.name)
+
+
+def _is_nested(type_: T.DataType) -> bool:
+    return isinstance(type_, T.StructType | T.ArrayType | T.MapType)
+
+
+def _columns(frame: DataFrame) -> _Fields:
+    fields = (_Field(field.name, field.dataType, F.col(quote_name(field.name))) for field in frame.schema.fields)
+    return _by_name(fields)
+
+
+def _inside(field: _Field) -> _Fields:
+    if not isinstance(field.type, T.StructType):
+        return {}
+    inner = (_Field(part.name, part.dataType, field.value.getField(part.name)) for part in field.type.fields)
+    return _by_name(inner, field.name)
+
+
+def _by_name(fields: Iterable[_Field], where: str = "the change feed") -> _Fields:
+    """The fields by name; FeedError when two have the same one."""
+    found: dict[str, _Field] = {}
+    for field in fields:
+        if field.name.lower() in found:
+            raise FeedError(f"{where} has more than one field {field.name}; case makes no difference", hint=_RENAME)
+        found[field.name.lower()] = field
+    return found
+
+
+def _need(fields: _Fields, name: str) -> _Field:
+    if name.lower() in fields:
+        return fields[name.lower()]
+    found = ", ".join(field.name for field in fields.values()) or "none"
+    raise FeedError(
+        f"the change feed has no column {name}; it has {found}",
+        hint="check that this is the envelope that the feed is declared with, and that the reader's schema names every column",
+    )
+
+
+def _need_text(fields: _Fields, name: str) -> _Field:
+    field = _need(fields, name)
+    if isinstance(field.type, T.StringType):
+        return field
+    raise _wrong_type(field, "text")
+
+
+def _wrong_type(field: _Field, needed: str) -> FeedError:
+    found = field.type.simpleString()
+    return FeedError(f"the column {field.name} of the change feed is {found}, not {needed}", hint=_READ_WITH_SCHEMA)
