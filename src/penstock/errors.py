@@ -125,6 +125,24 @@ class ConcurrentRunError(PenstockError):
     retryable = True
 
 
+class ChangeFlowError(PenstockError):
+    """Change events cannot be applied: the flow is declared wrongly, or does not fit the source or the target."""
+
+    code = "change_flow"
+
+    def __init__(self, code: str, message: str, *, hint: str | None = None, location: Location | None = None) -> None:
+        super().__init__(message, hint=hint, location=location)
+        self.code = f"change_flow.{code}"
+
+
+class BadChangesError(ChangeFlowError):
+    """Rows of a batch cannot be applied; nothing was written. `samples` has a few of their keys, which no message shows."""
+
+    def __init__(self, message: str, samples: tuple[object, ...], *, hint: str | None = None) -> None:
+        super().__init__("bad_rows", message, hint=hint)
+        self.samples = samples
+
+
 class VerificationError(PenstockError):
     """What was written is not what was meant; the step is reported as failed."""
 

@@ -24,12 +24,13 @@ from penstock.model.progress import (
     ManifestKind,
     Progress,
     RawFile,
+    Segment,
     TableState,
 )
 from penstock.model.schema import Column, Schema, SeenColumn, seen_from_json, seen_to_json
 from penstock.model.types import comparable_type
 
-FORMAT = 2
+FORMAT = 3
 FOLDER = "_penstock"
 LONGEST_CHAIN = 20
 """After this many increments the next manifest states everything again, so that a reader follows few files."""
@@ -205,6 +206,8 @@ def _fold(files: Files, name: DatasetName, number: int) -> Progress:
         inputs=last.inputs,
         definition=last.definition,
         settings=last.settings,
+        segments=last.segments,
+        position=last.position,
     )
 
 
@@ -253,6 +256,8 @@ def _to_json(manifest: Manifest) -> dict[str, Any]:
         "definition": manifest.definition,
         "settings": manifest.settings,
         "build_request_id": manifest.build_request_id,
+        "segments": [asdict(segment) for segment in manifest.segments],
+        "position": dict(manifest.position),
     }
 
 
@@ -274,6 +279,8 @@ def _from_json(value: dict[str, Any]) -> Manifest:
         definition=value["definition"],
         settings=value["settings"],
         build_request_id=value["build_request_id"],
+        segments=tuple(Segment(**segment) for segment in value.get("segments", ())),
+        position=value.get("position", {}),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from penstock.lake.delta_log import APPLICATION, Commit, iter_commits
 from penstock.lake.files import Files
 from penstock.lake.progress import FOLDER, create_manifest, find_attempts, read_table_state, remove_manifest
 from penstock.lake.session import best_effort
+from penstock.model.changes import RESERVED
 from penstock.model.names import DatasetName
 from penstock.model.progress import Manifest, ManifestKind, TableState
 from penstock.model.spec import TableLayout
@@ -62,7 +63,7 @@ class Lake:
         while True:
             begun = self.begin(manifest, name)
             state = self.state(name)
-            if state.progress is None or state.progress.number != base:
+            if (state.progress.number if state.progress else None) != base:
                 raise ConcurrentRunError(f"{name} changed since it was planned; nothing was written", hint="run again")
             if find_attempts(self.files, name, state.number or 0) == [begun.number]:
                 return begun
@@ -77,6 +78,43 @@ class Lake:
         with _conflicts_named(name):
             writer.options(txnAppId=APPLICATION, txnVersion=str(number)).save(self.files.spark_path(name.path))
         return self._read_back(name, number)
+
+    def amend(self, rows: DataFrame, name: DatasetName, number: int, removed: str, *, evolve: bool = False) -> Commit:
+        """Take rows out and write others in one commit under this number; needs a number from `begin_append`.
+
+        `removed` is a condition that holds for the rows to take out, and for all rows that are written.
+        """
+        writer = rows.write.format("delta").mode("overwrite").option("mergeSchema", str(evolve).lower())
+        options = {"replaceWhere": removed, "txnAppId": APPLICATION, "txnVersion": str(number)}
+        with _conflicts_named(name):
+            writer.options(**options).save(self.files.spark_path(name.path))
+        return self._read_back(name, number)
+
+    def merge(self, rows: DataFrame, removed: DataFrame, name: DatasetName, number: int) -> Commit:
+        """As `amend`, for so many rows to take out that they are given as a frame of their numbers, called `removed`."""
+        view = f"penstock_{name.database}_{name.name}_{number}"
+        rows.unionByName(removed, allowMissingColumns=True).createGlobalTempView(view)
+        columns = ", ".join(map(_quote, rows.columns))
+        values = ", ".join(f"s.{_quote(column)}" for column in rows.columns)
+        # MERGE takes its transaction number from the session's settings, so it runs in a session of its own.
+        session = _sibling(self.session)
+        session.conf.set("spark.databricks.delta.write.txnAppId", APPLICATION)
+        session.conf.set("spark.databricks.delta.write.txnVersion", str(number))
+        try:
+            with _conflicts_named(name):
+                session.sql(
+                    f"MERGE INTO delta.{_quote(self.files.spark_path(name.path))} t USING global_temp.{_quote(view)} s "  # noqa: S608
+                    f"ON t.{RESERVED}.row = s.removed WHEN MATCHED THEN DELETE "
+                    f"WHEN NOT MATCHED AND s.removed IS NULL THEN INSERT ({columns}) VALUES ({values})"
+                )
+        finally:
+            self.session.catalog.dropGlobalTempView(view)
+        return self._read_back(name, number)
+
+    def compact(self, name: DatasetName) -> None:
+        """Bring small files together; a rival that writes at the same time goes first."""
+        with suppress(ConcurrentRunError), _conflicts_named(name):
+            self.session.sql(f"OPTIMIZE delta.{_quote(self.files.spark_path(name.path))}")
 
     def replace(self, rows: DataFrame, name: DatasetName, number: int, layout: TableLayout) -> Commit:
         """Replace the whole table, its schema and its layout in one commit under this number."""
@@ -160,6 +198,12 @@ class Lake:
         raise ConcurrentRunError(
             f"{name}: another run committed meanwhile; this attempt ({number}) changed nothing", hint="run again"
         )
+
+
+def _sibling(session: SparkSession) -> SparkSession:
+    """A session beside this one, with settings of its own."""
+    clone = getattr(session, "cloneSession", None)
+    return clone() if clone is not None else session.newSession()
 
 
 def _drop_order(path: str) -> int:
@@ -258,6 +302,17 @@ def check_no_shadows(session: SparkSession, names: Iterable[str]) -> None:
             f"this session has a temporary view called {shadows[0]}, which would be read instead of the pipeline's dataset",
             hint=f'spark.catalog.dropTempView("{shadows[0]}"), or run in a session of its own',
         )
+
+
+def find_location(session: SparkSession, table: str) -> str:
+    """Where the Delta table of this name is stored; where it would be, for one that does not exist yet."""
+    from sqlglot import exp
+
+    quoted = ".".join(_quote(part.name) for part in exp.to_table(table, dialect="spark").parts)
+    if session.catalog.tableExists(table):
+        return str(session.sql(f"DESCRIBE DETAIL {quoted}").select("location").collect()[0][0])
+    session.sql(f"CREATE TABLE {quoted} USING DELTA")
+    return str(session.sql(f"DESCRIBE DETAIL {quoted}").select("location").collect()[0][0])
 
 
 @contextmanager

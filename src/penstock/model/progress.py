@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from penstock.model.schema import Schema, SeenColumn
 
@@ -52,6 +53,16 @@ class InputMark:
 
 
 @dataclass(frozen=True, slots=True)
+class Segment:
+    """A part of a target's auxiliary table: events that one committed attempt wrote, in one file or folder."""
+
+    name: str
+    rows: int
+    size: int
+    truncates: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
     """One attempt to change a table, written before the table's commit and never changed after.
 
@@ -70,6 +81,10 @@ class Manifest:
     definition: str | None = None
     settings: str | None = None
     build_request_id: str = ""
+    segments: tuple[Segment, ...] = ()
+    """The auxiliary table of an AutoCDC target: all segments that count once this attempt is committed."""
+    position: Mapping[str, Any] = field(default_factory=dict)
+    """How far a change feed was read, and what else the next batch must know; values as JSON has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +99,8 @@ class Progress:
     inputs: Mapping[str, InputMark] = field(default_factory=dict)
     definition: str | None = None
     settings: str | None = None
+    segments: tuple[Segment, ...] = ()
+    position: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

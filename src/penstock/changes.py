@@ -1,0 +1,123 @@
+"""Applying change events from a notebook or a job: `penstock.apply_changes`, on any Spark session with Delta."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from penstock.errors import ChangeFlowError
+from penstock.lake.files import open_files
+from penstock.lake.session import check_delta
+from penstock.lake.tables import Lake, find_location
+from penstock.loads.changes import ChangeBatch, ChangeLoad
+from penstock.model.changes import ChangeMetrics
+from penstock.model.names import DatasetName
+from penstock.model.types import quote_name
+from penstock.plan.change_flow import FlowOptions, check_options
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    ColumnOrText = Column | str
+
+
+def apply_changes(  # noqa: PLR0913 - the parameters of pyspark.pipelines.create_auto_cdc_flow
+    spark: SparkSession,
+    changes: DataFrame,
+    target: str,
+    keys: Sequence[ColumnOrText],
+    sequence_by: ColumnOrText,
+    *,
+    apply_as_deletes: ColumnOrText | None = None,
+    apply_as_truncates: ColumnOrText | None = None,
+    column_list: Sequence[ColumnOrText] | None = None,
+    except_column_list: Sequence[ColumnOrText] | None = None,
+    stored_as_scd_type: int | str = 1,
+    track_history_column_list: Sequence[ColumnOrText] | None = None,
+    track_history_except_column_list: Sequence[ColumnOrText] | None = None,
+    ignore_null_updates: bool = False,
+    ignore_null_updates_column_list: Sequence[ColumnOrText] | None = None,
+    ignore_null_updates_except_column_list: Sequence[ColumnOrText] | None = None,
+    batch_id: int | str | None = None,
+    quarantine: bool = False,
+) -> ChangeMetrics:
+    """Apply a batch of change events to the Delta table `target`, a path or a table name; it is made if it is not there.
+
+    The result does not depend on the order of batches, on how they are cut, nor on events or batches that come twice.
+    `batch_id` spares the work for a batch that was applied last; with `quarantine`, rows that cannot be applied are set
+    aside in `<target>__quarantine` instead of failing the batch.
+    """
+    check_delta(spark)
+
+    def names(columns: Sequence[ColumnOrText] | None) -> tuple[str, ...] | None:
+        return None if columns is None else tuple(_name_of(changes, column) for column in columns)
+
+    options = FlowOptions(
+        keys=names(keys) or (),
+        scd_type=_scd_type(stored_as_scd_type),
+        column_list=names(column_list),
+        except_column_list=names(except_column_list),
+        track_history_column_list=names(track_history_column_list),
+        track_history_except_column_list=names(track_history_except_column_list),
+        ignore_null_updates=ignore_null_updates,
+        ignore_null_updates_column_list=names(ignore_null_updates_column_list),
+        ignore_null_updates_except_column_list=names(ignore_null_updates_except_column_list),
+    )
+    check_options(options)
+    if sequence_by is None:
+        raise ChangeFlowError("no_sequence", "sequence_by is missing", hint="name the column that orders the events")
+    folder, name = _place(spark, target)
+    batch = ChangeBatch(
+        changes,
+        options,
+        sequence=_expression(changes, sequence_by),
+        is_delete=_condition(apply_as_deletes),
+        is_truncate=_condition(apply_as_truncates),
+        batch_id=None if batch_id is None else str(batch_id),
+        quarantine=quarantine,
+    )
+    return ChangeLoad(Lake(spark, open_files(folder))).apply(name, batch)
+
+
+def _place(spark: SparkSession, target: str) -> tuple[str, DatasetName]:
+    """The folder that holds the table's folder's folder, and the table's name in it."""
+    location = target.rstrip("/") if "/" in target else find_location(spark, target)
+    parts = location.removeprefix("file:").rsplit("/", 2)
+    if len(parts) != 3 or not all(parts[1:]):
+        raise ChangeFlowError(
+            "target", f"{target!r} is no place for a table", hint="give a path with at least two folders"
+        )
+    return parts[0] or "/", DatasetName(parts[1], parts[2])
+
+
+def _scd_type(given: int | str) -> int:
+    try:
+        return int(given)
+    except ValueError:
+        return -1
+
+
+def _name_of(frame: DataFrame, column: ColumnOrText) -> str:
+    if isinstance(column, str):
+        return column.strip("`")
+    try:
+        return frame.select(column).columns[0]
+    except Exception as error:
+        raise ChangeFlowError(
+            "unknown_column", f"the column {column} is not in the source", hint=f"it has {', '.join(frame.columns)}"
+        ) from error
+
+
+def _expression(frame: DataFrame, given: ColumnOrText) -> Column:
+    """A column by its name, whatever it is made of; an SQL expression; or a column as it is."""
+    if not isinstance(given, str):
+        return given
+    return F.col(quote_name(given)) if given in frame.columns else F.expr(given)
+
+
+def _condition(given: ColumnOrText | None) -> Column:
+    if given is None:
+        return F.lit(False)
+    return F.expr(given) if isinstance(given, str) else given

@@ -1,0 +1,108 @@
+"""The auxiliary table of an AutoCDC target: events that the target itself cannot express, as segments beside its progress.
+
+A segment is written before the commit of its attempt and counts only if the committed manifest lists it. So one commit
+decides for both tables, nothing here needs a transaction of its own, and what a dead attempt left is never read.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from penstock.errors import ChangeFlowError
+from penstock.lake.files import Files
+from penstock.lake.progress import FOLDER
+from penstock.model.changes import Flow
+from penstock.model.names import DatasetName
+from penstock.model.progress import Segment
+from penstock.model.types import quote_name
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+SEGMENTS = "auxiliary"
+
+
+@dataclass(frozen=True, slots=True)
+class Auxiliary:
+    """The segments of one target."""
+
+    session: SparkSession
+    files: Files
+    name: DatasetName
+    base: int
+    """The load that was read: what is written from it counts only if nothing else is committed before."""
+
+    @property
+    def _folder(self) -> str:
+        return f"{self.name.path}/{FOLDER}/{SEGMENTS}"
+
+    def read(self, segments: Sequence[Segment], flow: Flow) -> DataFrame:
+        """The events of these segments; ChangeFlowError when one of them is gone."""
+        present = {*self.files.names(self._folder), *self.files.folders(self._folder)}
+        missing = [segment.name for segment in segments if segment.name not in present]
+        if missing:
+            raise damaged_error(self.name, f"{len(missing)} of its {len(segments)} parts are missing")
+        paths = [self.files.spark_path(f"{self._folder}/{segment.name}") for segment in segments]
+        return self.session.read.schema(to_schema(flow)).parquet(*paths)
+
+    def write_small(self, rows: pa.Table, truncates: int) -> Segment:
+        """Write a segment of few rows from here, in one file: no Spark job."""
+        import pyarrow.parquet as pq
+
+        buffer = io.BytesIO()
+        pq.write_table(rows, buffer, compression="zstd")
+        name = f"{self.base:020d}-{uuid4().hex}.parquet"
+        self.files.create(f"{self._folder}/{name}", buffer.getvalue())
+        return Segment(name, rows.num_rows, buffer.tell(), truncates)
+
+    def write_large(self, rows: DataFrame, count: int, truncates: int) -> Segment:
+        """Write a segment by Spark, as a folder of files."""
+        name = f"{self.base:020d}-{uuid4().hex}"
+        rows.write.parquet(self.files.spark_path(f"{self._folder}/{name}"))
+        size = sum(file.size for file in self.files.walk(f"{self._folder}/{name}"))
+        return Segment(name, count, size, truncates)
+
+    def find_all(self) -> tuple[Segment, ...]:
+        """Every segment on storage, whoever wrote it: what counts when nobody knows any more what was committed."""
+        sizes: dict[str, int] = {}
+        for file in self.files.walk(self._folder):
+            part = file.path.removeprefix(f"{self._folder}/").split("/")[0]
+            sizes[part] = sizes.get(part, 0) + file.size
+        return tuple(Segment(name, 0, size, truncates=1) for name, size in sorted(sizes.items()))
+
+    def remove_except(self, kept: Iterable[Segment]) -> None:
+        """Remove segments that nothing lists any more.
+
+        One that was written for an earlier load than ours cannot come to count: its attempt finds the table changed.
+        """
+        names = {segment.name for segment in kept}
+        for file in self.files.walk(self._folder):
+            part = file.path.removeprefix(f"{self._folder}/").split("/")[0]
+            if part not in names and int(part[:20]) <= self.base:
+                self.files.remove(file.path)
+
+
+def to_schema(flow: Flow) -> str:
+    """The columns of a segment, in Spark's words."""
+
+    def fields(columns: Iterable[Any]) -> str:
+        return ", ".join(f"{quote_name(column.name)}: {column.type}" for column in columns)
+
+    return (
+        f"key struct<{fields(flow.key_columns)}>, sequence {flow.sequence_type}, kind int, "
+        f"data struct<{fields(flow.columns)}>, given array<string>, attempt bigint"
+    )
+
+
+def damaged_error(name: DatasetName, what: str) -> ChangeFlowError:
+    """The auxiliary table cannot be trusted: go on, and rows would be wrong for good."""
+    return ChangeFlowError(
+        "auxiliary_damaged",
+        f"{name}: the auxiliary table is damaged: {what}; nothing was written",
+        hint="bring back the target's _penstock folder from a backup, or rebuild the target from the change feed",
+    )

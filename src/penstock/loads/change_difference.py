@@ -1,0 +1,291 @@
+"""What a batch makes of the stored rows: found by one query, materialised once, and turned into what is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import reduce
+from math import ceil, log2
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from penstock.lake.auxiliary import Auxiliary
+from penstock.model.changes import END_AT, RESERVED, START_AT, Flow
+from penstock.model.progress import Segment
+from penstock.transforms import change_events as events_
+from penstock.transforms.change_events import FORGET, TRUNCATE, Scope
+from penstock.transforms.scd1 import replay_scd1
+from penstock.transforms.scd2 import replay_scd2
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SMALL = 20_000
+"""Batches of up to so many events are replayed in one partition, and their difference is brought to the driver."""
+_ROWS_PER_PARTITION = 200_000
+
+
+@dataclass(slots=True)
+class Difference:
+    """The difference that a batch makes. `frame` is computed already, and costs nothing to be read again."""
+
+    flow: Flow
+    frame: DataFrame
+    table: pa.Table | None
+    attempt: int
+    added: int
+    removed: int
+    remembered: int
+    forgotten: int
+    truncates: int
+    is_damaged: bool
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether there is nothing to commit; what may be forgotten can wait for the next batch."""
+        return not (self.added or self.removed or self.remembered)
+
+    def rows(self, number: int) -> DataFrame:
+        """The rows to write to the target, numbered by the attempt that writes them."""
+        flow = self.flow
+        added = self.frame.where("is_added") if self.added else self.frame.limit(0)
+        partitions = max(1, ceil(self.added / _ROWS_PER_PARTITION))
+        added = self._lay_out(added, partitions)
+        given = [_given_column(flow)] if flow.is_partial else []
+        reserved = F.struct(F.col("sequence"), _row_numbers(number, partitions).alias("row"), *given)
+        times = [F.col("start").alias(START_AT), F.col("end").alias(END_AT)] if flow.keeps_history else []
+        return added.select("shown.*", *times, reserved.alias(RESERVED))
+
+    def _lay_out(self, rows: DataFrame, partitions: int) -> DataFrame:
+        """Few rows in one file; many with open rows apart from closed ones, and neighbours by key together."""
+        if partitions == 1:
+            return rows.coalesce(1)
+        order = [F.col("end").isNull(), F.col("end")] if self.flow.keeps_history else []
+        return rows.repartitionByRange(partitions, *order, "key")
+
+    def removed_rows(self) -> DataFrame:
+        return self.frame.where("removed IS NOT NULL").select("removed")
+
+    def removed_ids(self) -> list[int]:
+        if self.table is not None:
+            found: list[int] = self.table.column("removed").drop_null().to_pylist()
+            return found
+        return [row[0] for row in self.removed_rows().collect()]
+
+    def write_segment(self, auxiliary: Auxiliary) -> Segment | None:
+        """Write what is to be remembered and forgotten beside the target; nothing when that is nothing."""
+        count = self.remembered + self.forgotten
+        if not count:
+            return None
+        if self.table is not None:
+            return auxiliary.write_small(_to_segment(self.table, self.attempt), self.truncates)
+        return auxiliary.write_large(self.segment_rows(), count, self.truncates)
+
+    def segment_rows(self) -> DataFrame:
+        """The rows of the segment: remembered events, and what to forget by key, sequence and attempt."""
+        columns = [F.col(name) for name in events_.EVENT]
+        remembered = self.frame.where("is_remembered").select(*columns, F.lit(self.attempt).alias("attempt"))
+        if not self.forgotten:
+            return remembered
+        nothing = {name: F.lit(None).cast(self.frame.schema[name].dataType).alias(name) for name in ("data", "given")}
+        forget = self.frame.where("size(forget) > 0").select(
+            "key", "sequence", F.lit(FORGET).alias("kind"), *nothing.values(), F.explode("forget").alias("attempt")
+        )
+        return remembered.unionByName(forget)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stored:
+    """What is kept of a target."""
+
+    target: DataFrame
+    auxiliary: DataFrame | None
+    has_truncates: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch:
+    """New events, and what is known about them."""
+
+    changes: DataFrame
+    events: int
+    truncates: int
+    first: str | None
+
+    @property
+    def is_small(self) -> bool:
+        return self.events <= SMALL and not self.truncates
+
+    def scope(self, flow: Flow) -> Scope:
+        """Where to look for what the batch affects."""
+        changes = F.broadcast(self.changes) if self.is_small else self.changes
+        is_timeless = flow.is_partial or not flow.keeps_history
+        first = to_literal(flow, self.first) if self.first is not None and not is_timeless else None
+        return Scope(changes, is_timeless, first, bool(self.truncates))
+
+
+def to_literal(flow: Flow, text: str) -> Column:
+    """A sequence from the text that says it exactly."""
+    is_instant = flow.sequence_type == "timestamp"
+    return F.timestamp_micros(F.lit(int(text))) if is_instant else F.lit(text).cast(flow.sequence_type)
+
+
+def _given_column(flow: Flow) -> Column:
+    return (F.col("given") if flow.keeps_history else F.col("given_at")).alias("given")
+
+
+def _row_numbers(number: int, partitions: int) -> Column:
+    """Numbers that no other row has: above by the attempt, below by the place in it; Spark counts 2^33 for a partition."""
+    bits = 32 - ceil(log2(partitions)) if partitions > 1 else 32
+    place = F.monotonically_increasing_id()
+    within = place.bitwiseAND(F.lit((1 << 33) - 1))
+    checked = F.when(within < (1 << bits), within).otherwise(F.raise_error(F.lit("too many rows for one batch")))
+    return F.lit(number << 32) + F.shiftleft(F.shiftright(place, 33), bits) + checked.cast("bigint")
+
+
+@contextmanager
+def find_difference(flow: Flow, stored: Stored, batch: Batch) -> Iterator[Difference]:
+    """Find the difference that a batch makes, and keep it until the block ends."""
+    found = _replay(flow, stored, batch)
+    attempt = uuid4().int >> 65
+    if batch.is_small:
+        table = found.toArrow()
+        frame = found.sparkSession.createDataFrame(table, found.schema)
+        yield Difference(flow, frame, table, attempt, *_count(table))
+        return
+    kept = found.persist()
+    try:
+        yield Difference(flow, kept, None, attempt, *_count(kept))
+    finally:
+        kept.unpersist()
+
+
+def _replay(flow: Flow, stored: Stored, batch: Batch) -> DataFrame:
+    """Union of what is stored and what is new, collapsed, replayed, compared."""
+    scope = batch.scope(flow)
+    rows = events_.find_affected(flow, stored.target, scope)
+    events = events_.explode_rows(flow, rows)
+    events = events.unionByName(batch.changes.where(F.col("kind") != TRUNCATE), allowMissingColumns=True)
+    empty = {"attempt": "bigint", "truncated": "boolean"}
+    if stored.auxiliary is not None:
+        copies = events_.find_copies(stored.auxiliary, scope)
+        events = events.unionByName(copies, allowMissingColumns=True)
+    truncates = _truncates(stored, batch)
+    if truncates is not None:
+        keys = scope.first_of_keys(events)
+        events = events.unionByName(events_.to_deletes(keys, truncates), allowMissingColumns=True)
+    missing = {name: F.lit(None).cast(type_) for name, type_ in empty.items() if name not in events.columns}
+    events = events.withColumns(missing) if missing else events
+    events = events.repartition(1) if batch.is_small else events.repartition("key")
+    if stored.auxiliary is not None and flow.keeps_history:
+        events = events_.drop_uncovered(events)
+    collapsed = events_.fill_silent(flow, events_.collapse(flow, events))
+    found = replay_scd2(flow, collapsed) if flow.keeps_history else replay_scd1(flow, collapsed)
+    return (
+        found.unionByName(_new_truncates(flow, stored, batch), allowMissingColumns=True) if batch.truncates else found
+    )
+
+
+def _truncates(stored: Stored, batch: Batch) -> DataFrame | None:
+    """All truncates, old and new; None when there are none."""
+    frames = [batch.changes] if batch.truncates else []
+    if stored.has_truncates and stored.auxiliary is not None:
+        frames.append(stored.auxiliary)
+    found = [frame.where(F.col("kind") == TRUNCATE).select("sequence") for frame in frames]
+    return reduce(DataFrame.unionByName, found) if found else None
+
+
+def _new_truncates(flow: Flow, stored: Stored, batch: Batch) -> DataFrame:
+    """Truncates to remember; of a target without history only the last one matters."""
+    new = batch.changes.where(F.col("kind") == TRUNCATE).select("sequence").distinct()
+    if not flow.keeps_history:
+        new = new.agg(F.max("sequence").alias("sequence"))
+    if stored.has_truncates and stored.auxiliary is not None:
+        old = stored.auxiliary.where(F.col("kind") == TRUNCATE).select("sequence")
+        if not flow.keeps_history:
+            latest = F.coalesce(F.col("sequence") > F.col("latest"), F.lit(True))
+            new = new.crossJoin(old.agg(F.max("sequence").alias("latest"))).where(latest).drop("latest")
+        new = new.join(old, "sequence", "left_anti")
+    nobody = F.struct(*(F.lit(None).cast(column.type).alias(column.name) for column in flow.key_columns))
+    return new.select(
+        nobody.alias("key"),
+        "sequence",
+        F.lit(TRUNCATE).alias("kind"),
+        F.lit(False).alias("is_added"),
+        F.lit(True).alias("is_remembered"),
+        F.lit(False).alias("is_damaged"),
+        F.array().cast("array<bigint>").alias("forget"),
+    )
+
+
+def _count(found: pa.Table | DataFrame) -> tuple[int, int, int, int, int, bool]:
+    """How many rows are added and removed, events remembered and forgotten, truncates; and whether something is damaged."""
+    if isinstance(found, DataFrame):
+        row = found.agg(
+            F.count_if("is_added"),
+            F.count("removed"),
+            F.count_if("is_remembered"),
+            F.coalesce(F.sum(F.size("forget")), F.lit(0)),
+            F.count_if((F.col("kind") == TRUNCATE) & F.col("is_remembered")),
+            F.count_if("is_damaged"),
+        ).collect()[0]
+        return row[0], row[1], row[2], row[3], row[4], row[5] > 0
+    import pyarrow.compute as pc
+
+    def count(name: str) -> int:
+        return int(pc.sum(found.column(name)).as_py() or 0)
+
+    removed = found.num_rows - found.column("removed").null_count
+    forgotten = int(pc.sum(pc.list_value_length(found.column("forget"))).as_py() or 0)
+    return count("is_added"), removed, count("is_remembered"), forgotten, 0, count("is_damaged") > 0
+
+
+def _to_segment(found: pa.Table, attempt: int) -> pa.Table:
+    """A segment from a small difference, without Spark."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kept = found.filter(found.column("is_remembered")).select(list(events_.EVENT))
+    kept = kept.append_column("attempt", pa.array([attempt] * kept.num_rows, pa.int64()))
+    forget = found.column("forget").combine_chunks()
+    attempts = pc.list_flatten(forget)
+    if not len(attempts):
+        return kept
+    given_up = found.take(pc.list_parent_indices(forget)).select(list(events_.EVENT))
+    count = len(attempts)
+    for name, values in {
+        "kind": pa.array([FORGET] * count, pa.int32()),
+        "data": pa.nulls(count, found.schema.field("data").type),
+        "given": pa.nulls(count, found.schema.field("given").type),
+    }.items():
+        given_up = given_up.set_column(given_up.schema.get_field_index(name), name, values)
+    given_up = given_up.append_column("attempt", attempts.cast(pa.int64()))
+    return pa.concat_tables([kept, given_up.cast(kept.schema)])
+
+
+def merge_segments(
+    auxiliary: Auxiliary, segments: Sequence[Segment], flow: Flow, difference: Difference
+) -> tuple[Segment, ...]:
+    """All segments and the new rows as one segment, without what was forgotten."""
+    rows = auxiliary.read(segments, flow).unionByName(difference.segment_rows())
+    identity = ["key", "sequence", "attempt"]
+    forgotten = rows.where(F.col("kind") == FORGET).select(*identity).distinct()
+    events = rows.where(F.col("kind") != FORGET).join(forgotten, identity, "left_anti")
+    if not flow.keeps_history:  # of the truncates only the last one matters
+        latest = events.where(F.col("kind") == TRUNCATE).agg(F.max("sequence").alias("latest"))
+        is_old = (F.col("kind") == TRUNCATE) & (F.col("sequence") < F.col("latest"))
+        events = events.crossJoin(F.broadcast(latest)).where(~F.coalesce(is_old, F.lit(False))).drop("latest")
+    known = sum(segment.rows for segment in segments) + difference.remembered
+    truncates = sum(segment.truncates for segment in segments) + difference.truncates
+    if known <= SMALL * 5:
+        table = events.toArrow()
+        return (auxiliary.write_small(table, truncates),) if table.num_rows else ()
+    kept = events.persist()
+    try:
+        return (auxiliary.write_large(kept, kept.count(), truncates),)
+    finally:
+        kept.unpersist()

@@ -1,0 +1,375 @@
+"""AutoCDC: applying a batch of change events to a target by replay and diff. `ChangeLoad.apply` is the table of contents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+
+from penstock.errors import BadChangesError, ChangeFlowError, ConcurrentRunError
+from penstock.faults import fault_point
+from penstock.lake.auxiliary import Auxiliary, damaged_error
+from penstock.lake.delta_log import Commit
+from penstock.lake.tables import Lake
+from penstock.loads.change_difference import Batch, Difference, Stored, find_difference, merge_segments
+from penstock.model.changes import END_AT, RESERVED, START_AT, ChangeMetrics, Flow
+from penstock.model.names import DatasetName
+from penstock.model.progress import ConsumedFile, Manifest, Segment, TableState
+from penstock.model.schema import Column
+from penstock.model.spec import TableLayout
+from penstock.model.types import normal_type, quote_name
+from penstock.plan.change_flow import Fit, FlowOptions, fit_to_target, resolve_flow
+from penstock.transforms.change_events import DELETE, TRUNCATE, UPSERT, comparable, given_type, to_changes
+from penstock.transforms.feeds import CHANGE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LONGEST_LIST = 20
+"""So many segments of the auxiliary table are read one by one; then a batch merges them into one."""
+COMPACT_AFTER = 25
+"""After so many commits the target's small files are compacted."""
+_ATTEMPTS = 8
+_MANY = 50_000
+_SAMPLES = 5
+_UNREADABLE = {"progress_missing", "progress_unreadable", "progress_mismatch", "no_progress"}
+_PROPERTIES = (("delta.enableDeletionVectors", "true"),)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChangeBatch:
+    """Rows of a change feed and how to read them as events."""
+
+    frame: DataFrame
+    options: FlowOptions
+    sequence: SparkColumn
+    is_delete: SparkColumn
+    is_truncate: SparkColumn
+    is_understood: SparkColumn | None = None
+    """Whether the envelope's operation is known; without an envelope every row is."""
+    unavailable: SparkColumn | None = None
+    """The names of columns about which a row says nothing."""
+    batch_id: str | None = None
+    source: Mapping[str, Any] = field(default_factory=dict)
+    """How far the feed is read once the batch is applied."""
+    files: tuple[ConsumedFile, ...] = ()
+    quarantine: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Summary:
+    """What one look at a batch tells."""
+
+    events: int
+    null_keys: int
+    null_sequences: int
+    unknown_operations: int
+    truncates: int
+    digest: int
+    first: str | None
+    """The smallest sequence as text, where it has a text that says it exactly."""
+
+    @property
+    def bad(self) -> int:
+        return self.null_keys + self.null_sequences + self.unknown_operations
+
+    @property
+    def problems(self) -> str:
+        counts = {
+            "NULL in a key": self.null_keys,
+            "a NULL sequence": self.null_sequences,
+            "an unknown operation": self.unknown_operations,
+        }
+        return ", ".join(f"{count} with {what}" for what, count in counts.items() if count)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeLoad:
+    """Applies change events to the targets of one storage."""
+
+    lake: Lake
+    build_request_id: str = ""
+    layout: TableLayout = TableLayout()
+
+    def apply(self, name: DatasetName, batch: ChangeBatch) -> ChangeMetrics:
+        """Apply a batch: check, find what it affects, replay, diff, write; again from the start when another was faster."""
+        retrying = Retrying(
+            retry=retry_if_exception_type(ConcurrentRunError),
+            wait=wait_random_exponential(multiplier=0.1, max=5),
+            stop=stop_after_attempt(_ATTEMPTS),
+            reraise=True,
+        )
+        return retrying(self._try_to_apply, name, batch)
+
+    def _try_to_apply(self, name: DatasetName, batch: ChangeBatch) -> ChangeMetrics:
+        flow = resolve_batch(batch)
+        state = self._create_if_absent(name, flow)
+        target = self.lake.read(name)
+        position = state.progress.position if state.progress else {}
+        fit = fit_to_target(flow, to_columns(target), batch.options, position)
+        if fit.evolves or (fit.flow.is_partial and not _keeps_given(target)):
+            state = self._evolve(name, state, fit)
+            target = self.lake.read(name)
+        base = state.progress.number if state.progress else 0
+        auxiliary = Auxiliary(self.lake.session, self.lake.files, name, base)
+        segments = state.progress.segments if state.progress else auxiliary.find_all()
+        with _cached(to_events(fit.flow, batch)) as events:
+            summary = _look_at(fit.flow, events)
+            mark = [batch.batch_id, summary.events, summary.digest]
+            if batch.batch_id is not None and position.get("batch") == mark:
+                return ChangeMetrics(summary.events, is_repeat=True)
+            quarantined = self._set_aside(name, batch, fit.flow, summary)
+            changes = events.where("NOT is_bad").drop("is_bad") if summary.bad else events.drop("is_bad")
+            stored = Stored(
+                target,
+                auxiliary.read(segments, fit.flow) if segments else None,
+                any(segment.truncates for segment in segments),
+            )
+            new = Batch(changes, summary.events, summary.truncates, summary.first)
+            with find_difference(fit.flow, stored, new) as difference:
+                if difference.is_damaged:
+                    raise damaged_error(name, "events that rows stand for are missing")
+                moved = mark if batch.batch_id is not None else position.get("batch")
+                after = {**position, "batch": moved} if moved else dict(position)
+                after |= {"source": dict(batch.source)} if batch.source else {}
+                if difference.is_nothing and after == position and not batch.files:
+                    return ChangeMetrics(summary.events, quarantined=quarantined)
+                kept = self._write_segment(auxiliary, segments, fit.flow, difference)
+                commit = self._commit(name, state, batch, difference, kept, after)
+        self._tidy(auxiliary, kept, after)
+        return ChangeMetrics(
+            events=summary.events,
+            rows_added=difference.added,
+            rows_removed=difference.removed,
+            remembered=difference.remembered,
+            auxiliary_rows=sum(segment.rows for segment in kept),
+            auxiliary_bytes=sum(segment.size for segment in kept),
+            quarantined=quarantined,
+            version=commit.version,
+        )
+
+    def _create_if_absent(self, name: DatasetName, flow: Flow) -> TableState:
+        """The state of the target; a new one is made empty first, so that two first batches cannot replace each other."""
+        state = self.lake.state(name)
+        if state.exists:
+            if state.damage is not None and state.damage.code not in _UNREADABLE:
+                raise ChangeFlowError(
+                    "target_changed",
+                    f"{name}: {state.damage.text}",
+                    hint="RESTORE the version before it, or drop the table and read the whole feed again",
+                )
+            return state
+        empty = self.lake.session.createDataFrame([], _target_schema(flow))
+        position = {"keys": sorted(key.lower() for key in flow.keys), "sequence": flow.sequence_type}
+        manifest = Manifest(str(name), 0, None, position=position, build_request_id=self.build_request_id)
+        begun = self.lake.begin(manifest, name)
+        fault_point("changes.before_create", str(name))
+        properties = (*_PROPERTIES, *self.layout.table_properties)
+        self.lake.replace(empty, name, begun.number, replace(self.layout, table_properties=properties))
+        return self.lake.state(name)
+
+    def _evolve(self, name: DatasetName, state: TableState, fit: Fit) -> TableState:
+        """Add columns and widen types, as a load of its own without rows."""
+        columns = {column.name: column.type for column in (*fit.added, *fit.widened)}
+        self.lake.prepare_evolution(name, columns, widen=bool(fit.widened))
+        manifest = self._manifest(name, state, state.progress.segments if state.progress else ())
+        begun = self.lake.begin_append(manifest, name, manifest.parent)
+        fault_point("changes.before_evolve", str(name))
+        empty = self.lake.session.createDataFrame([], _target_schema(fit.flow))
+        self.lake.append(empty, name, begun.number, evolve=True)
+        return self.lake.state(name)
+
+    def _manifest(
+        self,
+        name: DatasetName,
+        state: TableState,
+        segments: Sequence[Segment],
+        position: Mapping[str, Any] | None = None,
+    ) -> Manifest:
+        progress = state.progress
+        return Manifest(
+            dataset=str(name),
+            number=0,
+            parent=progress.number if progress else None,
+            files=tuple(progress.files.values()) if progress else (),
+            build_request_id=self.build_request_id,
+            segments=tuple(segments),
+            position=position if position is not None else (progress.position if progress else {}),
+        )
+
+    def _set_aside(self, name: DatasetName, batch: ChangeBatch, flow: Flow, summary: _Summary) -> int:
+        """Refuse bad rows, or put them into the quarantine table when the flow says so."""
+        if not summary.bad:
+            return 0
+        rows = batch.frame.where(_is_bad_row(flow, batch))
+        if not batch.quarantine:
+            keys = [F.col(quote_name(key)) for key in flow.keys]
+            samples = tuple(row.asDict() for row in rows.select(*keys).limit(_SAMPLES).collect())
+            raise BadChangesError(
+                f"{name}: {summary.bad} of {summary.events} rows of the batch cannot be applied: {summary.problems}; "
+                "nothing was written",
+                samples,
+                hint="mend the source, or let such rows be set aside: quarantine=True",
+            )
+        table = name.quarantine
+        found = rows.select(F.to_json(F.struct("*")).alias("row_json")).distinct()
+        if self.lake.state(table).exists:
+            found = found.join(self.lake.read(table), "row_json", "left_anti")
+        number = self.lake.begin(Manifest(str(table), 0, None, build_request_id=self.build_request_id), table).number
+        if self.lake.state(table).exists:
+            self.lake.append(found, table, number)
+        else:
+            self.lake.replace(found, table, number, TableLayout(comment=f"change events that do not fit {name}"))
+        return summary.bad
+
+    def _write_segment(
+        self, auxiliary: Auxiliary, segments: Sequence[Segment], flow: Flow, difference: Difference
+    ) -> tuple[Segment, ...]:
+        """Write what is to be remembered and forgotten; now and then merge all segments into one on the way."""
+        if len(segments) >= LONGEST_LIST:
+            return merge_segments(auxiliary, segments, flow, difference)
+        segment = difference.write_segment(auxiliary)
+        fault_point("changes.after_segment", str(auxiliary.name))
+        return (*segments, segment) if segment else tuple(segments)
+
+    def _commit(
+        self,
+        name: DatasetName,
+        state: TableState,
+        batch: ChangeBatch,
+        difference: Difference,
+        segments: Sequence[Segment],
+        position: dict[str, Any],
+    ) -> Commit:
+        """Take a number for the state that was read, and commit rows, progress and segments with it."""
+        position["commits"] = int(position.get("commits", 0)) + 1
+        manifest = self._manifest(name, state, segments, position)
+        known = {entry.file.path: entry for entry in (*manifest.files, *batch.files)}
+        manifest = replace(manifest, files=tuple(known.values()))
+        fault_point("changes.before_attempt", str(name))
+        begun = self.lake.begin_append(manifest, name, manifest.parent)
+        fault_point("changes.before_commit", str(name))
+        rows = difference.rows(begun.number)
+        if difference.removed > _MANY:
+            commit = self.lake.merge(rows, difference.removed_rows(), name, begun.number)
+        elif difference.removed:
+            ids = ", ".join(map(str, difference.removed_ids()))
+            # New rows have higher numbers than all others, and Delta wants the condition to hold for them too.
+            first = begun.number << 32
+            condition = f"{RESERVED}.row IN ({ids}) OR {RESERVED}.row >= {first}"
+            commit = self.lake.amend(rows, name, begun.number, condition)
+        else:
+            commit = self.lake.append(rows, name, begun.number)
+        fault_point("changes.after_commit", str(name))
+        return commit
+
+    def _tidy(self, auxiliary: Auxiliary, segments: Sequence[Segment], position: Mapping[str, Any]) -> None:
+        """Compact small files now and then, and remove segments that nothing lists any more."""
+        if int(position.get("commits", 0)) % COMPACT_AFTER:
+            return
+        auxiliary.remove_except(segments)
+        self.lake.compact(auxiliary.name)
+
+
+def resolve_batch(batch: ChangeBatch) -> Flow:
+    """The flow of a batch by its own columns; ChangeFlowError when an expression does not fit them."""
+    try:
+        sequence = batch.frame.select(batch.sequence).schema.fields[0].dataType.simpleString()
+        batch.frame.select(batch.is_delete.cast("boolean"), batch.is_truncate.cast("boolean")).schema  # noqa: B018
+    except Exception as error:  # noqa: BLE001 - analysis fails in many ways, on Connect in others
+        raise ChangeFlowError(
+            "expression",
+            f"sequence_by, apply_as_deletes or apply_as_truncates do not fit the source: {_first_sentence(error)}",
+            hint=f"the source has {', '.join(batch.frame.columns)}",
+        ) from None
+    columns = [column for column in to_columns(batch.frame) if column.name != CHANGE]
+    return resolve_flow(batch.options, columns, normal_type(sequence), is_partial=batch.unavailable is not None)
+
+
+def _first_sentence(error: Exception) -> str:
+    code = getattr(error, "getCondition", lambda: None)()
+    return str(code or type(error).__name__)
+
+
+def to_columns(frame: DataFrame) -> list[Column]:
+    return [Column(f.name, normal_type(f.dataType.simpleString()), f.nullable) for f in frame.schema.fields]
+
+
+def to_events(flow: Flow, batch: ChangeBatch) -> DataFrame:
+    """The batch as events; NULL as the kind of one that is not understood, and `is_bad` for all that cannot be applied."""
+    is_truncate, is_delete = (F.coalesce(c.cast("boolean"), F.lit(False)) for c in (batch.is_truncate, batch.is_delete))
+    kind = F.when(is_truncate, TRUNCATE).when(is_delete, DELETE).otherwise(UPSERT)
+    if batch.is_understood is not None:
+        kind = F.when(batch.is_understood, kind)
+    events = to_changes(flow, batch.frame, batch.sequence, kind, batch.unavailable)
+    is_bad = _has_null_key(flow) | F.col("sequence").isNull() | F.col("kind").isNull()
+    return events.withColumn("is_bad", is_bad)
+
+
+def _has_null_key(flow: Flow) -> SparkColumn:
+    return _any_null([F.col("key")[key] for key in flow.keys]) & (F.coalesce(F.col("kind"), F.lit(UPSERT)) != TRUNCATE)
+
+
+def _is_bad_row(flow: Flow, batch: ChangeBatch) -> SparkColumn:
+    is_truncate = F.coalesce(batch.is_truncate.cast("boolean"), F.lit(False))
+    is_bad = _any_null([F.col(quote_name(key)) for key in flow.keys]) & ~is_truncate
+    is_bad |= batch.sequence.isNull()
+    return is_bad | ~F.coalesce(batch.is_understood, F.lit(False)) if batch.is_understood is not None else is_bad
+
+
+def _any_null(columns: list[SparkColumn]) -> SparkColumn:
+    return reduce(lambda one, other: one | other, (column.isNull() for column in columns))
+
+
+@contextmanager
+def _cached(frame: DataFrame) -> Iterator[DataFrame]:
+    """Keep what is read of the source, so that it is read once."""
+    kept = frame.persist()
+    try:
+        yield kept
+    finally:
+        kept.unpersist()
+
+
+def _look_at(flow: Flow, events: DataFrame) -> _Summary:
+    """Count what is wrong and find what the search can be limited to, in one aggregation."""
+    parts = [
+        comparable(F.col(name), events.schema[name].dataType) for name in ("key", "sequence", "kind", "data", "given")
+    ]
+    row = events.agg(
+        F.count(F.lit(1)),
+        F.count_if(_has_null_key(flow)),
+        F.count_if(F.col("sequence").isNull()),
+        F.count_if(F.col("kind").isNull()),
+        F.count_if(F.col("kind") == TRUNCATE),
+        F.coalesce(F.bit_xor(F.xxhash64(*parts)), F.lit(0)),
+        _exact_text(flow, F.min("sequence")),
+    ).collect()[0]
+    return _Summary(*row)
+
+
+def _exact_text(flow: Flow, sequence: SparkColumn) -> SparkColumn:
+    """Text that says a sequence exactly; microseconds for timestamps, whose text depends on the time zone; else NULL."""
+    if flow.sequence_type == "timestamp":
+        return F.unix_micros(sequence).cast("string")
+    is_plain = "<" not in flow.sequence_type and flow.sequence_type not in {"binary", "float", "double"}
+    return sequence.cast("string") if is_plain else F.lit(None).cast("string")
+
+
+def _keeps_given(target: DataFrame) -> bool:
+    return "given:" in target.schema[RESERVED].dataType.simpleString()
+
+
+def _target_schema(flow: Flow) -> str:
+    columns = [f"{quote_name(column.name)} {column.type}" for column in flow.columns]
+    if flow.keeps_history:
+        columns += [f"{name} {flow.sequence_type}" for name in (START_AT, END_AT)]
+    given = f", given: {given_type(flow)}" if flow.is_partial else ""
+    return ", ".join([*columns, f"{RESERVED} struct<sequence: {flow.sequence_type}, row: bigint{given}>"])

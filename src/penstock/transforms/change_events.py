@@ -1,0 +1,343 @@
+"""Change events as a frame, from all places where they are kept; and the one event of each key and sequence that counts.
+
+A frame of events has the columns `key` and `data` (structs), `sequence`, `kind`, `given` (the columns that an event says
+something about, for partial flows), and for stored events where they come from: `stored`, `attempt`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from penstock.model.changes import END_AT, RESERVED, START_AT, Flow
+from penstock.model.types import quote_name
+
+UPSERT, DELETE, TRUNCATE, FORGET = 0, 1, 2, 3
+"""Kinds of events; FORGET is kept in the auxiliary table only: the copy with this attempt is of no use any more."""
+_STARTS, _ENDS = 4, 5
+"""Not events, but what the replay must know of stored rows: one starts here, one ends here."""
+
+EVENT = ("key", "sequence", "kind", "data", "given")
+
+
+def to_changes(
+    flow: Flow,
+    frame: DataFrame,
+    sequence: Column,
+    kind: Column,
+    unavailable: Column | None,
+) -> DataFrame:
+    """The rows of a source as events; the columns of the flow that the source lacks are NULL."""
+    present = {name.lower(): name for name in frame.columns}
+    data = [_data_column(column.name, column.type, present) for column in flow.columns]
+    keys = [_data_column(column.name, column.type, present) for column in flow.key_columns]
+    events = frame.select(
+        F.struct(*keys).alias("key"),
+        sequence.cast(flow.sequence_type).alias("sequence"),
+        kind.cast("int").alias("kind"),
+        F.struct(*data).alias("data"),
+        _given(flow, present, unavailable).alias("given"),
+    )
+    is_upsert = F.col("kind") == UPSERT
+    return events.withColumns({name: F.when(is_upsert, F.col(name)) for name in ("data", "given")})
+
+
+def _data_column(name: str, type_: str, present: dict[str, str]) -> Column:
+    found = present.get(name.lower())
+    value = F.col(quote_name(found)) if found is not None else F.lit(None)
+    return value.cast(type_).alias(name)
+
+
+def _given(flow: Flow, present: dict[str, str], unavailable: Column | None) -> Column:
+    """The names of the columns that a source row says something about."""
+    if not flow.is_partial:
+        return F.lit(None).cast("array<string>")
+    silent = {name.lower() for name in flow.ignore_null}
+    names: list[Column] = []
+    for column in flow.columns:
+        found = present.get(column.key)
+        if found is None and column.key in silent:
+            continue
+        is_said = F.lit(True)
+        if found is not None and column.key in silent:
+            is_said = F.col(quote_name(found)).isNotNull()
+        if unavailable is not None:
+            is_said &= ~F.array_contains(unavailable, found or column.name)
+        names.append(F.when(is_said, F.lit(column.name)))
+    return F.array_compact(F.array(*names)) if names else F.array().cast("array<string>")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scope:
+    """Which stored rows and copies a batch can affect: those of its keys, from each key's first new event on.
+
+    With a truncate it affects all keys, from its first event on. A timeless one affects all times of its keys.
+    """
+
+    changes: DataFrame
+    is_timeless: bool
+    first: Column | None
+    """The smallest sequence of the batch as a literal, where there is one: so that whole files can be left out."""
+    is_for_all: bool
+
+    def limit(self, stored: DataFrame, is_from: Callable[[Column], Column]) -> DataFrame:
+        """The stored events in scope; `is_from` tells whether one matters for a batch that begins at this sequence."""
+        begin = F.col("its_sequence")
+        if self.is_for_all:
+            if self.is_timeless:
+                return stored
+            begins = F.broadcast(self.changes.agg(F.min("sequence").alias("its_sequence")))
+            return stored.crossJoin(begins).where(is_from(begin)).drop("its_sequence")
+        batch = self.changes.select(F.col("key").alias("its_key"), F.col("sequence").alias("its_sequence"))
+        condition = F.col("key") == F.col("its_key")
+        return stored.join(batch, condition if self.is_timeless else condition & is_from(begin), "left_semi")
+
+    def first_of_keys(self, events: DataFrame) -> DataFrame:
+        """The keys in scope, each with the first sequence that matters; NULL when all do."""
+        if self.is_timeless:
+            keys = events if self.is_for_all else self.changes
+            return (
+                keys.select("key").distinct().withColumn("first", F.lit(None).cast(events.schema["sequence"].dataType))
+            )
+        if self.is_for_all:
+            begins = F.broadcast(self.changes.agg(F.min("sequence").alias("first")))
+            return events.select("key").distinct().crossJoin(begins)
+        return self.changes.groupBy("key").agg(F.min("sequence").alias("first"))
+
+
+def find_affected(flow: Flow, target: DataFrame, scope: Scope) -> DataFrame:
+    """Rows of the target that a batch can change, or that tell what comes before its first event of a key.
+
+    Those in scope that are open, or end where the batch begins or later.
+    """
+    rows = target
+    if scope.first is not None:
+        rows = rows.where(F.col(END_AT).isNull() | (F.col(END_AT) >= scope.first))
+    present = {name.lower(): name for name in target.columns}
+    rows = rows.select(
+        F.struct(*(_data_column(column.name, column.type, present) for column in flow.key_columns)).alias("key"),
+        F.struct(*(_data_column(column.name, column.type, present) for column in flow.columns)).alias("data"),
+        F.col(f"{RESERVED}.sequence").alias("sequence"),
+        F.col(f"{RESERVED}.row").alias("row"),
+        _stored_given(flow, target).alias("given"),
+        *([F.col(START_AT).alias("start"), F.col(END_AT).alias("end")] if flow.keeps_history else []),
+    )
+    return scope.limit(rows, lambda begin: F.col("end").isNull() | (F.col("end") >= begin))
+
+
+def find_copies(auxiliary: DataFrame, scope: Scope) -> DataFrame:
+    """Copies in the auxiliary table that may count for a batch: upserts in scope, and deletes from its first event on."""
+    copies = auxiliary.where(F.col("kind").isin(UPSERT, DELETE))
+    return scope.limit(copies, lambda begin: (F.col("kind") == UPSERT) | (F.col("sequence") >= begin))
+
+
+def _stored_given(flow: Flow, target: DataFrame) -> Column:
+    reserved = target.schema[RESERVED].dataType
+    is_there = isinstance(reserved, T.StructType) and "given" in reserved.fieldNames()
+    return F.col(f"{RESERVED}.given") if is_there else F.lit(None).cast(given_type(flow))
+
+
+def given_type(flow: Flow) -> str:
+    """What a row keeps of the columns that events gave: their names, or for a current row the sequence of each."""
+    return "array<string>" if flow.keeps_history else _given_at_type(flow)
+
+
+def explode_rows(flow: Flow, rows: DataFrame) -> DataFrame:
+    """The events that stored rows stand for. A row's values are those of its last event; the others are copies elsewhere."""
+    return _explode_history(rows) if flow.keeps_history else _explode_current(flow, rows)
+
+
+def _explode_history(rows: DataFrame) -> DataFrame:
+    stored = F.struct("data", "given", "start", "end", "row")
+    own = _item(rows, "sequence", UPSERT, F.col("data"), F.col("given"), stored)
+    data, given = (F.lit(None).cast(rows.schema[name].dataType) for name in ("data", "given"))
+    starts = _item(rows, "start", _STARTS, data, given, F.when(F.lit(False), stored))
+    ends = _item(rows, "end", _ENDS, data, given, F.when(F.lit(False), stored))
+    items = F.array(own, starts, ends)
+    return rows.select("key", F.inline(F.filter(items, lambda item: item["sequence"].isNotNull())))
+
+
+def _item(rows: DataFrame, at: str, kind: int, data: Column, given: Column, stored: Column) -> Column:
+    sequence = F.col(at).cast(rows.schema["sequence"].dataType).alias("sequence")
+    parts = [sequence, F.lit(kind).alias("kind"), data.alias("data"), given.alias("given"), stored.alias("stored")]
+    return F.struct(*parts)
+
+
+def _explode_current(flow: Flow, rows: DataFrame) -> DataFrame:
+    """A current row is one upsert; of a partial flow, one for each sequence at which some of its columns were given."""
+    stored = F.struct("data", "given", "sequence", "row").alias("stored")
+    if not flow.is_partial:
+        given = F.lit(None).cast("array<string>").alias("given")
+        return rows.select("key", "sequence", F.lit(UPSERT).alias("kind"), "data", given, stored)
+    all_names = F.array(*(F.lit(name) for name in flow.names))
+    sequences = F.when(F.col("given").isNull(), F.array("sequence")).otherwise(
+        F.array_distinct(F.array_append(F.col("given.sequence"), F.col("sequence")))
+    )
+    exploded = rows.select("*", F.explode(sequences).alias("at"))
+    at_that = F.filter("given", lambda one: one["sequence"] == F.col("at"))
+    names = F.when(F.col("given").isNull(), all_names).otherwise(F.transform(at_that, lambda one: one["name"]))
+    is_own = F.col("at") == F.col("sequence")
+    return exploded.select(
+        "key",
+        F.col("at").alias("sequence"),
+        F.lit(UPSERT).alias("kind"),
+        "data",
+        names.alias("given"),
+        F.when(is_own, F.struct("data", "given", "sequence", "row")).alias("stored"),
+    )
+
+
+def to_deletes(keys: DataFrame, truncates: DataFrame) -> DataFrame:
+    """Truncates as deletes of these keys; a key has `first`, its first sequence that matters, or NULL when all do."""
+    matters = F.col("first").isNull() | (F.col("at") >= F.col("first"))
+    pairs = keys.crossJoin(F.broadcast(truncates.select(F.col("sequence").alias("at")).distinct())).where(matters)
+    return pairs.select(
+        "key", F.col("at").alias("sequence"), F.lit(DELETE).alias("kind"), F.lit(True).alias("truncated")
+    )
+
+
+def drop_uncovered(events: DataFrame) -> DataFrame:
+    """Leave out copies of upserts that no affected row covers: start <= sequence < the row's own sequence.
+
+    Rows of a key do not overlap. So a place is covered when more rows have started there than have had their own event.
+    """
+    is_own = F.col("stored").isNotNull()
+    step = F.when(F.col("kind") == _STARTS, 1).when(is_own, -1).otherwise(0)
+    covering = F.sum(step).over(Window.partitionBy("key").orderBy("sequence"))
+    is_copy = F.col("attempt").isNotNull() & (F.col("kind") == UPSERT)
+    return events.withColumn("covering", covering).where(~is_copy | (F.col("covering") > 0))
+
+
+def collapse(flow: Flow, events: DataFrame) -> DataFrame:
+    """One row for each key and sequence: what happened there, and what is stored of it.
+
+    A delete beats upserts; of upserts the greatest content wins, of a partial flow column by column. Where a stored row
+    ends and none starts there was a delete. Where a row starts there was an upsert: if none is found, `is_damaged` is set.
+    """
+    kind = F.col("kind")
+    deleted = F.max(kind == DELETE) | (F.max(kind == _ENDS) & ~F.max(kind == _STARTS))
+    copy = F.struct("kind", F.coalesce(F.col("attempt"), F.lit(0)).alias("attempt"), "data", "given")
+    return (
+        events.groupBy("key", "sequence")
+        .agg(
+            deleted.alias("is_delete"),
+            F.max(kind == _ENDS).alias("was_end"),
+            (F.max(kind == _STARTS) & ~F.max(kind == UPSERT)).alias("is_damaged"),
+            F.max(F.coalesce(F.col("truncated"), F.lit(False))).alias("is_truncated"),
+            *_settle_tie(flow, events),
+            F.max_by("stored", F.col("stored.row")).alias("stored"),
+            F.collect_list(F.when(F.col("attempt").isNotNull(), copy)).alias("copies"),
+            F.max(kind < _STARTS).alias("is_event"),
+        )
+        .where("is_event OR is_delete OR is_damaged")
+        .withColumns({name: F.when(~F.col("is_delete"), F.col(name)) for name in ("data", "given")})
+    )
+
+
+def _settle_tie(flow: Flow, events: DataFrame) -> list[Column]:
+    is_upsert = F.col("kind") == UPSERT
+    type_ = events.schema["data"].dataType
+    if not flow.is_partial:
+        order = F.when(is_upsert, comparable(F.col("data"), type_))
+        return [F.max_by("data", order).alias("data"), F.lit(None).cast("array<string>").alias("given")]
+    values, names = [], []
+    for field in _fields(type_):
+        value = F.col("data")[field.name]
+        is_given = is_upsert & is_in(field.name)
+        order = F.when(is_given, comparable(value, field.dataType))
+        values.append(F.max_by(value, order).alias(field.name))
+        names.append(F.when(F.max(F.coalesce(is_given, F.lit(False))), F.lit(field.name)))
+    return [F.struct(*values).alias("data"), F.array_compact(F.array(*names)).alias("given")]
+
+
+def _given_at_type(flow: Flow) -> str:
+    return f"array<struct<name:string,sequence:{flow.sequence_type}>>"
+
+
+def is_in(name: str) -> Column:
+    """Whether the event says something about the column; events from before a flow became partial speak of all."""
+    return F.col("given").isNull() | F.array_contains("given", name)
+
+
+def fill_silent(flow: Flow, collapsed: DataFrame) -> DataFrame:
+    """Add `shown`: the values with those that an event does not give taken from the events before it, up to a delete.
+
+    And `given_at`, for each column the sequence of the event that gave its value.
+    """
+    if not flow.is_partial:
+        return collapsed.withColumns({"shown": F.col("data"), "given_at": F.lit(None).cast(_given_at_type(flow))})
+    by_key = Window.partitionBy("key").orderBy("sequence")
+    lived = collapsed.withColumn("life", F.sum(F.col("is_delete").cast("int")).over(by_key))
+    life = Window.partitionBy("key", "life").orderBy("sequence")
+    is_said = {name: ~F.col("is_delete") & is_in(name) for name in flow.names}
+    last = {
+        name: F.last(F.when(said, F.struct(F.col("data")[name].alias("value"), "sequence")), ignorenulls=True).over(
+            life
+        )
+        for name, said in is_said.items()
+    }
+    filled = lived.withColumn("last", F.struct(*(value.alias(name) for name, value in last.items())))
+    shown = F.struct(*(F.col("last")[name]["value"].alias(name) for name in flow.names))
+    marks = [
+        F.when(
+            F.col("last")[name].isNotNull(),
+            F.struct(F.lit(name).alias("name"), F.col("last")[name]["sequence"].alias("sequence")),
+        )
+        for name in flow.names
+    ]
+    given_at = F.array_compact(F.array(*marks))
+    upsert = ~F.col("is_delete")
+    return filled.withColumns({"shown": F.when(upsert, shown), "given_at": F.when(upsert, given_at)}).drop(
+        "life", "last"
+    )
+
+
+def comparable(value: Column, type_: T.DataType) -> Column:
+    """The value in a form that can be ordered and compared: a map as its sorted entries, at any depth."""
+    if not _has_map(type_):
+        return value
+    if isinstance(type_, T.MapType):
+        entries = F.transform(
+            F.map_entries(value),
+            lambda entry: F.struct(
+                comparable(entry["key"], type_.keyType).alias("key"),
+                comparable(entry["value"], type_.valueType).alias("value"),
+            ),
+        )
+        return F.array_sort(entries)
+    if isinstance(type_, T.ArrayType):
+        return F.transform(value, lambda item: comparable(item, type_.elementType))
+    fields = [comparable(value[field.name], field.dataType).alias(field.name) for field in _fields(type_)]
+    return F.when(value.isNotNull(), F.struct(*fields))
+
+
+def is_same(flow: Flow, one: Column, other: Column, frame: DataFrame, names: Sequence[str] | None = None) -> Column:
+    """Whether two rows of data are equal, NULLs included; in these columns only, if given."""
+    type_ = frame.schema["data"].dataType
+    if names is None and not _has_map(type_):
+        return one.eqNullSafe(other)
+    chosen = set(names if names is not None else flow.names)
+    fields = [field for field in _fields(type_) if field.name in chosen]
+    unequal = [
+        ~comparable(one[field.name], field.dataType).eqNullSafe(comparable(other[field.name], field.dataType))
+        for field in fields
+    ]
+    return ~reduce(or_, unequal) if unequal else F.lit(True)
+
+
+def _fields(type_: T.DataType) -> list[T.StructField]:
+    return type_.fields if isinstance(type_, T.StructType) else []
+
+
+def _has_map(type_: T.DataType) -> bool:
+    if isinstance(type_, T.MapType):
+        return True
+    if isinstance(type_, T.ArrayType):
+        return _has_map(type_.elementType)
+    return isinstance(type_, T.StructType) and any(_has_map(field.dataType) for field in type_.fields)
