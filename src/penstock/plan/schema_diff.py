@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from penstock.model.contract import Contract, OnDrift
 from penstock.model.drift import Change, Safety
-from penstock.model.schema import Column, FileColumn, Footer, Schema, SeenColumn
+from penstock.model.schema import Column, Footer, Schema, SeenColumn, find_column
 from penstock.model.types import comparable_type
 from penstock.plan.common_type import common_type, widens_in_place
 
@@ -134,7 +134,7 @@ def count_files(changes: Sequence[Change], schema: Schema, footers: Mapping[str,
     sources = {column.name: column.sources for column in schema.columns}
     counted = []
     for change in changes:
-        found = [find_column(footer, sources.get(change.column, frozenset())) for footer in footers.values()]
+        found = [find_column(footer.by_name, sources.get(change.column, frozenset())) for footer in footers.values()]
         asking = sum(column is not None and column.type != change.before for column in found)
         is_counted = asking and change.code in {"column_added", "type_widened", "type_changed"}
         counted.append(replace(change, text=f"{change.text}, {_files(asking)}") if is_counted else change)
@@ -149,7 +149,8 @@ def note_files(schema: Schema, changes: Sequence[Change], footers: Mapping[str, 
 
 
 def _note_column(column: Column, footers: Mapping[str, Footer]) -> list[Change]:
-    found = [known for footer in footers.values() if (known := find_column(footer, column.sources)) is not None]
+    sources = (find_column(footer.by_name, column.sources) for footer in footers.values())
+    found = [known for known in sources if known is not None]
     notes = []
     lacking = len(footers) - len(found)
     if lacking:
@@ -170,12 +171,6 @@ def _note_column(column: Column, footers: Mapping[str, Footer]) -> list[Change]:
 
 def _is_narrower(type_: str, table: str) -> bool:
     return type_ != table and "<" not in type_ and widens_in_place(type_, table)
-
-
-def find_column(footer: Footer, sources: frozenset[str]) -> FileColumn | None:
-    """The column of a file that a table's column takes its values from."""
-    by_name = footer.by_name
-    return next((by_name[source] for source in sources if source in by_name), None)
 
 
 def find_renames(changes: Sequence[Change], lacking: Sequence[Change]) -> list[tuple[str, str]]:

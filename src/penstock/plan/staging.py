@@ -13,12 +13,11 @@ from penstock.model.drift import Change, Safety
 from penstock.model.names import DatasetName
 from penstock.model.plan import Action, DatasetPlan, NewFile, Problem, Reason
 from penstock.model.progress import ConsumedFile, Progress, RawFile, TableState
-from penstock.model.schema import Footer, Schema, SeenColumn
+from penstock.model.schema import Footer, Schema, SeenColumn, find_column
 from penstock.model.spec import DatasetKind
 from penstock.plan.schema_diff import (
     count_files,
     diff_tables,
-    find_column,
     find_renames,
     keep_order,
     merge_seen,
@@ -233,7 +232,7 @@ def _find_nulls(given: StagingInput, footers: Mapping[str, Footer], schema: Sche
     sources = {column.key: column.sources for column in schema.columns}
     for name, declared in given.contract.columns.items():
         for path, footer in footers.items() if declared.required else ():
-            found = find_column(footer, sources.get(name.lower(), frozenset({name.lower()})))
+            found = find_column(footer.by_name, sources.get(name.lower(), frozenset({name.lower()})))
             nulls = footer.rows if found is None else found.nulls
             if nulls:
                 return Problem(
