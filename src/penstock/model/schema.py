@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+
+from penstock.model.fingerprint import fingerprint
 
 NANOSECONDS = "_ns"
 """Ends the type of a file's timestamp column that counts nanoseconds, which no table column does."""
@@ -94,8 +94,7 @@ class Schema:
     @property
     def fingerprint(self) -> str:
         """A short hash of names (without case) and types, independent of order and nullability."""
-        parts = sorted((column.key, column.type) for column in self.columns)
-        return hashlib.blake2b(json.dumps(parts).encode(), digest_size=12).hexdigest()
+        return fingerprint(sorted((column.key, column.type) for column in self.columns), size=12)
 
     def to_json(self) -> list[dict[str, object]]:
         return [

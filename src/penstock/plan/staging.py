@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.errors import RawFileError
 from penstock.model.contract import NO_CONTRACT, Contract, OnDrift, OnRemovedFiles
 from penstock.model.drift import Change, Safety
+from penstock.model.fingerprint import fingerprint
 from penstock.model.names import DatasetName
 from penstock.model.plan import Action, DatasetPlan, NewFile, Problem, Reason
 from penstock.model.progress import ConsumedFile, Progress, RawFile, TableState
@@ -381,12 +380,8 @@ def fingerprint_contract(contract: Contract) -> str:
     checked = {name for name, _, _ in columns}
     admission = [columns, [rename for rename in renames if rename[1] in checked]]
     sets_aside = contract.on_drift is OnDrift.QUARANTINE and columns
-    return f"{_hash(shape)}.{_hash(admission) if sets_aside else ''}"
+    return f"{fingerprint(shape, size=12)}.{fingerprint(admission, size=12) if sets_aside else ''}"
 
 
 def _admission(settings: str | None) -> str:
     return (settings or "").partition(".")[2]
-
-
-def _hash(value: object) -> str:
-    return hashlib.blake2b(json.dumps(value).encode(), digest_size=12).hexdigest()
