@@ -14,6 +14,7 @@ from penstock.model.plan import Action, DatasetPlan, NewFile, Problem, Reason
 from penstock.model.progress import ConsumedFile, Progress, RawFile, TableState
 from penstock.model.schema import Footer, Schema, SeenColumn, find_column
 from penstock.model.spec import DatasetKind
+from penstock.model.wording import counted
 from penstock.plan.schema_diff import (
     count_files,
     diff_tables,
@@ -173,7 +174,7 @@ def _plan_rebuild(given: StagingInput, reasons: tuple[Reason, ...]) -> DatasetPl
 def _rebuild_reasons(given: StagingInput) -> tuple[Reason, ...]:
     if not given.state.exists:
         count = len(given.current)
-        return (Reason("first_load", f"first load, {_files(count)}"),) if count else ()
+        return (Reason("first_load", f"first load, {counted(count, 'file')}"),) if count else ()
     if given.state.damage is not None:
         return (Reason(given.state.damage.code, given.state.damage.text),)
     reasons = []
@@ -306,7 +307,7 @@ def _loaded_files(given: StagingInput) -> str:
 
 def _new_files(given: StagingInput) -> tuple[Reason, ...]:
     count = len(given.files.new)
-    return (Reason("new_files", f"{count} new file{'s' if count != 1 else ''}"),) if count else ()
+    return (Reason("new_files", counted(count, "new file")),) if count else ()
 
 
 def _reasons_of(changes: Sequence[Change]) -> tuple[Reason, ...]:
@@ -324,10 +325,6 @@ def _suggestions(given: StagingInput, changes: Sequence[Change], notes: Sequence
         for old, new in find_renames(changes, lacking)
         if given.has_same_values(old, new, given.files.new)
     )
-
-
-def _files(count: int) -> str:
-    return f"{count} file{'s' if count != 1 else ''}"
 
 
 def _to_new_files(files: Sequence[RawFile], footers: Mapping[str, Footer]) -> tuple[NewFile, ...]:
