@@ -55,7 +55,6 @@ class StagingLoad:
         with _nanoseconds_named(name):
             self._check_required(plan, rows)
             set_aside = self._quarantine(plan, rows, manifest.number)
-            fault_point("staging.after_quarantine", str(name))
             fault_point("staging.before_commit", str(name))
             commit = self._write(plan, rows, manifest.number)
         fault_point("staging.after_commit", str(name))
