@@ -167,21 +167,17 @@ def _drop_order(path: str) -> int:
     return 0 if f"/{FOLDER}/" in path else 2 if "/_delta_log/" in path else 1
 
 
-class _conflicts_named:  # noqa: N801 - reads as a phrase at the call
+@contextmanager
+def _conflicts_named(name: DatasetName) -> Iterator[None]:
     """Turn Delta's conflict errors into one that says what happened; everything else passes."""
-
-    def __init__(self, name: DatasetName) -> None:
-        self._name = name
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if error is not None and any(code in str(error) for code in _CONFLICTS):
-            raise ConcurrentRunError(
-                f"{self._name}: another writer changed the table at the same time; nothing was written",
-                hint="run again",
-            ) from error
+    try:
+        yield
+    except Exception as error:
+        if not any(code in str(error) for code in _CONFLICTS):
+            raise
+        raise ConcurrentRunError(
+            f"{name}: another writer changed the table at the same time; nothing was written", hint="run again"
+        ) from error
 
 
 def find_names(schema: Any) -> list[str]:
