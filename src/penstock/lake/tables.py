@@ -109,10 +109,23 @@ class Lake:
     def drop(self, name: DatasetName) -> None:
         """Remove a table and what was set aside from it; the log goes last, so that an interrupted drop is seen and redone."""
         for table in (name.quarantine, name):
+            self._forget(table)
             files = [file.path for file in self.files.walk(table.path)]
             for path in sorted(files, key=_drop_order):
                 self.files.remove(path)
                 fault_point("drop.after_file", path)
+
+    def _forget(self, name: DatasetName) -> None:
+        """Take a table out of the catalog before its files go: as long as its log is there, Delta can tell its place.
+
+        Something else by that name, or at another place, is not ours and stays.
+        """
+        with self._lock, best_effort():
+            self._registered.discard(name)
+            if self.session.catalog.tableExists(str(name)):
+                table = f"{_quote(name.database)}.{_quote(name.name)}"
+                self._check_same_place(name, table, self.files.spark_path(name.path))
+                self.session.sql(f"DROP TABLE IF EXISTS {table}")
 
     def _fence(self, name: DatasetName, build_request_id: str) -> None:
         """Make sure that no attempt begun so far can commit any more, by an empty commit with a higher number."""
