@@ -46,7 +46,7 @@ class StagingLoad:
         name = plan.name
         if plan.action is Action.DROP:
             self.lake.drop(name)
-            return LoadResult(0, 0)
+            return LoadResult(None, 0)
         fault_point("staging.before_attempt", str(name))
         if plan.action is Action.EVOLVE:
             plan = self._rename_columns(plan)

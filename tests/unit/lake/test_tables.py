@@ -85,9 +85,7 @@ def test_a_drop_that_was_interrupted_leaves_a_table_that_nobody_trusts(
 
 def test_a_dropped_table_is_no_longer_known_by_its_name(storage: LocalFiles) -> None:
     load(storage)
-    session = Catalog(
-        orders=storage.spark_path(NAME.path), orders__quarantine=storage.spark_path(NAME.quarantine.path)
-    )
+    session = Catalog(orders=storage.spark_path(NAME.path), orders__quarantine=storage.spark_path(NAME.quarantine.path))
     lake = make_lake(storage, session)
     for table in (NAME, NAME.quarantine):
         lake.register(table)
