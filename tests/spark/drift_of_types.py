@@ -222,6 +222,14 @@ OF_TYPES: dict[str, Case] = {
         types={**ID, "amount": "string"},
         rows=[("2023-11-14 22:13:20.123456000", 1), ("1969-12-31 23:59:59.999999999", 2)],
     ),
+    "nanoseconds_with_a_zone_as_text": Case(
+        (table(id=ids(1), amount=(pa.timestamp("ns", "Europe/Berlin"), [1_700_000_000_123_456_789])),),
+        (table(id=ids(2), amount=(pa.timestamp("ns", "UTC"), [-1])),),
+        contract={"columns": {"amount": "string"}},
+        contract_before={"columns": {"amount": "string"}},
+        types={**ID, "amount": "string"},
+        rows=[("2023-11-14 22:13:20.123456789Z", 1), ("1969-12-31 23:59:59.999999999Z", 2)],
+    ),
     "renamed_and_incompatible": Case(
         (table(id=ids(1), cust=(W, [1])),),
         (table(id=ids(2), customer=(S, ["x"])),),

@@ -92,6 +92,15 @@ UNDER_CONTRACTS: dict[str, Case] = {
         rows=[(1, 1), (2, 2), (None, 5), (6, 6)],
         set_aside=4,
     ),
+    "quarantine_with_a_column_called_metadata": Case(
+        (table(id=ids(1), _metadata=(W, [1])),),
+        (table(id=ids(2, 3), _metadata=(S, ["2", "x"])),),
+        contract={"columns": {"_metadata": "int"}, "on_drift": "quarantine"},
+        contract_before={"columns": {"_metadata": "int"}, "on_drift": "quarantine"},
+        types={**ID, "_metadata": "int"},
+        rows=[(1, 1), (2, 2)],
+        set_aside=1,
+    ),
     "quarantine_decimals": Case(
         (amounts(pa.decimal128(10, 2), Decimal("1.00")),),
         (amounts(S, "2.5", "2.555", "1e2", start=2),),

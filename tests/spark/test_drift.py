@@ -14,7 +14,12 @@ import pyarrow as pa
 import pytest
 
 from penstock.engine import open_engine
-from penstock.model.results import DatasetResult
+from penstock.lake.files import LocalFiles
+from penstock.lake.tables import Lake
+from penstock.model.names import DatasetName
+from penstock.model.plan import Action
+from penstock.model.results import DatasetResult, LoadResult
+from penstock.transforms.conform import convert
 from tests.projects import ProjectFolder
 from tests.spark.drift_of_columns import OF_COLUMNS
 from tests.spark.drift_of_types import OF_TYPES
@@ -145,6 +150,14 @@ def test_what_does_not_fit_is_set_aside_with_its_place(project: Project) -> None
     assert {json.loads(row["raw_row"])["id"] for row in rows} == {3, 4, 7, 8}
 
 
+@pytest.mark.parametrize("project", by("arrow", "all"), indirect=True)
+def test_a_file_is_named_even_if_it_has_a_column_called_metadata(project: Project) -> None:
+    """Spark tells the file of a row by a hidden column of that name; a raw file may have one that is not hidden."""
+    (row,) = project.read("quarantine_with_a_column_called_metadata", "__quarantine").collect()
+    assert row["raw_file"] == "quarantine_with_a_column_called_metadata/0100.parquet"
+    assert json.loads(row["raw_row"]) == {"id": 3, "_metadata": "x"}
+
+
 @pytest.mark.parametrize("name", ["renamed", "int_to_double"])
 def test_rows_are_shown_as_they_are_by_whatever_reader_can(name: str, project: Project) -> None:
     """Renamed columns without a JVM; widened ones by Spark, because the other reader does not know them."""
@@ -178,3 +191,36 @@ def test_a_rebuild_from_scratch_gives_the_same(project: Project) -> None:
     assert not result.has_failed, [d.problem for d in result.datasets if d.problem]
     for name in tables:
         assert (types_of(project.read(name)), sort(rows_of(project.read(name)))) == before[name], name
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+def test_moments_as_text_are_in_utc_whatever_the_session_says(zone: str, spark: Any) -> None:
+    """Nanoseconds with a time zone end in Z, those without one do not."""
+    wanted = {"timestamp_ns": "1969-12-31 23:59:59.999999999Z", "timestamp_ntz_ns": "1969-12-31 23:59:59.999999999"}
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        texts = [convert("CAST(id - 1 AS BIGINT)", type_, "string") for type_ in wanted]
+        (row,) = spark.range(1).selectExpr(*texts).collect()
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+    assert list(row) == list(wanted.values())
+
+
+def test_a_dropped_table_leaves_the_catalog_and_may_come_back(empty_project: ProjectFolder, spark: Any) -> None:
+    name = DatasetName("staging", "orders")
+    lake = Lake(spark, LocalFiles(empty_project.root / "storage"))
+    empty_project.raw("orders", "0001", {"id": [1, 2]})
+    open_engine(empty_project.root, environment={}).run()
+    lake.register(name)
+    raw, aside = empty_project.root / "raw/orders", empty_project.root / "aside"
+    raw.rename(aside)
+    engine = open_engine(empty_project.root, environment={})
+    (dropped,) = engine.run(engine.request(drop_retired=True)).datasets
+    assert (dropped.action, dropped.problem) == (Action.DROP, None)
+    assert dropped.load == LoadResult(None, 0)
+    assert not spark.catalog.tableExists("staging.orders")
+    aside.rename(raw)
+    open_engine(empty_project.root, environment={}).run()
+    Lake(spark, lake.files).register(name)
+    assert spark.table("staging.orders").count() == 2
