@@ -216,7 +216,7 @@ class Engine:
         return describe_schema(self.storage, info.name, info.state.version or 0, info.state.progress)
 
     def schema_drift(self, name: str) -> tuple[Change, ...]:
-        """How the next run would change the columns of a staging table."""
+        """How the next run would change the columns of a staging table; an error says what keeps it from being changed."""
         info = self._find(name)
         if info.kind is not DatasetKind.STAGING:
             raise UsageError(
@@ -224,6 +224,8 @@ class Engine:
                 hint="compare two of its versions with --from and --to",
             )
         (plan,) = self.plan(PlanRequest(select=(str(info.name),))).datasets
+        if plan.problem is not None:
+            raise plan.problem.to_error()
         return plan.changes
 
     def schema_diff(self, name: str, before: int | None, after: int | None) -> tuple[Change, ...]:

@@ -18,7 +18,6 @@ POINTS = (
     "staging.before_rename",
     "staging.after_rename",
     "staging.after_attempt",
-    "staging.after_quarantine",
     "staging.before_commit",
     "staging.after_commit",
     "derive.before_attempt",

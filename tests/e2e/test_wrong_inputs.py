@@ -82,6 +82,8 @@ CASES = {
     ),
     "unknown dataset": Case(_nothing, 2, ("totls", "totals"), ("show", "totls")),
     "unknown selector": Case(_nothing, 2, ("nope",), ("plan", "--select", "nope")),
+    "rebuild of nothing": Case(_nothing, 2, ("TABLE",), ("rebuild",)),
+    "rebuild of an unknown table": Case(_nothing, 2, ("totls", "totals"), ("rebuild", "totals", "totls")),
     "unknown option": Case(_nothing, 2, ("--fulll",), ("run", "--fulll")),
     "bad variable": Case(_nothing, 2, ("name=value",), ("run", "--var", "x")),
     "unreadable file": Case(

@@ -18,7 +18,7 @@ from tests.faults.shop import ModelShop, make_model_shop
 pytestmark = pytest.mark.spark
 
 
-OF_DRIFT = ("staging.before_rename", "staging.after_rename", "staging.after_quarantine", "drop.after_file")
+OF_DRIFT = ("staging.before_rename", "staging.after_rename", "drop.after_file")
 """Tried by test_kill_drift: a shop without drift never gets there."""
 STEPS = tuple(point for point in POINTS if point not in OF_DRIFT)
 

@@ -85,7 +85,6 @@ def test_kills_during_a_rename_and_an_evolution(shop: DriftShop) -> None:
         "staging.before_rename",
         "staging.after_rename",
         "staging.after_attempt",
-        "staging.after_quarantine",
         "staging.before_commit",
         "staging.after_commit",
     ):

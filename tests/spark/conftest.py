@@ -11,6 +11,7 @@ from penstock.engine import Engine, open_engine
 from penstock.lake.session import SessionRequest, open_session
 from penstock.model.project import SparkSettings
 from tests.projects import ProjectFolder, make_shop
+from tests.spark.tables import forget_tables
 
 
 @pytest.fixture(scope="session")
@@ -25,21 +26,16 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
 def shop(tmp_path: Path, spark: object) -> Iterator[ProjectFolder]:
     """A small project; names registered by its runs are forgotten afterwards."""
     yield make_shop(tmp_path / "shop")
-    _forget_tables(spark)
+    forget_tables(spark)
 
 
 @pytest.fixture
 def empty_project(tmp_path: Path, spark: object) -> Iterator[ProjectFolder]:
     yield ProjectFolder(tmp_path / "empty").configure()
-    _forget_tables(spark)
+    forget_tables(spark)
 
 
 @pytest.fixture
 def open_shop(shop: ProjectFolder) -> Callable[[], Engine]:
     """Open the project afresh, as each command does."""
     return lambda: open_engine(shop.root, environment={})
-
-
-def _forget_tables(spark: object) -> None:
-    for database in ("staging", "main"):
-        spark.sql(f"DROP DATABASE IF EXISTS {database} CASCADE")  # type: ignore[attr-defined]

@@ -17,8 +17,7 @@ import pytest
 from penstock.engine import open_engine
 from tests.model_based.staging_model import Step, World, random_history, show, to_arrow
 from tests.projects import ProjectFolder
-from tests.spark.conftest import _forget_tables
-from tests.spark.test_drift import rows_of, sort, types_of
+from tests.spark.tables import forget_tables, rows_of, sort, types_of
 
 pytestmark = pytest.mark.spark
 
@@ -110,7 +109,7 @@ def check(root: Path, spark: Any, histories: dict[str, list[list[Step]]]) -> dic
     """The tables that differ from those made at once, with what differs."""
     lived = Histories(root, spark, histories)
     lived.live()
-    _forget_tables(spark)
+    forget_tables(spark)
     made = lived.at_once(root)
     different = {}
     for name in histories:
@@ -118,7 +117,7 @@ def check(root: Path, spark: Any, histories: dict[str, list[list[Step]]]) -> dic
             steps, at_once = lived.read(lived.project, name), lived.read(made, name)
             if steps != at_once:
                 different[name] = f"{steps} is not {at_once}"
-    _forget_tables(spark)
+    forget_tables(spark)
     return different
 
 

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from penstock.model.plan import Action, DatasetPlan, Plan
 from penstock.model.results import DatasetResult, Outcome, RunResult
+from penstock.model.wording import counted
 
 if TYPE_CHECKING:
     from penstock.engine import Check, DatasetDetails, DatasetInfo, HistoryEntry, Rows, SchemaVersion, TableSchema
@@ -165,7 +166,7 @@ class TextOutput:
         self._table(
             rows.columns, (tuple("NULL" if value is None else str(value) for value in row) for row in rows.rows)
         )
-        self.console.print(f"{len(rows.rows)} row{'s' if len(rows.rows) != 1 else ''}")
+        self.console.print(counted(len(rows.rows), "row"))
 
     def checks(self, checks: Sequence[Check]) -> None:
         for check in checks:

@@ -147,10 +147,23 @@ class Lake:
     def drop(self, name: DatasetName) -> None:
         """Remove a table and what was set aside from it; the log goes last, so that an interrupted drop is seen and redone."""
         for table in (name.quarantine, name):
+            self._forget(table)
             files = [file.path for file in self.files.walk(table.path)]
             for path in sorted(files, key=_drop_order):
                 self.files.remove(path)
                 fault_point("drop.after_file", path)
+
+    def _forget(self, name: DatasetName) -> None:
+        """Take a table out of the catalog before its files go: as long as its log is there, Delta can tell its place.
+
+        Something else by that name, or at another place, is not ours and stays.
+        """
+        with self._lock, best_effort():
+            self._registered.discard(name)
+            if self.session.catalog.tableExists(str(name)):
+                table = f"{_quote(name.database)}.{_quote(name.name)}"
+                self._check_same_place(name, table, self.files.spark_path(name.path))
+                self.session.sql(f"DROP TABLE IF EXISTS {table}")
 
     def _fence(self, name: DatasetName, build_request_id: str) -> None:
         """Make sure that no attempt begun so far can commit any more, by an empty commit with a higher number."""
@@ -211,21 +224,17 @@ def _drop_order(path: str) -> int:
     return 0 if f"/{FOLDER}/" in path else 2 if "/_delta_log/" in path else 1
 
 
-class _conflicts_named:  # noqa: N801 - reads as a phrase at the call
+@contextmanager
+def _conflicts_named(name: DatasetName) -> Iterator[None]:
     """Turn Delta's conflict errors into one that says what happened; everything else passes."""
-
-    def __init__(self, name: DatasetName) -> None:
-        self._name = name
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if error is not None and any(code in str(error) for code in _CONFLICTS):
-            raise ConcurrentRunError(
-                f"{self._name}: another writer changed the table at the same time; nothing was written",
-                hint="run again",
-            ) from error
+    try:
+        yield
+    except Exception as error:
+        if not any(code in str(error) for code in _CONFLICTS):
+            raise
+        raise ConcurrentRunError(
+            f"{name}: another writer changed the table at the same time; nothing was written", hint="run again"
+        ) from error
 
 
 def find_names(schema: Any) -> list[str]:

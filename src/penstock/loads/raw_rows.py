@@ -13,10 +13,10 @@ from pyspark.sql import types as T
 from penstock.lake.files import Files, to_glob_literal
 from penstock.model.contract import Contract, OnDrift
 from penstock.model.plan import DatasetPlan, NewFile
-from penstock.model.schema import NANOSECONDS, FileColumn, Schema
+from penstock.model.schema import NANOSECONDS, FileColumn, Schema, find_column, index_columns
 from penstock.model.types import quote_name
 from penstock.plan.common_type import common_type
-from penstock.transforms.conform import admit_columns, conform_columns, match_columns, read_type, row_as_json
+from penstock.transforms.conform import admit_columns, conform_columns, read_type, row_as_json
 
 RAW_FILE, BROKEN, ROW = "raw_file", "broken_columns", "raw_row"
 """The columns of a staging table's quarantine: where a row came from, which columns do not fit, and the row as JSON."""
@@ -98,10 +98,10 @@ class RawRows:
 
     def _find_doubts(self, group: Sequence[NewFile]) -> tuple[set[str], set[str]]:
         """The columns that may not hold every value of these files, and those in which NULLs are to be looked for."""
-        found = match_columns(group[0].columns, self.schema)
+        by_name = index_columns(group[0].columns)
         unsure, required = set(), set()
         for column in self.schema.columns:
-            source = found.get(column.key)
+            source = find_column(by_name, column.sources)
             if source is not None and not self._is_exact(source, column.type, group):
                 unsure.add(column.key)
             declared = self.contract.declared(column.name)

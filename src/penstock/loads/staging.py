@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from pyspark.sql import functions as F
@@ -44,7 +46,7 @@ class StagingLoad:
         name = plan.name
         if plan.action is Action.DROP:
             self.lake.drop(name)
-            return LoadResult(0, 0)
+            return LoadResult(None, 0)
         fault_point("staging.before_attempt", str(name))
         if plan.action is Action.EVOLVE:
             plan = self._rename_columns(plan)
@@ -55,7 +57,6 @@ class StagingLoad:
         with _nanoseconds_named(name):
             self._check_required(plan, rows)
             set_aside = self._quarantine(plan, rows, manifest.number)
-            fault_point("staging.after_quarantine", str(name))
             fault_point("staging.before_commit", str(name))
             commit = self._write(plan, rows, manifest.number)
         fault_point("staging.after_commit", str(name))
@@ -177,18 +178,15 @@ def _rename(column: Column, renames: dict[str, str]) -> Column:
     return column if name is None else replace(column, name=name, sources=column.sources | {name.lower()})
 
 
-class _nanoseconds_named:  # noqa: N801 - reads as a phrase at the call
+@contextmanager
+def _nanoseconds_named(name: DatasetName) -> Iterator[None]:
     """Turn what the query says about nanoseconds into an error for people; everything else passes."""
-
-    def __init__(self, name: DatasetName) -> None:
-        self._name = name
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if error is not None and NANOSECONDS_FOUND in str(error):
-            raise RawFileError(
-                f"{self._name}: a raw file has timestamps with nanoseconds, which Spark would cut to microseconds",
-                hint="write them with microseconds, or keep them as text: declare the column as string in penstock.yml",
-            ) from None
+    try:
+        yield
+    except Exception as error:
+        if NANOSECONDS_FOUND not in str(error):
+            raise
+        raise RawFileError(
+            f"{name}: a raw file has timestamps with nanoseconds, which Spark would cut to microseconds",
+            hint="write them with microseconds, or keep them as text: declare the column as string in penstock.yml",
+        ) from None

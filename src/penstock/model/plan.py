@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from penstock.errors import Location
+from penstock.errors import Location, PenstockError
 from penstock.model.contract import NO_CONTRACT, Contract
 from penstock.model.drift import Change
 from penstock.model.names import DatasetName
@@ -52,6 +52,12 @@ class Problem:
 
     def __str__(self) -> str:
         return f"{self.location}: {self.message}" if self.location else self.message
+
+    def to_error(self) -> PenstockError:
+        """The problem as an error, where it leaves nothing else to tell."""
+        error = PenstockError(self.message, hint=self.hint, location=self.location)
+        error.code = self.code
+        return error
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,8 @@ class ExpectationOutcome:
 class LoadResult:
     """What one load wrote, as Delta's own commit metrics tell it."""
 
-    version: int
+    version: int | None
+    """The table's version after the load; None when there is no table any more."""
     rows: int
     expectations: tuple[ExpectationOutcome, ...] = ()
     quarantined: int = 0

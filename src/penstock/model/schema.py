@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+
+from penstock.model.fingerprint import fingerprint
 
 NANOSECONDS = "_ns"
 """Ends the type of a file's timestamp column that counts nanoseconds, which no table column does."""
@@ -38,7 +39,20 @@ class Footer:
     @cached_property
     def by_name(self) -> Mapping[str, FileColumn]:
         """The columns by their names in lower case."""
-        return {column.name.lower(): column for column in self.columns}
+        return index_columns(self.columns)
+
+
+def index_columns(columns: Iterable[FileColumn]) -> Mapping[str, FileColumn]:
+    """The columns of a file by their names in lower case: names that differ only by case are one column."""
+    return {column.name.lower(): column for column in columns}
+
+
+def find_column(by_name: Mapping[str, FileColumn], sources: AbstractSet[str]) -> FileColumn | None:
+    """The column of a file that a table's column takes its values from.
+
+    A plan refuses a file with several of them; sorted all the same, so that plan and load can never choose differently.
+    """
+    return next((by_name[name] for name in sorted(sources) if name in by_name), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +94,7 @@ class Schema:
     @property
     def fingerprint(self) -> str:
         """A short hash of names (without case) and types, independent of order and nullability."""
-        parts = sorted((column.key, column.type) for column in self.columns)
-        return hashlib.blake2b(json.dumps(parts).encode(), digest_size=12).hexdigest()
+        return fingerprint(sorted((column.key, column.type) for column in self.columns), size=12)
 
     def to_json(self) -> list[dict[str, object]]:
         return [

@@ -18,6 +18,7 @@ MOST_DIGITS = 38
 _DIGITS = {"tinyint": 10, "smallint": 10, "int": 10, "bigint": 20}
 """What Delta's type widening asks of a decimal that takes over an integer column."""
 _EXACT_DECIMAL_DIGITS = 15
+"""Whole numbers with so many digits are doubles, every one of them."""
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 
 
@@ -62,9 +63,8 @@ def _common_scalar(types: set[str], is_large: bool) -> str:
         return "binary"
     if types <= set(INTEGERS):
         return max(types, key=INTEGERS.index)
-    decimals = {type_ for type_ in types if _DECIMAL.fullmatch(type_)}
-    if types <= {*INTEGERS, *FLOATS, *decimals}:
-        return _common_number(types, decimals, is_large)
+    if all(type_ in INTEGERS or type_ in FLOATS or _DECIMAL.fullmatch(type_) for type_ in types):
+        return _common_number(types, is_large)
     if types == {"date", "timestamp_ntz"}:
         return "timestamp_ntz"
     if types == {"date", "timestamp"}:
@@ -72,17 +72,24 @@ def _common_scalar(types: set[str], is_large: bool) -> str:
     return "string"
 
 
-def _common_number(types: set[str], decimals: set[str], is_large: bool) -> str:
+def _common_number(types: set[str], is_large: bool) -> str:
     if types & FLOATS:
-        inexact = is_large and "bigint" in types
-        inexact = inexact or any(_digits(type_) > (_EXACT_DECIMAL_DIGITS, 0) for type_ in decimals)
-        inexact = inexact or any(_digits(type_)[1] > 0 for type_ in decimals)
-        return "string" if inexact else "double"
+        return "double" if all(_is_exact_in_double(type_, is_large) for type_ in types) else "string"
     before, after = 0, 0
     for type_ in types:
         digits, scale = _digits(type_)
         before, after = max(before, digits - scale), max(after, scale)
     return f"decimal({before + after},{after})" if before + after <= MOST_DIGITS else "string"
+
+
+def _is_exact_in_double(type_: str, is_large: bool) -> bool:
+    """Whether a double holds every number of this type; a fraction such as 0.1 it does not hold."""
+    if type_ in FLOATS:
+        return True
+    if type_ == "bigint":
+        return not is_large
+    digits, scale = _digits(type_)
+    return digits <= _EXACT_DECIMAL_DIGITS and scale == 0
 
 
 def _digits(type_: str) -> tuple[int, int]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.errors import Location
+from penstock.model.fingerprint import fingerprint
 from penstock.model.names import DatasetName
 from penstock.model.plan import Action, DatasetPlan, Problem, Reason
 from penstock.model.progress import InputMark, TableState
@@ -58,7 +57,7 @@ def resolve_views(spec: DatasetSpec, views: Mapping[DatasetName, DatasetSpec]) -
             pending.extend(view.inputs)
     places = {table: _places_of(table, readers) for table in tables}
     columns = _columns_of(tables, readers)
-    return ResolvedSpec(spec, tuple(sorted(tables)), _hash(logic), tuple(untraced), columns, places)
+    return ResolvedSpec(spec, tuple(sorted(tables)), fingerprint(logic), tuple(untraced), columns, places)
 
 
 def _columns_of(tables: Iterable[DatasetName], readers: Sequence[DatasetSpec]) -> dict[DatasetName, frozenset[str]]:
@@ -82,14 +81,14 @@ def mark_input(state: TableState, schema: Schema | None, columns: frozenset[str]
     """What to remember of an input that is read now: its rows, and those of its columns that matter."""
     read = [c for c in (schema.columns if schema else ()) if columns is None or c.key in columns]
     shown = sorted((c.key, c.type) for c in read)
-    return InputMark(state.data_version or 0, state.data_at or 0, _hash(shown) if schema else "")
+    return InputMark(state.data_version or 0, state.data_at or 0, fingerprint(shown) if schema else "")
 
 
 def fingerprint_settings(spec: DatasetSpec, configuration: Mapping[str, str]) -> str:
     """A hash of what shapes the table besides its logic: layout, expectations, and Spark settings that can change results."""
     layout = spec.layout
     relevant = {key: value for key, value in configuration.items() if not key.startswith(_IRRELEVANT)}
-    return _hash(
+    return fingerprint(
         {
             "kind": spec.kind.value,
             "comment": layout.comment,
@@ -100,10 +99,6 @@ def fingerprint_settings(spec: DatasetSpec, configuration: Mapping[str, str]) ->
             "configuration": sorted(relevant.items()),
         }
     )
-
-
-def _hash(value: object) -> str:
-    return hashlib.blake2b(json.dumps(value, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

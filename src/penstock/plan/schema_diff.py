@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from penstock.model.contract import Contract, OnDrift
 from penstock.model.drift import Change, Safety
-from penstock.model.schema import Column, FileColumn, Footer, Schema, SeenColumn
+from penstock.model.schema import Column, Footer, Schema, SeenColumn, find_column
 from penstock.model.types import comparable_type
+from penstock.model.wording import counted
 from penstock.plan.common_type import common_type, widens_in_place
 
 
@@ -38,9 +39,8 @@ def resolve_schema(seen: Iterable[SeenColumn], contract: Contract) -> Schema:
     """The columns of a table that has seen this, under this contract."""
     groups: dict[str, list[SeenColumn]] = {}
     names: dict[str, str] = {}
-    renames = {old.lower(): new for old, new in contract.renames.items()}
     for column in seen:
-        name = renames.get(column.key, column.name)
+        name = contract.renamed(column.name)
         names.setdefault(name.lower(), name)
         groups.setdefault(name.lower(), []).append(column)
     for name, declared in contract.columns.items():
@@ -132,13 +132,13 @@ def _retype(origin: Column, column: Column) -> Change:
 def count_files(changes: Sequence[Change], schema: Schema, footers: Mapping[str, Footer]) -> tuple[Change, ...]:
     """The changes with the number of new files that ask for each, where files do."""
     sources = {column.name: column.sources for column in schema.columns}
-    counted = []
+    told = []
     for change in changes:
-        found = [find_column(footer, sources.get(change.column, frozenset())) for footer in footers.values()]
+        found = [find_column(footer.by_name, sources.get(change.column, frozenset())) for footer in footers.values()]
         asking = sum(column is not None and column.type != change.before for column in found)
         is_counted = asking and change.code in {"column_added", "type_widened", "type_changed"}
-        counted.append(replace(change, text=f"{change.text}, {_files(asking)}") if is_counted else change)
-    return tuple(counted)
+        told.append(replace(change, text=f"{change.text}, {counted(asking, 'file')}") if is_counted else change)
+    return tuple(told)
 
 
 def note_files(schema: Schema, changes: Sequence[Change], footers: Mapping[str, Footer]) -> tuple[Change, ...]:
@@ -149,33 +149,26 @@ def note_files(schema: Schema, changes: Sequence[Change], footers: Mapping[str, 
 
 
 def _note_column(column: Column, footers: Mapping[str, Footer]) -> list[Change]:
-    found = [known for footer in footers.values() if (known := find_column(footer, column.sources)) is not None]
+    sources = (find_column(footer.by_name, column.sources) for footer in footers.values())
+    found = [known for known in sources if known is not None]
     notes = []
     lacking = len(footers) - len(found)
     if lacking:
-        notes.append(
-            _change(
-                "column_missing", column.name, Safety.NOTED, f"missing in {_files(lacking)}, NULL there", column.type
-            )
-        )
+        text = f"missing in {counted(lacking, 'file')}, NULL there"
+        notes.append(_change("column_missing", column.name, Safety.NOTED, text, column.type))
     types = sorted({known.type for known in found if _is_narrower(known.type, column.type)})
     if types:
         count = sum(known.type in types for known in found)
-        text = f"{', '.join(types)} in {_files(count)}, kept as {column.type}"
+        text = f"{', '.join(types)} in {counted(count, 'file')}, kept as {column.type}"
         notes.append(_change("type_narrower", column.name, Safety.NOTED, text, column.type, types[0]))
     if found and not lacking and column.nullable and not any(known.nullable for known in found):
-        notes.append(_change("nullability_tightened", column.name, Safety.NOTED, f"required in {_files(len(found))}"))
+        text = f"required in {counted(len(found), 'file')}"
+        notes.append(_change("nullability_tightened", column.name, Safety.NOTED, text))
     return notes
 
 
 def _is_narrower(type_: str, table: str) -> bool:
     return type_ != table and "<" not in type_ and widens_in_place(type_, table)
-
-
-def find_column(footer: Footer, sources: frozenset[str]) -> FileColumn | None:
-    """The column of a file that a table's column takes its values from."""
-    by_name = footer.by_name
-    return next((by_name[source] for source in sources if source in by_name), None)
 
 
 def find_renames(changes: Sequence[Change], lacking: Sequence[Change]) -> list[tuple[str, str]]:
@@ -194,7 +187,3 @@ def _change(
     code: str, column: str, safety: Safety, text: str, before: str | None = None, after: str | None = None
 ) -> Change:
     return Change(code, column, safety, f"{column}: {text}", before, after)
-
-
-def _files(count: int) -> str:
-    return f"{count} file{'s' if count != 1 else ''}"

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.errors import RawFileError
 from penstock.model.contract import NO_CONTRACT, Contract, OnDrift, OnRemovedFiles
 from penstock.model.drift import Change, Safety
+from penstock.model.fingerprint import fingerprint
 from penstock.model.names import DatasetName
 from penstock.model.plan import Action, DatasetPlan, NewFile, Problem, Reason
 from penstock.model.progress import ConsumedFile, Progress, RawFile, TableState
 from penstock.model.schema import Footer, Schema, SeenColumn
 from penstock.model.spec import DatasetKind
+from penstock.model.wording import counted
+from penstock.plan.contract_check import drift_problem, find_problem
 from penstock.plan.schema_diff import (
     count_files,
     diff_tables,
-    find_column,
     find_renames,
     keep_order,
     merge_seen,
@@ -118,7 +118,7 @@ def _plan_increment(given: StagingInput) -> DatasetPlan:
     seen = merge_seen(given.progress.seen, footers.values())
     schema = keep_order(resolve_schema(seen, given.contract), previous)
     changes = count_files(diff_tables(previous, schema), schema, footers)
-    problem = _find_problem(given, footers, schema) or _find_old_nulls(given, schema)
+    problem = find_problem(given.name, given.contract, footers, schema) or _find_old_nulls(given, schema)
     if problem is None and any(change.safety is Safety.REBUILD for change in changes):
         return _plan_drift_rebuild(given, changes)
     notes = note_files(schema, changes, footers) if footers else ()
@@ -141,7 +141,7 @@ def _plan_increment(given: StagingInput) -> DatasetPlan:
 def _plan_drift_rebuild(given: StagingInput, changes: Sequence[Change]) -> DatasetPlan:
     unsafe = [change for change in changes if change.safety is Safety.REBUILD]
     if given.contract.on_drift is OnDrift.FAIL:
-        return _refuse(given, _drift_problem(given, unsafe[0].text))
+        return _refuse(given, drift_problem(given.name, given.contract, unsafe[0].text))
     return _plan_rebuild(given, (*_new_files(given), *_reasons_of(unsafe)))
 
 
@@ -158,7 +158,7 @@ def _plan_rebuild(given: StagingInput, reasons: tuple[Reason, ...]) -> DatasetPl
     changes = diff_tables(known, schema) if known else ()
     unsafe = [change for change in changes if change.safety is Safety.REBUILD]
     if unsafe and given.contract.on_drift is OnDrift.FAIL and not given.full_refresh:
-        return _refuse(given, _drift_problem(given, unsafe[0].text))
+        return _refuse(given, drift_problem(given.name, given.contract, unsafe[0].text))
     plan = _plan(
         given,
         Action.REBUILD,
@@ -168,14 +168,14 @@ def _plan_rebuild(given: StagingInput, reasons: tuple[Reason, ...]) -> DatasetPl
         seen=seen,
         changes=changes,
     )
-    problem = _find_problem(given, footers, schema)
+    problem = find_problem(given.name, given.contract, footers, schema)
     return refuse(plan, problem) if problem else plan
 
 
 def _rebuild_reasons(given: StagingInput) -> tuple[Reason, ...]:
     if not given.state.exists:
         count = len(given.current)
-        return (Reason("first_load", f"first load, {_files(count)}"),) if count else ()
+        return (Reason("first_load", f"first load, {counted(count, 'file')}"),) if count else ()
     if given.state.damage is not None:
         return (Reason(given.state.damage.code, given.state.damage.text),)
     reasons = []
@@ -194,72 +194,12 @@ def _rebuild_reasons(given: StagingInput) -> tuple[Reason, ...]:
     return tuple(reasons)
 
 
-def _find_problem(given: StagingInput, footers: Mapping[str, Footer], schema: Schema) -> Problem | None:
-    """What keeps these files from being loaded under the contract; None when nothing does."""
-    if not schema.columns:
-        return Problem("raw_file", f"{given.name}: its files have no columns", hint="write files that have columns")
-    problems = (_find_type_problem(given, schema), _find_double_names(given, footers, schema))
-    return next(filter(None, problems), None) or _find_nulls(given, footers, schema)
-
-
-def _find_type_problem(given: StagingInput, schema: Schema) -> Problem | None:
-    for column in schema.columns:
-        declared = given.contract.declared(column.name)
-        wanted = declared.type if declared else None
-        if wanted is not None and column.type != wanted and given.contract.on_drift is OnDrift.FAIL:
-            return _drift_problem(given, f"{column.name}: declared as {wanted}, but needs {column.type}")
-    return None
-
-
-def _find_double_names(given: StagingInput, footers: Mapping[str, Footer], schema: Schema) -> Problem | None:
-    """A file with two columns that are one by `renames`."""
-    for column in schema.columns:
-        for path, footer in footers.items() if len(column.sources) > 1 else ():
-            named = [footer.by_name[source].name for source in sorted(column.sources) if source in footer.by_name]
-            if len(named) > 1:
-                return Problem(
-                    "raw_file",
-                    f"raw file {path} has {' and '.join(named)}, which are one column ({column.name}) by `renames`",
-                    hint="take the rename away, or drop one of the two columns at the source",
-                    location=given.contract.location,
-                )
-    return None
-
-
-def _find_nulls(given: StagingInput, footers: Mapping[str, Footer], schema: Schema) -> Problem | None:
-    """A file in which a required column is NULL, or is not there at all."""
-    if given.contract.on_drift is OnDrift.QUARANTINE:
-        return None
-    sources = {column.key: column.sources for column in schema.columns}
-    for name, declared in given.contract.columns.items():
-        for path, footer in footers.items() if declared.required else ():
-            found = find_column(footer, sources.get(name.lower(), frozenset({name.lower()})))
-            nulls = footer.rows if found is None else found.nulls
-            if nulls:
-                return Problem(
-                    "required_null",
-                    f"raw file {path}: {name} is required, but NULL in {nulls} of {footer.rows} rows",
-                    hint="mend the file, take `required` away, or set on_drift: quarantine",
-                    location=given.contract.location,
-                )
-    return None
-
-
 def _find_old_nulls(given: StagingInput, schema: Schema) -> Problem | None:
     """NULLs in files that were loaded before a column was declared as required."""
     is_new = given.progress.settings != fingerprint_contract(given.contract)
     if not is_new or not any(column.required for column in given.contract.columns.values()):
         return None
-    return _find_problem(given, given.read_footers(given.current), schema)
-
-
-def _drift_problem(given: StagingInput, text: str) -> Problem:
-    return Problem(
-        "schema_drift",
-        f"{given.name}: {text}; on_drift is {given.contract.on_drift.value}, so the table is left as it is",
-        hint="mend the files, or let the table follow with on_drift: evolve",
-        location=given.contract.location,
-    )
+    return find_problem(given.name, given.contract, given.read_footers(given.current), schema)
 
 
 def _removed_problem(given: StagingInput) -> Problem:
@@ -308,7 +248,7 @@ def _loaded_files(given: StagingInput) -> str:
 
 def _new_files(given: StagingInput) -> tuple[Reason, ...]:
     count = len(given.files.new)
-    return (Reason("new_files", f"{count} new file{'s' if count != 1 else ''}"),) if count else ()
+    return (Reason("new_files", counted(count, "new file")),) if count else ()
 
 
 def _reasons_of(changes: Sequence[Change]) -> tuple[Reason, ...]:
@@ -326,10 +266,6 @@ def _suggestions(given: StagingInput, changes: Sequence[Change], notes: Sequence
         for old, new in find_renames(changes, lacking)
         if given.has_same_values(old, new, given.files.new)
     )
-
-
-def _files(count: int) -> str:
-    return f"{count} file{'s' if count != 1 else ''}"
 
 
 def _to_new_files(files: Sequence[RawFile], footers: Mapping[str, Footer]) -> tuple[NewFile, ...]:
@@ -382,12 +318,8 @@ def fingerprint_contract(contract: Contract) -> str:
     checked = {name for name, _, _ in columns}
     admission = [columns, [rename for rename in renames if rename[1] in checked]]
     sets_aside = contract.on_drift is OnDrift.QUARANTINE and columns
-    return f"{_hash(shape)}.{_hash(admission) if sets_aside else ''}"
+    return f"{fingerprint(shape, size=12)}.{fingerprint(admission, size=12) if sets_aside else ''}"
 
 
 def _admission(settings: str | None) -> str:
     return (settings or "").partition(".")[2]
-
-
-def _hash(value: object) -> str:
-    return hashlib.blake2b(json.dumps(value).encode(), digest_size=12).hexdigest()

@@ -87,7 +87,7 @@ class RunRecorder:
             partition = self.events.partition(reference, PartitionStatus.FAILED, message=message, job_run_id=run)
         else:
             load = result.load
-            manifests = [{"version": load.version, "rows": load.rows}] if load else []
+            manifests = [{"version": load.version, "rows": load.rows}] if load and load.version is not None else []
             job = self.events.job(run, JobStatus.COMPLETED, manifests=manifests)
             partition = self.events.partition(reference, PartitionStatus.AVAILABLE, job_run_id=run)
         gone = [self.events.invalidate(reference, "dropped")] if result.action is Action.DROP else []

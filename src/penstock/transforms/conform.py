@@ -7,15 +7,15 @@ the same whether it came today or in a rebuild.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from penstock.model.schema import NANOSECONDS, Column, FileColumn, Schema
-from penstock.model.types import Array, Map, SparkType, Struct, parse_type, quote_name
+from penstock.model.schema import NANOSECONDS, Column, FileColumn, Schema, find_column, index_columns
+from penstock.model.types import Array, Map, SparkType, Struct, parse_type, quote_name, to_text
 
 _JSON_OPTIONS = (
     "map('ignoreNullFields', 'false', 'timeZone', 'UTC', "
@@ -36,21 +36,9 @@ def conform_columns(rows: DataFrame, columns: Sequence[FileColumn], schema: Sche
 
     Needs rows read with `read_type`. A value with nanoseconds stops the query: no column can hold it.
     """
-    found = match_columns(columns, schema)
-    return rows.select(
-        *(F.expr(_convert_column(found.get(column.key), column)).alias(column.name) for column in schema.columns)
-    )
-
-
-def match_columns(columns: Sequence[FileColumn], schema: Schema) -> Mapping[str, FileColumn]:
-    """The file's column for each of the table's, by the key of the latter."""
-    by_name = {column.name.lower(): column for column in columns}
-    found = {}
-    for column in schema.columns:
-        source = next((by_name[name] for name in sorted(column.sources) if name in by_name), None)
-        if source is not None:
-            found[column.key] = source
-    return found
+    by_name = index_columns(columns)
+    values = ((_convert_column(find_column(by_name, column.sources), column), column) for column in schema.columns)
+    return rows.select(*(F.expr(value).alias(column.name) for value, column in values))
 
 
 def _convert_column(source: FileColumn | None, column: Column) -> str:
@@ -74,7 +62,7 @@ def _convert(value: str, before: SparkType, after: SparkType, depth: int = 0) ->
             known = {name.lower(): (name, type_) for name, type_ in old}
             parts = []
             for name, type_ in new:
-                part = f"CAST(NULL AS {_ddl(type_)})"
+                part = f"CAST(NULL AS {to_text(type_)})"
                 if name.lower() in known:
                     old_name, old_type = known[name.lower()]
                     part = _convert(f"{value}.{quote_name(old_name)}", old_type, type_, depth)
@@ -230,10 +218,10 @@ def admit_columns(
 
     `unsure` holds the keys of columns whose type may not hold every value of the file, `required` those that may not be NULL.
     """
-    found = match_columns(columns, schema)
+    by_name = index_columns(columns)
     values, broken = [], []
     for column in schema.columns:
-        source = found.get(column.key)
+        source = find_column(by_name, column.sources)
         value, fits = _convert_column(source, column), "TRUE"
         if source is not None and column.key in unsure:
             name = quote_name(source.name)
@@ -245,12 +233,6 @@ def admit_columns(
         if fits != "TRUE":
             broken.append(F.when(~F.expr(fits), F.lit(column.name)))
     return values, F.concat_ws(", ", *broken) if broken else F.lit("")
-
-
-def _ddl(type_: SparkType) -> str:
-    from penstock.model.types import to_text
-
-    return to_text(type_)
 
 
 def _text(name: str) -> str:

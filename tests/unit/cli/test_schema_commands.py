@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pyarrow as pa
 import pytest
 from tests.unit.cli.conftest import Penstock
@@ -48,6 +50,20 @@ def test_drift_is_told_before_it_is_followed(loaded: ProjectFolder, penstock: Pe
     assert plan["action"] == "evolve"
     assert plan["reads"]["files"] == 1
     assert plan["full_rebuild"]["files"] == 2
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_what_keeps_a_table_from_following_is_told_instead_of_changes(
+    loaded: ProjectFolder, penstock: Penstock, form: tuple[str, ...]
+) -> None:
+    loaded.configure("name: shop\nstaging: {orders: {on_drift: fail}}\n")
+    loaded.raw("orders", "0002", {**ORDERS, "amount": ["x", "y", "z"]})
+    answer = penstock("schema", "diff", "orders", *form)
+    assert (answer.code, answer.out) == (1, "")
+    assert "amount: double -> string" in answer.err
+    assert "hint: mend the files" in answer.err
+    told = penstock("schema", "diff", "orders", "--log-format", "json").err
+    assert json.loads(told)["code"] == "schema_drift"
 
 
 def test_the_history_of_columns_comes_from_the_log(loaded: ProjectFolder, penstock: Penstock) -> None:

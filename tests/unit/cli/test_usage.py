@@ -9,7 +9,7 @@ import pytest
 
 from projects import ProjectFolder
 
-COMMANDS = ("plan", "run", "ls", "show", "history", "init", "demo", "doctor")
+COMMANDS = ("plan", "run", "rebuild", "ls", "show", "history", "init", "demo", "doctor")
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,12 @@ COMMANDS = ("plan", "run", "ls", "show", "history", "init", "demo", "doctor")
         (["plan", "--exclude", "tag:none"], "tag:none"),
         (["plan", "--full-refresh", "nothing"], "there is no dataset nothing"),
         (["run", "--full-refresh", "nothing"], "there is no dataset nothing"),
+        (["rebuild"], "TABLE"),
+        (["rebuild", "nothing"], "nothing"),
+        (["rebuild", "totls"], "did you mean `totals`"),
+        (["rebuild", "totals", "nothing"], "nothing"),
+        (["rebuild", "+totals"], "'+totals' is not a dataset name"),
+        (["rebuild", "tag:big"], "'tag:big' is not a dataset name"),
         (["show", "nothing"], "there is no dataset nothing"),
         (["show", "a.b.c.d"], "is not a dataset name"),
         (["show", "totals", "--rows", "3"], "main.totals has no table yet"),

@@ -16,6 +16,7 @@ from penstock.lake.tables import Lake
 from penstock.loads.staging import StagingLoad
 from penstock.model.plan import Action, DatasetPlan, NewFile, Reason
 from penstock.model.progress import ConsumedFile, Manifest, RawFile, TableState
+from penstock.model.results import DatasetResult, Outcome
 from penstock.model.schema import Column, Schema
 from penstock.model.spec import DatasetKind
 
@@ -94,3 +95,13 @@ def test_rows_that_the_footers_did_not_promise_disown_the_commit(storage: LocalF
     damage = read_table_state(storage, NAME).damage
     assert damage is not None
     assert damage.code == "progress_missing", "so the next run rebuilds the table"
+
+
+def test_a_drop_leaves_no_version(storage: LocalFiles, raw: LocalFiles) -> None:
+    put(raw, "orders/1.parquet")
+    load_raw(storage, raw, NAME, ["orders/1.parquet"])
+    load = StagingLoad(Lake(cast("Any", None), storage), raw, "build")
+    done = load.apply(make(Action.DROP, read_table_state(storage, NAME)))
+    assert not read_table_state(storage, NAME).exists
+    assert (done.version, done.rows) == (None, 0)
+    assert DatasetResult(NAME, Action.DROP, Outcome.PASS, load=done).to_json()["version"] is None

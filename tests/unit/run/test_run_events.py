@@ -18,7 +18,7 @@ from penstock.model.plan import Action, DatasetPlan, Plan
 from penstock.model.progress import TableState
 from penstock.model.recording import BuildRecorder
 from penstock.model.results import LoadResult, RunResult
-from penstock.model.status import BuildStatus, IllegalMoveError
+from penstock.model.status import BuildStatus, IllegalMoveError, JobStatus
 from penstock.run.recording import RunRecorder, close_dead_builds
 from penstock.run.scheduler import Scheduler
 
@@ -168,3 +168,16 @@ def test_what_is_built_anew_is_invalidated_until_it_is_there_again(log: EventLog
         "appended": True,
         "dropped": False,
     }
+
+
+def test_a_job_tells_what_it_wrote_and_a_drop_wrote_nothing(log: EventLog) -> None:
+    there = TableState(version=3)
+    plan = Plan("shop", None, (make_plan("kept"), make_plan("dropped", action=Action.DROP, state=there)))
+    loads = {"kept": LoadResult(4, 10), "dropped": LoadResult(None, 0)}
+    made = recorder(log)
+    made.received("penstock run")
+    made.planned(plan)
+    Scheduler(lambda dataset: loads[dataset.name.name], (made,)).execute(plan)
+    jobs = [entry.event.payload for entry in log.read() if isinstance(entry.event.payload, Job)]
+    written = {job.job_label: job.manifests for job in jobs if job.status is JobStatus.COMPLETED}
+    assert written == {"main.kept": ({"version": 4, "rows": 10},), "main.dropped": ()}

@@ -1,0 +1,76 @@
+"""Whether raw files may be loaded under what is declared about their table. Pure; by their footers, not a row is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from penstock.model.contract import Contract, OnDrift
+from penstock.model.names import DatasetName
+from penstock.model.plan import Problem
+from penstock.model.schema import Footer, Schema, find_column
+
+
+def find_problem(
+    name: DatasetName, contract: Contract, footers: Mapping[str, Footer], schema: Schema
+) -> Problem | None:
+    """What keeps these files from being loaded into a table with these columns; None when nothing does."""
+    if not schema.columns:
+        return Problem("raw_file", f"{name}: its files have no columns", hint="write files that have columns")
+    return (
+        _find_type_problem(name, contract, schema)
+        or _find_double_names(contract, footers, schema)
+        or _find_nulls(contract, footers, schema)
+    )
+
+
+def drift_problem(name: DatasetName, contract: Contract, text: str) -> Problem:
+    """A change that the table must not follow, because `on_drift` says so."""
+    return Problem(
+        "schema_drift",
+        f"{name}: {text}; on_drift is {contract.on_drift.value}, so the table is left as it is",
+        hint="mend the files, or let the table follow with on_drift: evolve",
+        location=contract.location,
+    )
+
+
+def _find_type_problem(name: DatasetName, contract: Contract, schema: Schema) -> Problem | None:
+    for column in schema.columns:
+        declared = contract.declared(column.name)
+        wanted = declared.type if declared else None
+        if wanted is not None and column.type != wanted and contract.on_drift is OnDrift.FAIL:
+            return drift_problem(name, contract, f"{column.name}: declared as {wanted}, but needs {column.type}")
+    return None
+
+
+def _find_double_names(contract: Contract, footers: Mapping[str, Footer], schema: Schema) -> Problem | None:
+    """A file with two columns that are one by `renames`."""
+    for column in schema.columns:
+        for path, footer in footers.items() if len(column.sources) > 1 else ():
+            named = [footer.by_name[source].name for source in sorted(column.sources) if source in footer.by_name]
+            if len(named) > 1:
+                return Problem(
+                    "raw_file",
+                    f"raw file {path} has {' and '.join(named)}, which are one column ({column.name}) by `renames`",
+                    hint="take the rename away, or drop one of the two columns at the source",
+                    location=contract.location,
+                )
+    return None
+
+
+def _find_nulls(contract: Contract, footers: Mapping[str, Footer], schema: Schema) -> Problem | None:
+    """A file in which a required column is NULL, or is not there at all."""
+    if contract.on_drift is OnDrift.QUARANTINE:
+        return None
+    sources = {column.key: column.sources for column in schema.columns}
+    for name, declared in contract.columns.items():
+        for path, footer in footers.items() if declared.required else ():
+            found = find_column(footer.by_name, sources.get(name.lower(), frozenset({name.lower()})))
+            nulls = footer.rows if found is None else found.nulls
+            if nulls:
+                return Problem(
+                    "required_null",
+                    f"raw file {path}: {name} is required, but NULL in {nulls} of {footer.rows} rows",
+                    hint="mend the file, take `required` away, or set on_drift: quarantine",
+                    location=contract.location,
+                )
+    return None
