@@ -11,7 +11,8 @@ from penstock.errors import ChangeFlowError
 from penstock.lake.files import open_files
 from penstock.lake.session import check_delta
 from penstock.lake.tables import Lake, find_location
-from penstock.loads.changes import ChangeBatch, ChangeLoad
+from penstock.loads.change_batch import ChangeBatch
+from penstock.loads.changes import ChangeLoad
 from penstock.model.changes import ChangeMetrics
 from penstock.model.names import DatasetName
 from penstock.model.types import quote_name

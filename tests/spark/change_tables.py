@@ -37,7 +37,9 @@ def to_row(event: Event) -> tuple[Any, ...]:
 
 def apply(spark: Any, target: str, flow: Flow, events: Sequence[Event], **more: Any) -> ChangeMetrics:
     """Apply events as a user does."""
-    tracking = {"track_history_column_list": [c for c in flow.columns if c in flow.tracked]} if flow.scd_type == 2 else {}
+    tracking = (
+        {"track_history_column_list": [c for c in flow.columns if c in flow.tracked]} if flow.scd_type == 2 else {}
+    )
     nulls: dict[str, Any] = {}
     if flow.ignores_nulls:
         nulls = {"ignore_null_updates": True, "ignore_null_updates_column_list": sorted(flow.ignore_null)}

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from penstock.loads import change_batch
 from tests.model_based.autocdc_histories import COLUMNS, random_event
 from tests.model_based.autocdc_model import Event, Flow, Kind
 from tests.model_based.test_autocdc_cases import CASES
@@ -28,9 +29,9 @@ FLOWS = {
 }
 
 
-def histories(chance: random.Random, count: int, *, truncates: float, paired: bool) -> list[list[Event]]:
+def histories(chance: random.Random, count: int, *, truncates: float, most: int, paired: bool) -> list[list[Event]]:
     """Batches of the events of many keys: each key is a history of its own, late, tied and repeated at will."""
-    batches: list[list[Event]] = [[] for _ in range(chance.choice((2, 3, 5)))]
+    batches: list[list[Event]] = [[] for _ in range(chance.randint(2, most))]
     for number in range(count):
         key = (f"k{number // 2}", number % 2)
         span = chance.choice((4, 8, 12))
@@ -41,43 +42,56 @@ def histories(chance: random.Random, count: int, *, truncates: float, paired: bo
                 chance.choice(batches).append(event)
     for _ in range(int(truncates * 10)):
         sequence = chance.randrange(12)
-        chance.choice(batches).append(Event((), (sequence // 3, str(sequence % 3)) if paired else sequence, Kind.TRUNCATE))
+        chance.choice(batches).append(
+            Event((), (sequence // 3, str(sequence % 3)) if paired else sequence, Kind.TRUNCATE)
+        )
     for batch in batches:
         chance.shuffle(batch)
     return [batch for batch in batches if batch]
 
 
-@pytest.mark.parametrize("flow", FLOWS.values(), ids=FLOWS)
-@pytest.mark.parametrize("truncates", [0, 0.2], ids=["", "truncates"])
-def test_histories_by_chance(spark: Any, tmp_path: Path, flow: Flow, truncates: float) -> None:
-    name = f"{flow} {truncates}"
-    live(spark, tmp_path, flow, random.Random(name), truncates)
+RUNS = [
+    *((name, "on the driver") for name, flow in FLOWS.items() if not flow.ignores_nulls),
+    *((name, "by Spark") for name in FLOWS),
+]
+IN_EVERY_CHANGE = [
+    ("scd2", "on the driver"),
+    ("scd2 tracks a", "on the driver"),
+    ("scd1", "on the driver"),
+    ("scd2 tracks a", "by Spark"),
+    ("scd2 ignores nulls in a, tracks b", "by Spark"),
+    ("scd1 ignores nulls", "by Spark"),
+]
 
 
-def live(spark: Any, folder: Path, flow: Flow, chance: random.Random, truncates: float) -> None:
+@pytest.mark.parametrize(("name", "how"), IN_EVERY_CHANGE)
+def test_histories_by_chance(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, how: str) -> None:
+    if how == "by Spark":
+        monkeypatch.setattr(change_batch, "can_replay", lambda flow: False)
+    live(spark, tmp_path, FLOWS[name], random.Random(f"{name} {how}"), truncates=0.2, most=2)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize(("name", "how"), RUNS)
+def test_many_histories_by_chance(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, how: str, seed: int
+) -> None:
+    if how == "by Spark":
+        monkeypatch.setattr(change_batch, "can_replay", lambda flow: False)
+    chance = random.Random(f"{name} {how} {seed}")
+    live(spark, tmp_path, FLOWS[name], chance, truncates=chance.choice((0, 0.2)), count=200)
+
+
+def live(
+    spark: Any, folder: Path, flow: Flow, chance: random.Random, truncates: float, count: int = 60, most: int = 5
+) -> None:
     """Apply batch after batch, some twice, and compare after each."""
     target, delivered = str(folder / "db" / "target"), list[Event]()
-    for batch in histories(chance, 60, truncates=truncates, paired=chance.random() < 0.3):
+    for batch in histories(chance, count, truncates=truncates, most=most, paired=chance.random() < 0.3):
         apply(spark, target, flow, batch)
         delivered += batch
         check(spark, target, flow, delivered)
     again = apply(spark, target, flow, chance.sample(delivered, len(delivered) // 2))
     assert again.version is None, "events that were seen before changed something"
     check(spark, target, flow, delivered)
-
-
-@pytest.mark.parametrize("scd_type", [1, 2])
-def test_cases(spark: Any, tmp_path: Path, scd_type: int) -> None:
-    """Every hand-written case, each as a key of its own, one event a batch; those with truncates as tables of their own."""
-    flows = {replace(case.flow, scd_type=scd_type) for case in CASES}
-    for number, flow in enumerate(sorted(flows, key=repr)):
-        cases = [case for case in CASES if replace(case.flow, scd_type=scd_type) == flow]
-        plain = [c for c in cases if all(e.kind is not Kind.TRUNCATE for e in c.events) and isinstance(c.events[0].sequence, int)]
-        target, delivered = str(tmp_path / "db" / f"t{number}"), list[Event]()
-        for step in range(max((len(case.events) for case in plain), default=0)):
-            batch = [
-                replace(case.events[step], key=(case.name, 0)) for case in plain if step < len(case.events)
-            ]
-            apply(spark, target, flow, batch)
-            delivered += batch
-            check(spark, target, flow, delivered)

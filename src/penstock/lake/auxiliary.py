@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SEGMENTS = "auxiliary"
+_FEW = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,24 @@ class Auxiliary:
             raise damaged_error(self.name, f"{len(missing)} of its {len(segments)} parts are missing")
         paths = [self.files.spark_path(f"{self._folder}/{segment.name}") for segment in segments]
         return self.session.read.schema(to_schema(flow)).parquet(*paths)
+
+    def read_small(self, segments: Sequence[Segment], like: pa.Schema) -> pa.Table | None:
+        """The same without Spark, `key`, `sequence` and `data` in the types of `like`; None when it is too much for that."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        if sum(segment.rows for segment in segments) > _FEW or not all(s.name.endswith(".parquet") for s in segments):
+            return None
+        shape = pa.schema(
+            [*(like.field(n) for n in ("key", "sequence", "kind", "data")), pa.field("attempt", pa.int64())]
+        )
+        found = []
+        for segment in segments:
+            with self.files.open(f"{self._folder}/{segment.name}") as file:
+                table = pq.read_table(file, columns=shape.names)
+            columns = [_align(table.column(field.name).combine_chunks(), field.type) for field in shape]
+            found.append(pa.table(columns, schema=shape))
+        return pa.concat_tables(found)
 
     def write_small(self, rows: pa.Table, truncates: int) -> Segment:
         """Write a segment of few rows from here, in one file: no Spark job."""
@@ -85,6 +104,22 @@ class Auxiliary:
             part = file.path.removeprefix(f"{self._folder}/").split("/")[0]
             if part not in names and int(part[:20]) <= self.base:
                 self.files.remove(file.path)
+
+
+def _align(values: pa.Array, type_: pa.DataType) -> pa.Array:
+    """The values in another type; a struct field by field, for columns may have been added or widened since."""
+    import pyarrow as pa
+
+    if not pa.types.is_struct(type_):
+        return values.cast(type_)
+    known = {field.name: index for index, field in enumerate(values.type)}
+    children = [
+        _align(values.field(known[field.name]), field.type)
+        if field.name in known
+        else pa.nulls(len(values), field.type)
+        for field in type_
+    ]
+    return pa.StructArray.from_arrays(children, fields=list(type_), mask=values.is_null())
 
 
 def to_schema(flow: Flow) -> str:

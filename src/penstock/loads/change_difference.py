@@ -7,25 +7,25 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from math import ceil, log2
-from typing import TYPE_CHECKING
 from uuid import uuid4
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from penstock.lake.auxiliary import Auxiliary
+from penstock.loads.change_batch import SMALL, Batch
+from penstock.loads.small_batch import Found, replay_small
 from penstock.model.changes import END_AT, RESERVED, START_AT, Flow
 from penstock.model.progress import Segment
 from penstock.transforms import change_events as events_
-from penstock.transforms.change_events import FORGET, TRUNCATE, Scope
+from penstock.transforms.change_events import FORGET, TRUNCATE
 from penstock.transforms.scd1 import replay_scd1
 from penstock.transforms.scd2 import replay_scd2
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-SMALL = 20_000
-"""Batches of up to so many events are replayed in one partition, and their difference is brought to the driver."""
+_MOST_ROWS = 200_000
+"""So many stored rows are replayed on the driver at most."""
 _ROWS_PER_PARTITION = 200_000
 
 
@@ -105,33 +105,8 @@ class Stored:
     target: DataFrame
     auxiliary: DataFrame | None
     has_truncates: bool
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Batch:
-    """New events, and what is known about them."""
-
-    changes: DataFrame
-    events: int
-    truncates: int
-    first: str | None
-
-    @property
-    def is_small(self) -> bool:
-        return self.events <= SMALL and not self.truncates
-
-    def scope(self, flow: Flow) -> Scope:
-        """Where to look for what the batch affects."""
-        changes = F.broadcast(self.changes) if self.is_small else self.changes
-        is_timeless = flow.is_partial or not flow.keeps_history
-        first = to_literal(flow, self.first) if self.first is not None and not is_timeless else None
-        return Scope(changes, is_timeless, first, bool(self.truncates))
-
-
-def to_literal(flow: Flow, text: str) -> Column:
-    """A sequence from the text that says it exactly."""
-    is_instant = flow.sequence_type == "timestamp"
-    return F.timestamp_micros(F.lit(int(text))) if is_instant else F.lit(text).cast(flow.sequence_type)
+    copies: pa.Table | None = None
+    """The auxiliary table on the driver, when it is small."""
 
 
 def _given_column(flow: Flow) -> Column:
@@ -150,18 +125,34 @@ def _row_numbers(number: int, partitions: int) -> Column:
 @contextmanager
 def find_difference(flow: Flow, stored: Stored, batch: Batch) -> Iterator[Difference]:
     """Find the difference that a batch makes, and keep it until the block ends."""
-    found = _replay(flow, stored, batch)
     attempt = uuid4().int >> 65
     if batch.is_small:
-        table = found.toArrow()
-        frame = found.sparkSession.createDataFrame(table, found.schema)
+        table = _replay_here(flow, stored, batch, batch.table) if batch.table is not None else None
+        if table is None:
+            table = _replay(flow, stored, batch).toArrow()
+        frame = batch.events.sparkSession.createDataFrame(table)
         yield Difference(flow, frame, table, attempt, *_count(table))
         return
-    kept = found.persist()
+    kept = _replay(flow, stored, batch).persist()
     try:
         yield Difference(flow, kept, None, attempt, *_count(kept))
     finally:
         kept.unpersist()
+
+
+def _replay_here(flow: Flow, stored: Stored, batch: Batch, table: pa.Table) -> pa.Table | None:
+    """Let Spark find what the batch affects, and replay on the driver; None when so much is affected that Spark should."""
+    rows = events_.find_affected(flow, stored.target, batch.scope(flow)).limit(_MOST_ROWS + 1).toArrow()
+    if rows.num_rows > _MOST_ROWS:
+        return None
+    if batch.summary.bad:
+        table = table.filter(pc.invert(table.column("is_bad")))
+    copies = stored.copies
+    if copies is None and stored.auxiliary is not None:
+        is_truncate = F.col("kind") == TRUNCATE
+        found = events_.find_copies(stored.auxiliary, batch.scope(flow))
+        copies = found.unionByName(stored.auxiliary.where(is_truncate)).toArrow()
+    return replay_small(flow, Found(table, rows, copies))
 
 
 def _replay(flow: Flow, stored: Stored, batch: Batch) -> DataFrame:
@@ -186,13 +177,15 @@ def _replay(flow: Flow, stored: Stored, batch: Batch) -> DataFrame:
     collapsed = events_.fill_silent(flow, events_.collapse(flow, events))
     found = replay_scd2(flow, collapsed) if flow.keeps_history else replay_scd1(flow, collapsed)
     return (
-        found.unionByName(_new_truncates(flow, stored, batch), allowMissingColumns=True) if batch.truncates else found
+        found.unionByName(_new_truncates(flow, stored, batch), allowMissingColumns=True)
+        if batch.summary.truncates
+        else found
     )
 
 
 def _truncates(stored: Stored, batch: Batch) -> DataFrame | None:
     """All truncates, old and new; None when there are none."""
-    frames = [batch.changes] if batch.truncates else []
+    frames = [batch.changes] if batch.summary.truncates else []
     if stored.has_truncates and stored.auxiliary is not None:
         frames.append(stored.auxiliary)
     found = [frame.where(F.col("kind") == TRUNCATE).select("sequence") for frame in frames]
@@ -234,7 +227,6 @@ def _count(found: pa.Table | DataFrame) -> tuple[int, int, int, int, int, bool]:
             F.count_if("is_damaged"),
         ).collect()[0]
         return row[0], row[1], row[2], row[3], row[4], row[5] > 0
-    import pyarrow.compute as pc
 
     def count(name: str) -> int:
         return int(pc.sum(found.column(name)).as_py() or 0)
@@ -246,9 +238,6 @@ def _count(found: pa.Table | DataFrame) -> tuple[int, int, int, int, int, bool]:
 
 def _to_segment(found: pa.Table, attempt: int) -> pa.Table:
     """A segment from a small difference, without Spark."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     kept = found.filter(found.column("is_remembered")).select(list(events_.EVENT))
     kept = kept.append_column("attempt", pa.array([attempt] * kept.num_rows, pa.int64()))
     forget = found.column("forget").combine_chunks()

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from functools import reduce
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
@@ -18,16 +15,23 @@ from penstock.faults import fault_point
 from penstock.lake.auxiliary import Auxiliary, damaged_error
 from penstock.lake.delta_log import Commit
 from penstock.lake.tables import Lake
-from penstock.loads.change_difference import Batch, Difference, Stored, find_difference, merge_segments
+from penstock.loads.change_batch import (
+    ChangeBatch,
+    Summary,
+    is_bad_row,
+    read_batch,
+    resolve_batch,
+    to_columns,
+    to_events,
+)
+from penstock.loads.change_difference import Difference, Stored, find_difference, merge_segments
 from penstock.model.changes import END_AT, RESERVED, START_AT, ChangeMetrics, Flow
 from penstock.model.names import DatasetName
-from penstock.model.progress import ConsumedFile, Manifest, Segment, TableState
-from penstock.model.schema import Column
+from penstock.model.progress import Manifest, Segment, TableState
 from penstock.model.spec import TableLayout
-from penstock.model.types import normal_type, quote_name
-from penstock.plan.change_flow import Fit, FlowOptions, fit_to_target, resolve_flow
-from penstock.transforms.change_events import DELETE, TRUNCATE, UPSERT, comparable, given_type, to_changes
-from penstock.transforms.feeds import CHANGE
+from penstock.model.types import quote_name
+from penstock.plan.change_flow import Fit, fit_to_target
+from penstock.transforms.change_events import given_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,53 +45,6 @@ _MANY = 50_000
 _SAMPLES = 5
 _UNREADABLE = {"progress_missing", "progress_unreadable", "progress_mismatch", "no_progress"}
 _PROPERTIES = (("delta.enableDeletionVectors", "true"),)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ChangeBatch:
-    """Rows of a change feed and how to read them as events."""
-
-    frame: DataFrame
-    options: FlowOptions
-    sequence: SparkColumn
-    is_delete: SparkColumn
-    is_truncate: SparkColumn
-    is_understood: SparkColumn | None = None
-    """Whether the envelope's operation is known; without an envelope every row is."""
-    unavailable: SparkColumn | None = None
-    """The names of columns about which a row says nothing."""
-    batch_id: str | None = None
-    source: Mapping[str, Any] = field(default_factory=dict)
-    """How far the feed is read once the batch is applied."""
-    files: tuple[ConsumedFile, ...] = ()
-    quarantine: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _Summary:
-    """What one look at a batch tells."""
-
-    events: int
-    null_keys: int
-    null_sequences: int
-    unknown_operations: int
-    truncates: int
-    digest: int
-    first: str | None
-    """The smallest sequence as text, where it has a text that says it exactly."""
-
-    @property
-    def bad(self) -> int:
-        return self.null_keys + self.null_sequences + self.unknown_operations
-
-    @property
-    def problems(self) -> str:
-        counts = {
-            "NULL in a key": self.null_keys,
-            "a NULL sequence": self.null_sequences,
-            "an unknown operation": self.unknown_operations,
-        }
-        return ", ".join(f"{count} with {what}" for what, count in counts.items() if count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,25 +77,23 @@ class ChangeLoad:
         base = state.progress.number if state.progress else 0
         auxiliary = Auxiliary(self.lake.session, self.lake.files, name, base)
         segments = state.progress.segments if state.progress else auxiliary.find_all()
-        with _cached(to_events(fit.flow, batch)) as events:
-            summary = _look_at(fit.flow, events)
-            mark = [batch.batch_id, summary.events, summary.digest]
-            if batch.batch_id is not None and position.get("batch") == mark:
+        source = dict(batch.source)
+        with read_batch(fit.flow, to_events(fit.flow, batch)) as new:
+            summary = new.summary
+            mark = [batch.batch_id, new.digest] if batch.batch_id is not None else None
+            if mark is not None and position.get("batch") == mark:
                 return ChangeMetrics(summary.events, is_repeat=True)
             quarantined = self._set_aside(name, batch, fit.flow, summary)
-            changes = events.where("NOT is_bad").drop("is_bad") if summary.bad else events.drop("is_bad")
             stored = Stored(
                 target,
                 auxiliary.read(segments, fit.flow) if segments else None,
                 any(segment.truncates for segment in segments),
+                auxiliary.read_small(segments, new.table.schema) if segments and new.table is not None else None,
             )
-            new = Batch(changes, summary.events, summary.truncates, summary.first)
             with find_difference(fit.flow, stored, new) as difference:
                 if difference.is_damaged:
                     raise damaged_error(name, "events that rows stand for are missing")
-                moved = mark if batch.batch_id is not None else position.get("batch")
-                after = {**position, "batch": moved} if moved else dict(position)
-                after |= {"source": dict(batch.source)} if batch.source else {}
+                after = {**position, **({"batch": mark} if mark else {}), **({"source": source} if source else {})}
                 if difference.is_nothing and after == position and not batch.files:
                     return ChangeMetrics(summary.events, quarantined=quarantined)
                 kept = self._write_segment(auxiliary, segments, fit.flow, difference)
@@ -204,11 +159,11 @@ class ChangeLoad:
             position=position if position is not None else (progress.position if progress else {}),
         )
 
-    def _set_aside(self, name: DatasetName, batch: ChangeBatch, flow: Flow, summary: _Summary) -> int:
+    def _set_aside(self, name: DatasetName, batch: ChangeBatch, flow: Flow, summary: Summary) -> int:
         """Refuse bad rows, or put them into the quarantine table when the flow says so."""
         if not summary.bad:
             return 0
-        rows = batch.frame.where(_is_bad_row(flow, batch))
+        rows = batch.frame.where(is_bad_row(flow, batch))
         if not batch.quarantine:
             keys = [F.col(quote_name(key)) for key in flow.keys]
             samples = tuple(row.asDict() for row in rows.select(*keys).limit(_SAMPLES).collect())
@@ -276,91 +231,6 @@ class ChangeLoad:
             return
         auxiliary.remove_except(segments)
         self.lake.compact(auxiliary.name)
-
-
-def resolve_batch(batch: ChangeBatch) -> Flow:
-    """The flow of a batch by its own columns; ChangeFlowError when an expression does not fit them."""
-    try:
-        sequence = batch.frame.select(batch.sequence).schema.fields[0].dataType.simpleString()
-        batch.frame.select(batch.is_delete.cast("boolean"), batch.is_truncate.cast("boolean")).schema  # noqa: B018
-    except Exception as error:  # noqa: BLE001 - analysis fails in many ways, on Connect in others
-        raise ChangeFlowError(
-            "expression",
-            f"sequence_by, apply_as_deletes or apply_as_truncates do not fit the source: {_first_sentence(error)}",
-            hint=f"the source has {', '.join(batch.frame.columns)}",
-        ) from None
-    columns = [column for column in to_columns(batch.frame) if column.name != CHANGE]
-    return resolve_flow(batch.options, columns, normal_type(sequence), is_partial=batch.unavailable is not None)
-
-
-def _first_sentence(error: Exception) -> str:
-    code = getattr(error, "getCondition", lambda: None)()
-    return str(code or type(error).__name__)
-
-
-def to_columns(frame: DataFrame) -> list[Column]:
-    return [Column(f.name, normal_type(f.dataType.simpleString()), f.nullable) for f in frame.schema.fields]
-
-
-def to_events(flow: Flow, batch: ChangeBatch) -> DataFrame:
-    """The batch as events; NULL as the kind of one that is not understood, and `is_bad` for all that cannot be applied."""
-    is_truncate, is_delete = (F.coalesce(c.cast("boolean"), F.lit(False)) for c in (batch.is_truncate, batch.is_delete))
-    kind = F.when(is_truncate, TRUNCATE).when(is_delete, DELETE).otherwise(UPSERT)
-    if batch.is_understood is not None:
-        kind = F.when(batch.is_understood, kind)
-    events = to_changes(flow, batch.frame, batch.sequence, kind, batch.unavailable)
-    is_bad = _has_null_key(flow) | F.col("sequence").isNull() | F.col("kind").isNull()
-    return events.withColumn("is_bad", is_bad)
-
-
-def _has_null_key(flow: Flow) -> SparkColumn:
-    return _any_null([F.col("key")[key] for key in flow.keys]) & (F.coalesce(F.col("kind"), F.lit(UPSERT)) != TRUNCATE)
-
-
-def _is_bad_row(flow: Flow, batch: ChangeBatch) -> SparkColumn:
-    is_truncate = F.coalesce(batch.is_truncate.cast("boolean"), F.lit(False))
-    is_bad = _any_null([F.col(quote_name(key)) for key in flow.keys]) & ~is_truncate
-    is_bad |= batch.sequence.isNull()
-    return is_bad | ~F.coalesce(batch.is_understood, F.lit(False)) if batch.is_understood is not None else is_bad
-
-
-def _any_null(columns: list[SparkColumn]) -> SparkColumn:
-    return reduce(lambda one, other: one | other, (column.isNull() for column in columns))
-
-
-@contextmanager
-def _cached(frame: DataFrame) -> Iterator[DataFrame]:
-    """Keep what is read of the source, so that it is read once."""
-    kept = frame.persist()
-    try:
-        yield kept
-    finally:
-        kept.unpersist()
-
-
-def _look_at(flow: Flow, events: DataFrame) -> _Summary:
-    """Count what is wrong and find what the search can be limited to, in one aggregation."""
-    parts = [
-        comparable(F.col(name), events.schema[name].dataType) for name in ("key", "sequence", "kind", "data", "given")
-    ]
-    row = events.agg(
-        F.count(F.lit(1)),
-        F.count_if(_has_null_key(flow)),
-        F.count_if(F.col("sequence").isNull()),
-        F.count_if(F.col("kind").isNull()),
-        F.count_if(F.col("kind") == TRUNCATE),
-        F.coalesce(F.bit_xor(F.xxhash64(*parts)), F.lit(0)),
-        _exact_text(flow, F.min("sequence")),
-    ).collect()[0]
-    return _Summary(*row)
-
-
-def _exact_text(flow: Flow, sequence: SparkColumn) -> SparkColumn:
-    """Text that says a sequence exactly; microseconds for timestamps, whose text depends on the time zone; else NULL."""
-    if flow.sequence_type == "timestamp":
-        return F.unix_micros(sequence).cast("string")
-    is_plain = "<" not in flow.sequence_type and flow.sequence_type not in {"binary", "float", "double"}
-    return sequence.cast("string") if is_plain else F.lit(None).cast("string")
 
 
 def _keeps_given(target: DataFrame) -> bool:

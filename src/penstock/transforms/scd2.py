@@ -8,8 +8,6 @@ from pyspark.sql import functions as F
 from penstock.model.changes import Flow
 from penstock.transforms.change_events import DELETE, UPSERT, is_same
 
-_BY_KEY = Window.partitionBy("key").orderBy("sequence")
-
 
 def replay_scd2(flow: Flow, collapsed: DataFrame) -> DataFrame:
     """Cut the events of each key into runs, and compare with what is stored; see `find_difference` for the columns."""
@@ -18,16 +16,17 @@ def replay_scd2(flow: Flow, collapsed: DataFrame) -> DataFrame:
 
 def _cut_runs(flow: Flow, collapsed: DataFrame) -> DataFrame:
     """Add to each event: the `start` and `end` of its run, and whether it is shown, hidden in its run, or a lone delete."""
+    by_key = Window.partitionBy("key").orderBy("sequence")
     is_delete = F.col("is_delete")
-    after_delete = F.coalesce(F.lag("is_delete").over(_BY_KEY), F.lit(True))
-    same_tracked = is_same(flow, F.col("shown"), F.lag("shown").over(_BY_KEY), collapsed, flow.tracked)
+    after_delete = F.coalesce(F.lag("is_delete").over(by_key), F.lit(True))
+    same_tracked = is_same(flow, F.col("shown"), F.lag("shown").over(by_key), collapsed, flow.tracked)
     begins = ~is_delete & (after_delete | ~same_tracked)
     cut = collapsed.withColumns({"begins": begins, "is_lone": is_delete & after_delete & ~F.col("is_truncated")})
-    is_last = F.coalesce(F.lead(F.col("is_delete") | F.col("begins")).over(_BY_KEY), F.lit(True))
+    is_last = F.coalesce(F.lead(F.col("is_delete") | F.col("begins")).over(by_key), F.lit(True))
     return cut.withColumns(
         {
-            "start": F.last(F.when(F.col("begins"), F.col("sequence")), ignorenulls=True).over(_BY_KEY),
-            "end": F.lead("sequence").over(_BY_KEY),
+            "start": F.last(F.when(F.col("begins"), F.col("sequence")), ignorenulls=True).over(by_key),
+            "end": F.lead("sequence").over(by_key),
             "is_shown": ~is_delete & is_last,
             "is_hidden": ~is_delete & ~is_last,
         }

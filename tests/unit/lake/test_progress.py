@@ -136,7 +136,7 @@ def _restore(storage: LocalFiles) -> None:
         (lambda s: _change(s, 2, parent="x"), "progress_unreadable", "manifest 2 cannot be read"),
         (lambda s: _change(s, 2, parent=None), "progress_unreadable", "manifest 2 names no earlier parent"),
         (lambda s: _change(s, 2, parent=2), "progress_unreadable", "manifest 2 names no earlier parent"),
-        (lambda s: _change(s, 2, format=FORMAT + 1), "progress_newer", "a newer Penstock (format 3)"),
+        (lambda s: _change(s, 2, format=FORMAT + 1), "progress_newer", "a newer Penstock (format 4)"),
         (lambda s: _change(s, 2, dataset="main.other"), "progress_mismatch", "belongs to main.other"),
         (lambda s: _change(s, 2, number=3), "progress_mismatch", "manifest 2"),
         (

@@ -1,0 +1,233 @@
+"""A batch of change events: the rows of a source as events, read once and looked at before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import reduce
+from hashlib import blake2b
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from penstock.errors import ChangeFlowError
+from penstock.loads.small_batch import can_replay
+from penstock.model.changes import Flow
+from penstock.model.progress import ConsumedFile
+from penstock.model.schema import Column
+from penstock.model.types import normal_type, quote_name
+from penstock.plan.change_flow import FlowOptions, resolve_flow
+from penstock.transforms.change_events import DELETE, EVENT, TRUNCATE, UPSERT, Scope, comparable, to_changes
+from penstock.transforms.feeds import CHANGE
+
+SMALL = 20_000
+"""Batches of up to so many events are brought to the driver, and so is the difference they make."""
+_INEXACT = frozenset({"binary", "float", "double"})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChangeBatch:
+    """Rows of a change feed and how to read them as events."""
+
+    frame: DataFrame
+    options: FlowOptions
+    sequence: SparkColumn
+    is_delete: SparkColumn
+    is_truncate: SparkColumn
+    is_understood: SparkColumn | None = None
+    """Whether the envelope's operation is known; without an envelope every row is."""
+    unavailable: SparkColumn | None = None
+    """The names of columns about which a row says nothing."""
+    batch_id: str | None = None
+    source: Mapping[str, Any] = field(default_factory=dict)
+    """How far the feed is read once the batch is applied."""
+    files: tuple[ConsumedFile, ...] = ()
+    quarantine: bool = False
+
+
+def resolve_batch(batch: ChangeBatch) -> Flow:
+    """The flow of a batch by its own columns; ChangeFlowError when an expression does not fit them."""
+    try:
+        sequence = batch.frame.select(batch.sequence).schema.fields[0].dataType.simpleString()
+        batch.frame.select(batch.is_delete.cast("boolean"), batch.is_truncate.cast("boolean")).schema  # noqa: B018
+    except Exception as error:  # noqa: BLE001 - analysis fails in many ways, on Connect in others
+        raise ChangeFlowError(
+            "expression",
+            f"sequence_by, apply_as_deletes or apply_as_truncates do not fit the source: {_first_sentence(error)}",
+            hint=f"the source has {', '.join(batch.frame.columns)}",
+        ) from None
+    columns = [column for column in to_columns(batch.frame) if column.name != CHANGE]
+    return resolve_flow(batch.options, columns, normal_type(sequence), is_partial=batch.unavailable is not None)
+
+
+def _first_sentence(error: Exception) -> str:
+    code = getattr(error, "getCondition", lambda: None)()
+    return str(code or type(error).__name__)
+
+
+def to_columns(frame: DataFrame) -> list[Column]:
+    return [Column(f.name, normal_type(f.dataType.simpleString()), f.nullable) for f in frame.schema.fields]
+
+
+def to_events(flow: Flow, batch: ChangeBatch) -> DataFrame:
+    """The batch as events; NULL as the kind of one that is not understood, and `is_bad` for all that cannot be applied."""
+    is_truncate, is_delete = (F.coalesce(c.cast("boolean"), F.lit(False)) for c in (batch.is_truncate, batch.is_delete))
+    kind = F.when(is_truncate, TRUNCATE).when(is_delete, DELETE).otherwise(UPSERT)
+    if batch.is_understood is not None:
+        kind = F.when(batch.is_understood, kind)
+    events = to_changes(flow, batch.frame, batch.sequence, kind, batch.unavailable)
+    is_bad = has_null_key(flow) | F.col("sequence").isNull() | F.col("kind").isNull()
+    return events.withColumn("is_bad", is_bad)
+
+
+def is_bad_row(flow: Flow, batch: ChangeBatch) -> SparkColumn:
+    """Whether a row of the source cannot be applied."""
+    is_truncate = F.coalesce(batch.is_truncate.cast("boolean"), F.lit(False))
+    is_bad = _any_null(F.col(quote_name(key)) for key in flow.keys) & ~is_truncate
+    is_bad |= batch.sequence.isNull()
+    return is_bad | ~F.coalesce(batch.is_understood, F.lit(False)) if batch.is_understood is not None else is_bad
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What one look at a batch tells."""
+
+    events: int
+    null_keys: int
+    null_sequences: int
+    unknown_operations: int
+    truncates: int
+    digest: int | None
+    first: str | None
+    """The smallest sequence as text, where it has a text that says it exactly."""
+
+    @property
+    def bad(self) -> int:
+        return self.null_keys + self.null_sequences + self.unknown_operations
+
+    @property
+    def problems(self) -> str:
+        counts = {
+            "NULL in a key": self.null_keys,
+            "a NULL sequence": self.null_sequences,
+            "an unknown operation": self.unknown_operations,
+        }
+        return ", ".join(f"{count} with {what}" for what, count in counts.items() if count)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch:
+    """New events, read once: as a table on the driver when they are few, kept by Spark otherwise."""
+
+    events: DataFrame
+    table: pa.Table | None
+    summary: Summary
+
+    @property
+    def digest(self) -> str:
+        """What tells this batch from another one with the same id; the order of its rows does not matter."""
+        if self.table is None:
+            return str(self.summary.digest)
+        lines = sorted(repr(row) for row in self.table.to_pylist())
+        return blake2b("\n".join(lines).encode(), digest_size=8).hexdigest()
+
+    @property
+    def changes(self) -> DataFrame:
+        """The events that can be applied."""
+        return (self.events.where("NOT is_bad") if self.summary.bad else self.events).drop("is_bad")
+
+    @property
+    def is_small(self) -> bool:
+        return self.summary.events <= SMALL and not self.summary.truncates
+
+    def scope(self, flow: Flow) -> Scope:
+        """Where to look for what the batch affects."""
+        changes = F.broadcast(self.changes) if self.is_small else self.changes
+        is_timeless = flow.is_partial or not flow.keeps_history
+        first = self.summary.first
+        literal = to_literal(flow, first) if first is not None and not is_timeless else None
+        return Scope(changes, is_timeless, literal, bool(self.summary.truncates))
+
+
+@contextmanager
+def read_batch(flow: Flow, events: DataFrame) -> Iterator[Batch]:
+    """Read new events once, and look at them; they are kept until the block ends."""
+    if can_replay(flow):
+        table = events.limit(SMALL + 1).toArrow()
+        summary = look_at_table(flow, table)
+        if summary.events <= SMALL and not summary.truncates:
+            local = events.sparkSession.createDataFrame(table, events.schema)
+            yield Batch(local, table, summary)
+            return
+    kept = events.persist()
+    try:
+        yield Batch(kept, None, look_at_frame(flow, kept))
+    finally:
+        kept.unpersist()
+
+
+def look_at_table(flow: Flow, table: pa.Table) -> Summary:
+    """Count what is wrong in a table of events, and find what the search can be limited to."""
+    keys = table.column("key").combine_chunks()
+    kinds = table.column("kind")
+    is_truncate = pc.equal(pc.fill_null(kinds, UPSERT), TRUNCATE)
+    null_key = reduce(pc.or_, (pc.is_null(keys.field(index)) for index in range(keys.type.num_fields)))
+    first = pc.min(table.column("sequence"))
+    if flow.sequence_type == "timestamp":
+        first = first.cast("int64")
+    return Summary(
+        events=table.num_rows,
+        null_keys=_sum(pc.and_not(null_key, is_truncate.combine_chunks())),
+        null_sequences=table.column("sequence").null_count,
+        unknown_operations=kinds.null_count,
+        truncates=_sum(is_truncate),
+        digest=None,
+        first=None if not first.is_valid or flow.sequence_type in _INEXACT else str(first.as_py()),
+    )
+
+
+def _sum(flags: Any) -> int:
+    return int(pc.sum(flags).as_py() or 0)
+
+
+def look_at_frame(flow: Flow, events: DataFrame) -> Summary:
+    """The same by Spark, in one aggregation."""
+    parts = [comparable(F.col(name), events.schema[name].dataType) for name in EVENT]
+    row = events.agg(
+        F.count(F.lit(1)),
+        F.count_if(has_null_key(flow)),
+        F.count_if(F.col("sequence").isNull()),
+        F.count_if(F.col("kind").isNull()),
+        F.count_if(F.col("kind") == TRUNCATE),
+        F.coalesce(F.bit_xor(F.xxhash64(*parts)), F.lit(0)),
+        _exact_text(flow, F.min("sequence")),
+    ).collect()[0]
+    return Summary(*row)
+
+
+def has_null_key(flow: Flow) -> SparkColumn:
+    """Whether an event has NULL in its key; a truncate has none."""
+    return _any_null(F.col("key")[key] for key in flow.keys) & (F.coalesce(F.col("kind"), F.lit(UPSERT)) != TRUNCATE)
+
+
+def _any_null(columns: Iterable[SparkColumn]) -> SparkColumn:
+    return reduce(lambda one, other: one | other, (column.isNull() for column in columns))
+
+
+def _exact_text(flow: Flow, sequence: SparkColumn) -> SparkColumn:
+    """Text that says a sequence exactly; microseconds for timestamps, whose text depends on the time zone; else NULL."""
+    if flow.sequence_type == "timestamp":
+        return F.unix_micros(sequence).cast("string")
+    is_plain = "<" not in flow.sequence_type and flow.sequence_type not in _INEXACT
+    return sequence.cast("string") if is_plain else F.lit(None).cast("string")
+
+
+def to_literal(flow: Flow, text: str) -> SparkColumn:
+    """A sequence from the text that says it exactly."""
+    is_instant = flow.sequence_type == "timestamp"
+    return F.timestamp_micros(F.lit(int(text))) if is_instant else F.lit(text).cast(flow.sequence_type)
