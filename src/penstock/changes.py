@@ -13,10 +13,10 @@ from penstock.lake.session import check_delta
 from penstock.lake.tables import Lake, find_location
 from penstock.loads.change_batch import ChangeBatch
 from penstock.loads.changes import ChangeLoad
-from penstock.model.changes import ChangeMetrics
+from penstock.model.changes import ChangeMetrics, FlowOptions
 from penstock.model.names import DatasetName
 from penstock.model.types import quote_name
-from penstock.plan.change_flow import FlowOptions, check_options
+from penstock.plan.change_flow import check_options
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from penstock.eventlog.contract import EventLog
+    from penstock.run.continuous import OnBatch
 
 _EVENT_LOG = "PENSTOCK__EVENT_LOG"
 
@@ -122,6 +124,15 @@ class Engine:
             if died is not None:
                 close_dead_builds(log, self.clock, [died.build_request_id])
             yield RunRecorder(log, BuildRecorder(self.clock, build_request_id))
+
+    def run_continuously(self, on_batch: OnBatch, stop: threading.Event, seconds: float) -> None:
+        """Keep every flow of the project running until `stop` is set; what is new is applied as it comes."""
+        from penstock.run.continuous import Continuous
+
+        continuous = Continuous(
+            self.project, self.storage, self.planner.list_feed, on_batch, seconds, str(uuid7(self.clock))
+        )
+        continuous.run(self.specs, stop)
 
     def _run(
         self,

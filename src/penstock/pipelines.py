@@ -17,6 +17,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 from penstock.errors import DefinitionError, Location
+from penstock.model.changes import FeedFiles
 from penstock.model.nearest import nearest_hint
 from penstock.model.project import Scalar
 from penstock.model.spec import DatasetKind, Expectation, OnViolation, TableLayout
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
     spark: SparkSession
 
 __all__ = [
+    "change_files",
+    "create_auto_cdc_flow",
+    "create_auto_cdc_from_snapshot_flow",
+    "create_streaming_table",
     "declare_staging",
     "expect",
     "expect_all",
@@ -80,12 +85,33 @@ class StagingDeclaration:
     location: Location
 
 
+@dataclass(frozen=True, slots=True)
+class TargetDeclaration:
+    """A streaming table that a definition file creates; flows fill it."""
+
+    name: str
+    location: Location
+    layout: TableLayout
+    tags: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FlowDeclaration:
+    """A flow of changes into a streaming table, as it was given; nothing is checked yet."""
+
+    given: Mapping[str, Any]
+    is_snapshot: bool
+    location: Location
+
+
 @dataclass(slots=True)
 class Registry:
     """What the decorators saw during one load."""
 
     definitions: list[Definition] = field(default_factory=list)
     declarations: list[StagingDeclaration] = field(default_factory=list)
+    targets: list[TargetDeclaration] = field(default_factory=list)
+    flows: list[FlowDeclaration] = field(default_factory=list)
     _expectations: dict[Any, tuple[Expectation, ...]] = field(default_factory=dict)
 
     def expectations_of(self, function: Any) -> tuple[Expectation, ...]:
@@ -186,6 +212,76 @@ def declare_staging(
     given = {"columns": columns, "renames": renames, "nested": nested}
     given |= {"on_drift": on_drift, "on_removed_files": on_removed_files}
     registry.declarations.append(StagingDeclaration(table, given, _caller() or Location(__file__)))
+
+
+def create_streaming_table(name: str, **settings: Any) -> None:
+    """Create a table that flows of changes fill; settings as for `dp.table`."""
+    registry = _registry.get()
+    if registry is not None:
+        _check_settings(DatasetKind.STREAMING_TABLE, settings)
+        layout = TableLayout(
+            _text(settings, "comment"),
+            _texts(settings, "partition_cols"),
+            _texts(settings, "cluster_by"),
+            _properties(settings),
+        )
+        place = _caller() or Location(__file__)
+        registry.targets.append(TargetDeclaration(name, place, layout, _texts(settings, "tags")))
+
+
+def create_auto_cdc_flow(
+    target: str,
+    source: str | FeedFiles,
+    keys: Sequence[str],
+    sequence_by: str,
+    *,
+    apply_as_deletes: str | None = None,
+    apply_as_truncates: str | None = None,
+    column_list: Sequence[str] | None = None,
+    except_column_list: Sequence[str] | None = None,
+    stored_as_scd_type: int | str = 1,
+    track_history_column_list: Sequence[str] | None = None,
+    track_history_except_column_list: Sequence[str] | None = None,
+    ignore_null_updates: bool = False,
+    ignore_null_updates_column_list: Sequence[str] | None = None,
+    ignore_null_updates_except_column_list: Sequence[str] | None = None,
+    name: str | None = None,
+    quarantine: bool = False,
+) -> None:
+    """Let change events of a dataset, or of change files, flow into a streaming table; see docs/changes.md."""
+    _add_flow(locals(), is_snapshot=False)
+
+
+def create_auto_cdc_from_snapshot_flow(
+    target: str,
+    source: str,
+    keys: Sequence[str],
+    *,
+    stored_as_scd_type: int | str = 1,
+    track_history_column_list: Sequence[str] | None = None,
+    track_history_except_column_list: Sequence[str] | None = None,
+    name: str | None = None,
+) -> None:
+    """Let a dataset that holds the whole current state flow into a streaming table: what differs is what changed."""
+    _add_flow(locals(), is_snapshot=True)
+
+
+def _add_flow(given: dict[str, Any], *, is_snapshot: bool) -> None:
+    registry = _registry.get()
+    if registry is not None:
+        registry.flows.append(FlowDeclaration(given, is_snapshot, _caller() or Location(__file__)))
+
+
+def change_files(
+    path: str,
+    *,
+    format: str = "json",  # noqa: A002 - the reader's own word
+    envelope: str | None = None,
+    schema: str | None = None,
+    options: Mapping[str, str] | None = None,
+) -> FeedFiles:
+    """Use a folder of change files as the source of a flow: JSON, Parquet or CSV; envelopes are `events` or `debezium`."""
+    return FeedFiles(path, format.lower(), envelope, schema, tuple(sorted((options or {}).items())))
 
 
 _MISSING: Any = object()

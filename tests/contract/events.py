@@ -28,7 +28,7 @@ class Maker:
 
     def __init__(self, seed: int = 1) -> None:
         self.clock = ManualClock()
-        self.random = random.Random(seed)  # noqa: S311
+        self.random = random.Random(seed)
 
     def id(self) -> str:
         return uuid7(self.clock, self.random.randbytes)

@@ -48,7 +48,7 @@ Live = Callable[[History, random.Random], None]
 def live_through(seeds: range, live: Live) -> None:
     """Live through one history for each seed; a failure shows the history."""
     for seed in seeds:
-        chance = random.Random(seed)  # noqa: S311 - chance that can be repeated
+        chance = random.Random(seed)
         history = random_history(chance)
         try:
             live(history, chance)
@@ -339,7 +339,7 @@ def test_a_looser_rule_shows_wrong_rows(rule: str, monkeypatch: pytest.MonkeyPat
 
 def shows_wrong_rows(seed: int, live: Live) -> bool:
     """Whether a history goes wrong before a user's eyes; another failed check does not count, and an error is raised."""
-    chance = random.Random(seed)  # noqa: S311
+    chance = random.Random(seed)
     try:
         live(random_history(chance), chance)
     except WrongRowsError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ import pytest
 from penstock.loads import change_batch
 from tests.model_based.autocdc_histories import COLUMNS, random_event
 from tests.model_based.autocdc_model import Event, Flow, Kind
-from tests.model_based.test_autocdc_cases import CASES
 from tests.spark.change_tables import apply, check
 
 pytestmark = pytest.mark.spark
@@ -67,7 +65,7 @@ IN_EVERY_CHANGE = [
 @pytest.mark.parametrize(("name", "how"), IN_EVERY_CHANGE)
 def test_histories_by_chance(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, how: str) -> None:
     if how == "by Spark":
-        monkeypatch.setattr(change_batch, "can_replay", lambda flow: False)
+        monkeypatch.setattr(change_batch, "can_replay", lambda _: False)
     live(spark, tmp_path, FLOWS[name], random.Random(f"{name} {how}"), truncates=0.2, most=2)
 
 
@@ -78,7 +76,7 @@ def test_many_histories_by_chance(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, how: str, seed: int
 ) -> None:
     if how == "by Spark":
-        monkeypatch.setattr(change_batch, "can_replay", lambda flow: False)
+        monkeypatch.setattr(change_batch, "can_replay", lambda _: False)
     chance = random.Random(f"{name} {how} {seed}")
     live(spark, tmp_path, FLOWS[name], chance, truncates=chance.choice((0, 0.2)), count=200)
 

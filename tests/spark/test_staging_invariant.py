@@ -96,7 +96,7 @@ class Histories:
 
 
 def make_histories(seed: int, count: int) -> dict[str, list[list[Step]]]:
-    chance = random.Random(seed)  # noqa: S311
+    chance = random.Random(seed)
     return {
         f"t{number:03}": [
             [step for step in random_history(chance, 5) if step.what not in {"run", "crash"}] for _ in range(ROUNDS)

@@ -23,7 +23,7 @@ def demo(
         Path | None, typer.Argument(help="Where to make the project (default: a new scratch folder).")
     ] = None,
 ) -> None:
-    """A guided tour: make a project, run it, add a batch, run with nothing to do, let the columns drift."""
+    """A guided tour: make a project, run it, add a batch, run with nothing to do, let the columns drift, follow a change feed."""
     from penstock.cli.text_output import TextOutput, make_console
 
     settings = current_settings()
@@ -38,6 +38,8 @@ def demo(
     tour.nothing_new()
     tour.drift()
     tour.quarantine()
+    tour.change_feed()
+    tour.farewell()
 
 
 @dataclass(slots=True)
@@ -117,9 +119,48 @@ class _Tour:
         engine = open_from_settings(self.settings)
         name = next(info.name for info in engine.datasets() if engine.show(str(info.name)).has_quarantine)
         self.output.rows(engine.rows(str(name), 5, quarantine=True))
+
+    def change_feed(self) -> None:
+        from penstock.config.sample_feed import write_feed_batch, write_feed_definition
+
+        self._chapter(
+            "8. A change feed, out of order",
+            "Customers move. Their change events come in files, and not in the order of their days: Ada's stay in Bonn is told\n"
+            "after Oslo, and Cy is deleted before he is inserted. `dp.create_auto_cdc_flow` makes a history of it (SCD2).",
+        )
+        definition = write_feed_definition(self.root)
+        self.output.text(f"Added {definition.relative_to(self.root)}")
+        for number in (1, 2):
+            self._show_events(number)
+            write_feed_batch(self.root, number)
+            run_project(self.settings, select=["customer_history"])
+            self._draw_history()
+        self.output.text(
+            "Bonn took its place between Rome and Oslo, Cy's row ends where his delete said, and the event that came twice\n"
+            "changed nothing. Any other order of these files gives the same rows."
+        )
+
+    def _show_events(self, number: int) -> None:
+        from penstock.config.sample_feed import BATCHES
+
+        events = [
+            f"day {day} {operation} {name}{f' in {city}' if city else ''}"
+            for operation, day, _, name, city in BATCHES[number - 1]
+        ]
+        self.output.text(f"File {number} brings: " + "; ".join(events))
+
+    def _draw_history(self) -> None:
+        from penstock.cli.timeline import Interval, draw_timeline
+
+        found = open_from_settings(self.settings).rows("customer_history", 100)
+        rows = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+        intervals = [Interval(row["name"], row["city"], row["__START_AT"], row["__END_AT"]) for row in rows]
+        self.output.text("The history now, by day:\n" + draw_timeline(intervals))
+
+    def farewell(self) -> None:
         self.output.text(
             f"\nThe project is yours to play with:\n  cd {self._shown()}\n  penstock ls\n"
-            f"  penstock show {name}\n  penstock history {name}"
+            "  penstock show customer_history --rows 10\n  penstock history customer_history"
         )
 
     def _plan(self) -> None:

@@ -12,7 +12,9 @@ from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
     from penstock.engine import Check, DatasetDetails, DatasetInfo, HistoryEntry, Rows, SchemaVersion, TableSchema
+    from penstock.model.changes import ChangeMetrics
     from penstock.model.drift import Change
+    from penstock.model.names import DatasetName
     from penstock.model.plan import Plan
     from penstock.model.results import RunResult
 
@@ -31,6 +33,7 @@ class Output(Protocol):
     def schema_history(self, versions: Sequence[SchemaVersion]) -> None: ...
     def checks(self, checks: Sequence[Check]) -> None: ...
     def created(self, folder: str, files: Sequence[str]) -> None: ...
+    def batch(self, table: DatasetName, flow: str, number: int, metrics: ChangeMetrics) -> None: ...
     def text(self, text: str) -> None: ...
 
 
@@ -78,6 +81,12 @@ class JsonOutput:
 
     def created(self, folder: str, files: Sequence[str]) -> None:
         _print_json({"folder": folder, "files": list(files)})
+
+    def batch(self, table: DatasetName, flow: str, number: int, metrics: ChangeMetrics) -> None:
+        """A stream of batches is a stream of lines."""
+        line = {"dataset": str(table), "flow": flow, "batch": number, **metrics.to_json()}
+        sys.stdout.write(json.dumps(line) + "\n")
+        sys.stdout.flush()
 
     def text(self, text: str) -> None:
         """Words for people have no place in JSON."""

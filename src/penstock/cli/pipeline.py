@@ -69,6 +69,12 @@ def run(
     wait: Annotated[
         float, typer.Option("--wait", help="Seconds to wait for another run of this project; 0 = do not wait.")
     ] = 600.0,
+    continuous: Annotated[
+        bool, typer.Option("--continuous", help="Then keep applying change events as they come, until stopped.")
+    ] = False,
+    every: Annotated[
+        float, typer.Option("--every", min=0.1, help="With --continuous: seconds between looks for new changes.")
+    ] = 2.0,
 ) -> None:
     """Bring the tables up to date: do what the plan says, in order, side by side where possible."""
     run_project(
@@ -81,6 +87,22 @@ def run(
         allow_history_loss=allow_history_loss,
         drop_retired=drop_retired,
     )
+    if continuous:
+        keep_running(current_settings(), every)
+
+
+def keep_running(settings: Settings, seconds: float) -> None:
+    """Apply changes as they come; SIGTERM or Ctrl-C ends it cleanly, between two batches."""
+    import signal
+    import threading
+
+    stop = threading.Event()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(name, lambda *_: stop.set())
+    output = make_output(settings)
+    output.text("Waiting for changes; stop with Ctrl-C.")
+    open_from_settings(settings).run_continuously(output.batch, stop, seconds)
+    output.text("Stopped.")
 
 
 def rebuild(

@@ -18,13 +18,16 @@ from penstock.model.wording import counted
 
 if TYPE_CHECKING:
     from penstock.engine import Check, DatasetDetails, DatasetInfo, HistoryEntry, Rows, SchemaVersion, TableSchema
+    from penstock.model.changes import ChangeMetrics
     from penstock.model.drift import Change
+    from penstock.model.names import DatasetName
 
 _STYLES = {
     "none": "dim",
     "no-op": "dim",
     "append": "green",
     "evolve": "green",
+    "apply": "green",
     "rebuild": "yellow",
     "drop": "bold red",
     "recompute": "cyan",
@@ -180,6 +183,14 @@ class TextOutput:
         for command in (f"cd {folder}", "penstock plan", "penstock run"):
             self.console.print(f"  {escape(command)}")
 
+    def batch(self, table: DatasetName, flow: str, number: int, metrics: ChangeMetrics) -> None:
+        written = f"{counted(metrics.rows_added, 'row')} written, {metrics.rows_removed} taken out"
+        remembered = f", {counted(metrics.remembered, 'event')} remembered" if metrics.remembered else ""
+        self.console.print(
+            f"[green]{escape(str(table))}[/] {escape(flow)} batch {number}: {counted(metrics.events, 'event')}, "
+            f"{written}{remembered}"
+        )
+
     def text(self, text: str) -> None:
         self.console.print(text)
 
@@ -217,6 +228,8 @@ def _describe_reads(dataset: DatasetPlan) -> str:
     """How much raw data is read, of all that a rebuild would read; about as much is written."""
     if not dataset.files or not dataset.action.is_work:
         return "-"
+    if dataset.action is Action.APPLY:
+        return f"{counted(len(dataset.files), 'file')}, {show_bytes(dataset.bytes_read)}"
     files = f"{len(dataset.files)} of {dataset.raw_files} files"
     return f"{files}, {dataset.rows_read:,} rows, {show_bytes(dataset.bytes_read)}"
 

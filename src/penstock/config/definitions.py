@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.config.contracts import from_declaration
+from penstock.config.flows import to_streaming_tables
 from penstock.config.parse_cache import ParseCache
 from penstock.config.project_modules import ProjectFiles, ProjectFinder, project_imports
 from penstock.config.python_files import check_callable, load_python_file
@@ -178,7 +179,10 @@ class _Loader:
                 place = Location(self._files.shown(declared.location.file), declared.location.line)
                 self.contracts.append(from_declaration(declared, place))
             tracer = Tracer(self._files, self._project.vars, self._cache)
-            return [self._from_definition(definition, registry, tracer) for definition in registry.definitions]
+            specs = [self._from_definition(definition, registry, tracer) for definition in registry.definitions]
+            return specs + to_streaming_tables(
+                registry.targets, registry.flows, self._files.shown, self._source_name, self._project.root
+            )
 
     def _check_complete(self, registry: Registry) -> None:
         try:
@@ -206,6 +210,9 @@ class _Loader:
             tags=definition.tags,
             function=bind_variables(definition.function, self._project.vars),
         )
+
+    def _source_name(self, text: str, location: Location) -> DatasetName:
+        return self._input_names([text], location)[0]
 
     def _dataset_name(self, text: str, location: Location) -> DatasetName:
         try:

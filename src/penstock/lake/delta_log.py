@@ -84,6 +84,23 @@ def iter_commits(files: Files, table: str) -> Iterator[Commit]:
         yield commit
 
 
+def find_added_files(files: Files, table: str, after: int) -> list[str] | None:
+    """The data files that came after this version; None when rows were changed or removed too, or nobody can tell."""
+    added: list[str] = []
+    wanted = range(after + 1, (find_version(files, table) or 0) + 1)
+    for version in wanted:
+        try:
+            lines = files.read(f"{table}/_delta_log/{version:020d}.json").splitlines()
+            for action in map(json.loads, filter(None, lines)):
+                if "remove" in action and action["remove"].get("dataChange", True):
+                    return None
+                if "add" in action and action["add"].get("dataChange", True):
+                    added.append(str(action["add"]["path"]))
+        except (FileNotFoundError, ValueError):
+            return None
+    return added
+
+
 def _versions(files: Files, table: str) -> tuple[list[int], list[int]]:
     names = files.names(f"{table}/_delta_log")
     commits = [int(match[1]) for name in names if (match := _COMMIT.match(name))]

@@ -49,6 +49,21 @@ class Lake:
         """The rows of the table now."""
         return self.session.read.format("delta").load(self.files.spark_path(name.path))
 
+    def read_shown(self, name: DatasetName) -> DataFrame:
+        """The rows as users see them, without what AutoCDC keeps beside them."""
+        return self.read(name).drop(RESERVED)
+
+    def has_change_feed(self, name: DatasetName) -> bool:
+        """Whether the table records its changes."""
+        detail = self.session.sql(f"DESCRIBE DETAIL delta.{_quote(self.files.spark_path(name.path))}")
+        properties = detail.select("properties").collect()[0][0]
+        return str(properties.get("delta.enableChangeDataFeed", "false")).lower() == "true"
+
+    def read_changes(self, name: DatasetName, since: int) -> DataFrame:
+        """The table's own changes from this version on."""
+        reader = self.session.read.format("delta").option("readChangeFeed", "true")
+        return reader.option("startingVersion", since).load(self.files.spark_path(name.path)).drop(RESERVED)
+
     def begin(self, manifest: Manifest, name: DatasetName, also: DatasetName | None = None) -> Manifest:
         """Write the manifest of a new attempt and return it with its number, the highest yet for the table (and `also`)."""
         committed = max(self.state(table).number or 0 for table in (name, also) if table is not None)
@@ -184,10 +199,14 @@ class Lake:
                 return
             database, table = _quote(name.database), f"{_quote(name.database)}.{_quote(name.name)}"
             location = self.files.spark_path(name.path)
+            columns = self.read(name).columns
             self.session.sql(
                 f"CREATE DATABASE IF NOT EXISTS {database} LOCATION {_text(self.files.spark_path(name.database))}"
             )
-            if self.session.catalog.tableExists(str(name)):
+            if RESERVED in columns:
+                shown = ", ".join(_quote(column) for column in columns if column != RESERVED)
+                self.session.sql(f"CREATE OR REPLACE VIEW {table} AS SELECT {shown} FROM delta.{_quote(location)}")  # noqa: S608
+            elif self.session.catalog.tableExists(str(name)):
                 self._check_same_place(name, table, location)
             else:
                 self.session.sql(f"CREATE TABLE IF NOT EXISTS {table} USING DELTA LOCATION {_text(location)}")

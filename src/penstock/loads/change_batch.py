@@ -17,11 +17,11 @@ from pyspark.sql import functions as F
 
 from penstock.errors import ChangeFlowError
 from penstock.loads.small_batch import can_replay
-from penstock.model.changes import Flow
+from penstock.model.changes import Flow, FlowOptions
 from penstock.model.progress import ConsumedFile
 from penstock.model.schema import Column
 from penstock.model.types import normal_type, quote_name
-from penstock.plan.change_flow import FlowOptions, resolve_flow
+from penstock.plan.change_flow import resolve_flow
 from penstock.transforms.change_events import DELETE, EVENT, TRUNCATE, UPSERT, Scope, comparable, to_changes
 from penstock.transforms.feeds import CHANGE
 

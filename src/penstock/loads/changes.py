@@ -93,7 +93,11 @@ class ChangeLoad:
             with find_difference(fit.flow, stored, new) as difference:
                 if difference.is_damaged:
                     raise damaged_error(name, "events that rows stand for are missing")
-                after = {**position, **({"batch": mark} if mark else {}), **({"source": source} if source else {})}
+                after = {
+                    **position,
+                    **({"batch": mark} if mark else {}),
+                    **({"source": {**position.get("source", {}), **source}} if source else {}),
+                }
                 if difference.is_nothing and after == position and not batch.files:
                     return ChangeMetrics(summary.events, quarantined=quarantined)
                 kept = self._write_segment(auxiliary, segments, fit.flow, difference)

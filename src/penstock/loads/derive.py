@@ -196,7 +196,7 @@ class _Reader:
         if dataset in self.load.views:
             return self.load._view(dataset)  # noqa: SLF001 - same module
         with unwatched():
-            return self.load.lake.read(dataset)
+            return self.load.lake.read_shown(dataset)
 
     def check(self, name: str) -> None:
         """`spark.table`: the table is made findable by name, if the plan knows that it is read."""

@@ -5,11 +5,56 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from penstock.errors import Location
+from penstock.model.names import DatasetName
 from penstock.model.schema import Column
 
 RESERVED = "__penstock"
 """The one column that is stored beside the user's: the row's own sequence, its number, and what its event gave."""
 START_AT, END_AT = "__START_AT", "__END_AT"
+
+
+@dataclass(frozen=True, slots=True)
+class FlowOptions:
+    """What a user declares, with columns by name; lists that were not given are None."""
+
+    keys: tuple[str, ...]
+    scd_type: int = 1
+    column_list: tuple[str, ...] | None = None
+    except_column_list: tuple[str, ...] | None = None
+    track_history_column_list: tuple[str, ...] | None = None
+    track_history_except_column_list: tuple[str, ...] | None = None
+    ignore_null_updates: bool = False
+    ignore_null_updates_column_list: tuple[str, ...] | None = None
+    ignore_null_updates_except_column_list: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FeedFiles:
+    """A folder of change files; each file is read once."""
+
+    path: str
+    format: str = "json"
+    envelope: str | None = None
+    """`events` or `debezium`; None when rows are changes as they are."""
+    schema: str | None = None
+    options: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FlowSpec:
+    """A flow of changes into a target, as a definition file declares it."""
+
+    name: str
+    source: DatasetName | FeedFiles
+    options: FlowOptions
+    sequence_by: str | None
+    """None for snapshots: their own time is their order."""
+    apply_as_deletes: str | None = None
+    apply_as_truncates: str | None = None
+    quarantine: bool = False
+    is_snapshot: bool = False
+    location: Location | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,8 @@ class Action(StrEnum):
     APPEND = "append"
     EVOLVE = "evolve"
     """Change the columns of a table in place, then append."""
+    APPLY = "apply"
+    """Apply new change events to a streaming table."""
     REBUILD = "rebuild"
     RECOMPUTE = "recompute"
     DROP = "drop"

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from penstock.errors import Location
+from penstock.model.changes import FlowSpec
 from penstock.model.names import DatasetName
 
 
@@ -17,6 +18,7 @@ class DatasetKind(StrEnum):
     STAGING = "staging"
     MATERIALIZED_VIEW = "materialized_view"
     TABLE = "table"
+    STREAMING_TABLE = "streaming_table"
     TEMPORARY_VIEW = "temporary_view"
 
 
@@ -62,7 +64,7 @@ class DatasetSpec:
     """One derived dataset or temporary view as the user defined it.
 
     `fingerprint` covers the logic: normalised SQL or function text, values closed over, project modules imported.
-    Exactly one of `sql` and `function` is set.
+    Exactly one of `sql`, `function` and `flows` is set.
     """
 
     name: DatasetName
@@ -82,3 +84,5 @@ class DatasetSpec:
     """The columns, in lower case, that may be read of an input; an input that is absent may be read as a whole."""
     column_places: Mapping[DatasetName, Mapping[str, Location]] = field(default_factory=dict)
     """Those of them that are surely read, with the first place."""
+    flows: tuple[FlowSpec, ...] = ()
+    """What feeds a streaming table: it has flows instead of a query."""

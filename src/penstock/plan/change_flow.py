@@ -6,28 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.errors import ChangeFlowError
-from penstock.model.changes import END_AT, RESERVED, START_AT, Flow
+from penstock.model.changes import END_AT, RESERVED, START_AT, Flow, FlowOptions
 from penstock.model.nearest import nearest_hint
 from penstock.model.schema import Column
 from penstock.model.types import comparable_type
 from penstock.plan.common_type import common_type, widens_in_place
 
 _UNORDERABLE = ("map<", "variant", "interval", "void")
-
-
-@dataclass(frozen=True, slots=True)
-class FlowOptions:
-    """What a user declares, with columns by name; lists that were not given are None."""
-
-    keys: tuple[str, ...]
-    scd_type: int = 1
-    column_list: tuple[str, ...] | None = None
-    except_column_list: tuple[str, ...] | None = None
-    track_history_column_list: tuple[str, ...] | None = None
-    track_history_except_column_list: tuple[str, ...] | None = None
-    ignore_null_updates: bool = False
-    ignore_null_updates_column_list: tuple[str, ...] | None = None
-    ignore_null_updates_except_column_list: tuple[str, ...] | None = None
 
 
 def check_options(options: FlowOptions) -> None:

@@ -10,6 +10,7 @@ from penstock.errors import StorageError, first_line
 from penstock.lake.delta_log import Commit, DamagedLogError, iter_commits, read_columns
 from penstock.lake.files import Files, is_remote
 from penstock.lake.progress import find_build, read_table_state
+from penstock.model.changes import RESERVED
 from penstock.model.names import DatasetName
 from penstock.model.progress import TableState
 from penstock.model.schema import Schema
@@ -138,7 +139,7 @@ def read_schema(files: Files, name: DatasetName, configuration: Mapping[str, str
     stated = next((commit.schema_json for commit in iter_commits(files, name.path) if commit.schema_json), None)
     if stated is None:
         stated = _open_table(files, name, configuration).schema().to_json()
-    return Schema(read_columns(stated))
+    return Schema(tuple(column for column in read_columns(stated) if column.name != RESERVED))
 
 
 def read_rows(files: Files, name: DatasetName, limit: int, configuration: Mapping[str, str]) -> Rows:
@@ -158,7 +159,8 @@ def read_rows(files: Files, name: DatasetName, limit: int, configuration: Mappin
             f"{name} cannot be shown without Spark ({first_line(error)})",
             hint="read it in a Spark session by its name",
         ) from None
-    return Rows(tuple(table.column_names), tuple(tuple(row.values()) for row in table.to_pylist()))
+    shown = table.select([column for column in table.column_names if column != RESERVED])
+    return Rows(tuple(shown.column_names), tuple(tuple(row.values()) for row in shown.to_pylist()))
 
 
 def _open_table(files: Files, name: DatasetName, configuration: Mapping[str, str]) -> Any:

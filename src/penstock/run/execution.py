@@ -9,6 +9,7 @@ from penstock.errors import DefinitionError
 from penstock.lake.files import Files
 from penstock.lake.session import SessionRequest, best_effort, carry_by_value, loss_of_session_named, open_session
 from penstock.lake.tables import Lake, check_no_shadows, use_database
+from penstock.loads.change_flows import FlowLoad
 from penstock.loads.derive import DerivedLoad
 from penstock.loads.staging import StagingLoad
 from penstock.model.names import DatasetName
@@ -34,7 +35,7 @@ def execute(
 ) -> tuple[DatasetResult, ...]:
     """Start or find a session and do the plan's work."""
     carry_by_value(loaded_project_modules())
-    request = _to_request(project, is_short=plan.raw_bytes < SHORT_BYTES)
+    request = to_request(project, is_short=plan.raw_bytes < SHORT_BYTES)
     with open_session(request) as session, use_database(session, storage, project.database):
         if any(dataset.action is Action.RECOMPUTE for dataset in plan.datasets):
             check_no_shadows(session, _unqualified_names(plan, project.database))
@@ -43,11 +44,14 @@ def execute(
             lake, project.root, project.database, plan.temporary_views, find_reads, build_request_id, project.vars
         )
         staging = StagingLoad(lake, raw, build_request_id) if raw is not None else None
+        flows = FlowLoad(lake, build_request_id)
 
         def apply(dataset: DatasetPlan) -> LoadResult:
             with loss_of_session_named(dataset.name, project.state_folder):
                 if dataset.kind is DatasetKind.STAGING and staging is not None:
                     return staging.apply(dataset)
+                if dataset.kind is DatasetKind.STREAMING_TABLE:
+                    return flows.apply(dataset)
                 return derived.apply(dataset)
 
         try:
@@ -59,12 +63,13 @@ def execute(
 
 def read_rows_with_spark(project: Project, storage: Files, name: DatasetName, limit: int) -> Rows:
     """A few rows of a table that only Spark can read, such as one with widened types."""
-    with open_session(_to_request(project, is_short=True)) as session:
-        table = Lake(session, storage).read(name).limit(limit).toArrow()
+    with open_session(to_request(project, is_short=True)) as session:
+        table = Lake(session, storage).read_shown(name).limit(limit).toArrow()
     return Rows(tuple(table.column_names), tuple(tuple(row.values()) for row in table.to_pylist()))
 
 
-def _to_request(project: Project, *, is_short: bool) -> SessionRequest:
+def to_request(project: Project, *, is_short: bool) -> SessionRequest:
+    """What the session of a project's run must be like."""
     places = (project.storage, project.raw.path if project.raw else "")
     return SessionRequest(
         project.spark, project.configuration, places, project.state_folder, project.name, is_short=is_short

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 
 from penstock.config.definitions import check_cycles, check_inputs
 from penstock.errors import RawFileError, UsageError
-from penstock.lake.files import Files, LocalFiles
+from penstock.lake.files import Files, LocalFiles, open_files
 from penstock.lake.footers import read_footers, read_range
 from penstock.lake.progress import read_table_state
 from penstock.lake.raw_files import RawListing, hash_content, list_raw
+from penstock.model.changes import FeedFiles
 from penstock.model.contract import NO_CONTRACT, Contract
 from penstock.model.names import QUARANTINE_SUFFIX, STAGING_DATABASE, DatasetName, to_dataset_name
 from penstock.model.nearest import did_you_mean
@@ -20,6 +21,7 @@ from penstock.model.progress import RawFile, TableState
 from penstock.model.project import Project
 from penstock.model.schema import Footer
 from penstock.model.spec import DatasetKind, DatasetSpec
+from penstock.plan.changes import ChangesInput, plan_changes
 from penstock.plan.derived import DerivedInput, ResolvedSpec, fingerprint_settings, plan_derived, resolve_views
 from penstock.plan.graph import order
 from penstock.plan.selection import select_datasets
@@ -64,7 +66,9 @@ class Planner:
         for name in order(graph):
             if name not in selected:
                 continue
-            if name in resolved:
+            if name in resolved and resolved[name].spec.flows:
+                plans[name] = self._plan_changes(resolved[name].spec, states, plans, name in refresh)
+            elif name in resolved:
                 plans[name] = self._plan_derived(resolved[name], states, plans, name in refresh)
             else:
                 given = self._to_staging_input(name, listing, states[name], request)
@@ -229,6 +233,36 @@ class Planner:
                 full_refresh=refresh,
             )
         )
+
+    def _plan_changes(
+        self,
+        spec: DatasetSpec,
+        states: Mapping[DatasetName, TableState],
+        plans: Mapping[DatasetName, DatasetPlan],
+        refresh: bool,
+    ) -> DatasetPlan:
+        return plan_changes(
+            ChangesInput(
+                spec=spec,
+                state=states[spec.name],
+                files={
+                    flow.name: self.list_feed(flow.source) for flow in spec.flows if isinstance(flow.source, FeedFiles)
+                },
+                input_states={table: states[table] for table in spec.inputs},
+                input_plans={table: plans[table] for table in spec.inputs if table in plans},
+                full_refresh=refresh,
+            )
+        )
+
+    def list_feed(self, feed: FeedFiles) -> list[RawFile]:
+        """The change files of a folder, by the whole path of each; hidden ones are left out."""
+        files = open_files(feed.path, self.project.configuration)
+        root = feed.path.rstrip("/")
+        return [
+            replace(file, path=f"{root}/{file.path}")
+            for file in files.walk("")
+            if not any(part.startswith((".", "_")) for part in file.path.split("/"))
+        ]
 
 
 def _bad_names(listing: RawListing) -> tuple[DatasetPlan, ...]:

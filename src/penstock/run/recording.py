@@ -106,7 +106,7 @@ class RunRecorder:
 
 def _is_invalidated(dataset: DatasetPlan) -> bool:
     """Whether what the table holds now is known to be not what it should be; in place, what is there stays right."""
-    return dataset.state.exists and dataset.action not in {Action.APPEND, Action.EVOLVE}
+    return dataset.state.exists and dataset.action not in {Action.APPEND, Action.EVOLVE, Action.APPLY}
 
 
 def _why(dataset: DatasetPlan) -> str:

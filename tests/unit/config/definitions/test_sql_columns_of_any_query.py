@@ -113,7 +113,7 @@ def change_unread(table: str, read: Mapping[str, object]) -> list[str]:
 @settings(max_examples=200, deadline=None)
 @given(st.integers(0, 2**32))
 def test_what_is_not_read_makes_no_difference(seed: int) -> None:
-    writer = Writer(random.Random(seed))  # noqa: S311
+    writer = Writer(random.Random(seed))
     queries = (writer.query(2, []) for _ in range(200))
     query, before = next((query, rows) for query in queries if (rows := run(query, TABLES)) is not None)
     known = read_query(query, ParseCache(None)).columns

@@ -1,0 +1,160 @@
+"""Streaming tables of a pipeline: reads what is new in each flow's source and applies it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from penstock.errors import ChangeFlowError, FeedError, PenstockError, first_line
+from penstock.lake.delta_log import find_added_files
+from penstock.lake.files import to_glob_literal
+from penstock.lake.tables import Lake
+from penstock.loads.change_batch import ChangeBatch
+from penstock.loads.changes import ChangeLoad
+from penstock.loads.snapshots import to_snapshot_changes
+from penstock.model.changes import ChangeMetrics, FeedFiles, FlowSpec
+from penstock.model.names import DatasetName
+from penstock.model.plan import DatasetPlan
+from penstock.model.progress import ConsumedFile, RawFile
+from penstock.model.results import LoadResult
+from penstock.model.types import quote_name
+from penstock.plan.changes import known_mark, to_mark
+from penstock.transforms.feeds import CHANGE, DELETE, TRUNCATE, decode_debezium, decode_events
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
+
+COMMIT_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
+
+
+@dataclass(frozen=True, slots=True)
+class FlowLoad:
+    """Applies the flows of streaming tables."""
+
+    lake: Lake
+    build_request_id: str
+
+    def apply(self, plan: DatasetPlan) -> LoadResult:
+        """Apply what is new in each flow, one after the other."""
+        spec = plan.spec
+        if spec is None:
+            raise ValueError(f"{plan.name} has no definition")
+        load = ChangeLoad(self.lake, self.build_request_id, spec.layout)
+        version, rows, quarantined = plan.state.version, 0, 0
+        for flow in spec.flows:
+            try:
+                batch = self._read(plan, flow)
+                metrics = load.apply(plan.name, batch) if batch is not None else ChangeMetrics()
+            except PenstockError as error:
+                error.location = error.location or flow.location
+                raise
+            version = metrics.version if metrics.version is not None else version
+            rows, quarantined = rows + metrics.rows_added, quarantined + metrics.quarantined
+        return LoadResult(version, rows, quarantined=quarantined)
+
+    def _read(self, plan: DatasetPlan, flow: FlowSpec) -> ChangeBatch | None:
+        if isinstance(flow.source, FeedFiles):
+            root = f"{flow.source.path.rstrip('/')}/"
+            files = [new.file for new in plan.files if new.file.path.startswith(root)]
+            return self.read_files(flow, flow.source, files) if files else None
+        return self._read_dataset(plan, flow, flow.source)
+
+    def read_files(self, flow: FlowSpec, feed: FeedFiles, files: Sequence[RawFile]) -> ChangeBatch:
+        """The changes in these files."""
+        batch = to_batch(flow, self._load_files(flow, feed, files))
+        return replace(batch, files=tuple(ConsumedFile(file, 0) for file in files))
+
+    def read_schema(self, flow: FlowSpec, feed: FeedFiles, files: Sequence[RawFile]) -> StructType:
+        """The columns of a feed that declares none, found in the files that are there."""
+        if not files:
+            raise FeedError(f"{flow.name} has no change files yet, and no schema", hint="give change_files a schema=")
+        return self._load_files(flow, feed, files).schema
+
+    def _load_files(self, flow: FlowSpec, feed: FeedFiles, files: Sequence[RawFile]) -> DataFrame:
+        reader = self.lake.session.read.format(feed.format).options(**reader_options(feed))
+        reader = reader.schema(feed.schema) if feed.schema else reader
+        try:
+            return reader.load([to_glob_literal(file.path) for file in files])
+        except Exception as error:  # noqa: BLE001 - readers fail in many ways
+            raise FeedError(
+                f"the change files of {flow.name} cannot be read: {first_line(error)}", hint="check format and schema"
+            ) from None
+
+    def _read_dataset(self, plan: DatasetPlan, flow: FlowSpec, source: DatasetName) -> ChangeBatch | None:
+        """What changed in a dataset: by its change feed where it has one, its new rows, or all of them."""
+        before, now = self.lake.state(plan.name), self.lake.state(source)
+        known, mark = known_mark(before, flow.name), to_mark(now)
+        if known is not None and (known.version, known.at) == (mark["version"], mark["at"]):
+            return None
+        rows = self.lake.read_shown(source)
+        if flow.is_snapshot:
+            current = self.lake.read(plan.name) if before.exists else None
+            batch = to_snapshot_changes(flow, rows, current, mark["at"])
+        elif known is not None and known.version < mark["version"] and self.lake.has_change_feed(source):
+            batch = to_batch(flow, self.lake.read_changes(source, known.version + 1))
+        else:
+            added = find_added_files(self.lake.files, source.path, known.version) if known is not None else None
+            if added is not None:
+                rows = rows.where(F.col("_metadata.file_name").isin([path.rsplit("/", 1)[-1] for path in added]))
+            if self.lake.has_change_feed(source):
+                stamps = [F.lit("insert"), F.lit(mark["version"]), F.timestamp_millis(F.lit(mark["at"]))]
+                rows = rows.withColumns(dict(zip(COMMIT_COLUMNS, stamps, strict=True)))
+            batch = to_batch(flow, rows)
+        return replace(batch, source={flow.name: mark})
+
+
+def reader_options(feed: FeedFiles) -> dict[str, str]:
+    """How a folder is read: with a schema, a line that does not fit it is an error and not a row of NULLs."""
+    options = {"mode": "FAILFAST"} if feed.schema and feed.format != "parquet" else {}
+    options |= {"header": "true"} if feed.format == "csv" else {}
+    return options | dict(feed.options)
+
+
+def to_batch(flow: FlowSpec, frame: DataFrame) -> ChangeBatch:
+    """Rows of a source as a batch: out of their envelope, and with what says what they do."""
+    envelope = flow.source.envelope if isinstance(flow.source, FeedFiles) else None
+    deletes = [_condition(flow.apply_as_deletes)]
+    truncates = [_condition(flow.apply_as_truncates)]
+    is_understood: Column | None = None
+    unavailable: Column | None = None
+    if envelope is not None:
+        frame = decode_debezium(frame) if envelope == "debezium" else decode_events(frame)
+        operation = F.col(f"{CHANGE}.operation")
+        deletes.append(operation == DELETE)
+        truncates.append(operation == TRUNCATE)
+        is_understood = operation.isNotNull()
+        if not frame.isStreaming and frame.where(F.size(f"{CHANGE}.unavailable") > 0).limit(1).count():
+            unavailable = F.col(f"{CHANGE}.unavailable")
+    options = flow.options
+    if COMMIT_COLUMNS[0] in frame.columns:
+        frame = frame.where(F.col(COMMIT_COLUMNS[0]) != "update_preimage")
+        deletes.append(F.col(COMMIT_COLUMNS[0]) == "delete")
+        if options.column_list is None:
+            options = replace(options, except_column_list=(*(options.except_column_list or ()), *COMMIT_COLUMNS))
+    if flow.sequence_by is None:
+        raise ChangeFlowError("no_sequence", f"the flow {flow.name} has no sequence_by", location=flow.location)
+    is_name = flow.sequence_by in frame.columns
+    return ChangeBatch(
+        frame,
+        options,
+        sequence=F.col(quote_name(flow.sequence_by)) if is_name else F.expr(flow.sequence_by),
+        is_delete=reduce(_either, deletes),
+        is_truncate=reduce(_either, truncates),
+        is_understood=is_understood,
+        unavailable=unavailable,
+        quarantine=flow.quarantine,
+    )
+
+
+def _either(one: Column, other: Column) -> Column:
+    return F.coalesce(one, F.lit(False)) | F.coalesce(other, F.lit(False))
+
+
+def _condition(text: str | None) -> Column:
+    return F.expr(text) if text is not None else F.lit(False)
