@@ -61,6 +61,17 @@ def cities():
     return dp.spark.sql("SELECT city, count(*) AS rows FROM customers GROUP BY city")
 
 
+@dp.materialized_view(table_properties={"delta.enableChangeDataFeed": "true"})
+def latest():
+    return dp.spark.sql("SELECT id, city FROM customers WHERE __END_AT IS NULL")
+
+
+dp.create_streaming_table("latest_history")
+dp.create_auto_cdc_flow(
+    target="latest_history", source="latest", keys=["id"], sequence_by="_commit_version", stored_as_scd_type=2
+)
+
+
 @dp.materialized_view
 def everything():
     return dp.read("people")
@@ -147,6 +158,9 @@ def test_flows_of_a_pipeline(project: ProjectFolder, spark: Any) -> None:
     found = spark.read.format("delta").load(str(project.root / "storage/main/prices")).collect()
     prices = [(row.sku, row.price, row["__END_AT"] is None) for row in found]
     assert sorted(prices) == [("a", 1, True), ("b", 2, False), ("c", 3, True)]
+
+    history = rows(spark, project, "latest_history", "id", "city", "__START_AT", "__END_AT")
+    assert history == [(1, "Oslo", 0, 1)], "what a table's change feed says, by the versions of that table"
 
     columns = spark.read.format("delta").load(str(project.root / "storage/main/everything")).columns
     assert columns == ["id", "name", "__START_AT", "__END_AT"], "what is stored beside the rows is not shown"

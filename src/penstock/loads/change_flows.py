@@ -133,7 +133,7 @@ def to_batch(flow: FlowSpec, frame: DataFrame) -> ChangeBatch:
             unavailable = F.col(f"{CHANGE}.unavailable")
     options = flow.options
     if COMMIT_COLUMNS[0] in frame.columns:
-        frame = frame.where(F.col(COMMIT_COLUMNS[0]) != "update_preimage")
+        frame = _without_replaced(flow, frame)
         deletes.append(F.col(COMMIT_COLUMNS[0]) == "delete")
         if options.column_list is None:
             options = replace(options, except_column_list=(*(options.except_column_list or ()), *COMMIT_COLUMNS))
@@ -150,6 +150,15 @@ def to_batch(flow: FlowSpec, frame: DataFrame) -> ChangeBatch:
         unavailable=unavailable,
         quarantine=flow.quarantine,
     )
+
+
+def _without_replaced(flow: FlowSpec, frame: DataFrame) -> DataFrame:
+    """A table's own changes without the old side of updates: a row that was replaced by one commit was not deleted by it."""
+    kind, version = F.col(COMMIT_COLUMNS[0]), COMMIT_COLUMNS[1]
+    identity = [*flow.options.keys, version]
+    written = frame.where(kind.isin("insert", "update_postimage"))
+    deleted = frame.where(kind == "delete").join(written.select(*map(quote_name, identity)), identity, "left_anti")
+    return written.unionByName(deleted)
 
 
 def _either(one: Column, other: Column) -> Column:

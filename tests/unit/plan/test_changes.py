@@ -1,0 +1,103 @@
+"""Planning a streaming table: what counts as new, and what is said when nothing can be done."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from penstock.errors import Location
+from penstock.model.changes import FeedFiles, FlowOptions, FlowSpec
+from penstock.model.names import DatasetName
+from penstock.model.plan import Action, DatasetPlan, Problem, Reason
+from penstock.model.progress import ConsumedFile, Damage, Progress, RawFile, TableState
+from penstock.model.spec import DatasetKind, DatasetSpec
+from penstock.plan.changes import ChangesInput, plan_changes
+
+SOURCE = DatasetName("staging", "feed")
+OPTIONS = FlowOptions(("id",))
+OF_FILES = FlowSpec("files", FeedFiles("/feeds"), OPTIONS, "ts")
+OF_DATASET = FlowSpec("rows", SOURCE, OPTIONS, "ts")
+FILE = RawFile("/feeds/1.json", 10, 1)
+INPUT = TableState(version=4, data_version=3, data_at=7)
+
+
+def given(*flows: FlowSpec, **more: object) -> ChangesInput:
+    inputs = tuple(flow.source for flow in flows if isinstance(flow.source, DatasetName))
+    spec = DatasetSpec(
+        DatasetName("main", "t"), DatasetKind.STREAMING_TABLE, Location("t.py", 1), inputs, "f", flows=flows
+    )
+    fields = {"state": TableState(), "input_states": dict.fromkeys(inputs, INPUT), **more}
+    return ChangesInput(spec, **fields)  # type: ignore[arg-type]
+
+
+def built(**more: object) -> TableState:
+    return TableState(version=1, number=1, progress=Progress(1, (1,), **more))  # type: ignore[arg-type]
+
+
+def codes(plan: DatasetPlan) -> list[str]:
+    return [reason.code for reason in plan.reasons]
+
+
+def test_new_files_are_applied_and_known_ones_are_not() -> None:
+    known = built(files={FILE.path: ConsumedFile(FILE, 0)})
+    other = RawFile("/feeds/2.json", 5, 1)
+    plan = plan_changes(given(OF_FILES, state=known, files={"files": [FILE, other]}))
+    assert (plan.action, codes(plan)) == (Action.APPLY, ["new_files"])
+    assert [new.file for new in plan.files] == [other]
+    assert plan_changes(given(OF_FILES, state=known, files={"files": [FILE]})).action is Action.NONE
+
+
+def test_a_file_that_is_not_as_it_was_is_read_again() -> None:
+    known = built(files={FILE.path: ConsumedFile(FILE, 0)})
+    plan = plan_changes(given(OF_FILES, state=known, files={"files": [replace(FILE, size=11)]}))
+    assert plan.action is Action.APPLY
+
+
+def test_no_files_is_nothing_to_do() -> None:
+    assert plan_changes(given(OF_FILES)).action is Action.NONE
+
+
+def test_a_dataset_is_read_when_its_rows_changed() -> None:
+    read = built(position={"source": {"rows": {"version": 3, "at": 7}}})
+    assert plan_changes(given(OF_DATASET, state=read)).action is Action.NONE
+    older = built(position={"source": {"rows": {"version": 2, "at": 5}}})
+    assert codes(plan_changes(given(OF_DATASET, state=older))) == ["input_changed"]
+    assert codes(plan_changes(given(OF_DATASET))) == ["first_build"]
+
+
+def test_a_dataset_that_changes_in_this_run_is_read_after_it() -> None:
+    read = built(position={"source": {"rows": {"version": 3, "at": 7}}})
+    coming = DatasetPlan(SOURCE, DatasetKind.STAGING, Action.APPEND, ())
+    plan = plan_changes(given(OF_DATASET, state=read, input_plans={SOURCE: coming}))
+    assert codes(plan) == ["input_will_change"]
+
+
+def test_lost_progress_means_that_the_feed_is_read_again() -> None:
+    lost = TableState(version=3, number=2, damage=Damage("progress_missing", "a manifest is missing"))
+    plan = plan_changes(given(OF_FILES, state=lost, files={"files": [FILE]}))
+    assert (plan.action, codes(plan)) == (Action.APPLY, ["progress_missing", "new_files"])
+
+
+@pytest.mark.parametrize("code", ["foreign_write", "log_damaged", "progress_newer"])
+def test_a_target_that_others_changed_is_not_touched(code: str) -> None:
+    state = TableState(version=3, number=2, damage=Damage(code, "somebody wrote"))
+    plan = plan_changes(given(OF_FILES, state=state, files={"files": [FILE]}))
+    assert plan.action is Action.SKIP
+    assert plan.problem is not None
+    assert plan.problem.code == code
+
+
+def test_what_cannot_be_read_is_said() -> None:
+    missing = plan_changes(given(OF_DATASET, input_states={SOURCE: TableState()}))
+    assert missing.problem is not None
+    assert missing.problem.code == "input_missing"
+    broken = DatasetPlan(SOURCE, DatasetKind.STAGING, Action.SKIP, (Reason("x", "x"),), problem=Problem("x", "x"))
+    skipped = plan_changes(given(OF_DATASET, input_plans={SOURCE: broken}))
+    assert (skipped.action, codes(skipped)) == (Action.SKIP, ["upstream_error"])
+
+
+def test_history_is_not_thrown_away_by_a_full_refresh() -> None:
+    plan = plan_changes(given(OF_FILES, files={"files": [FILE]}, full_refresh=True))
+    assert plan.problem is not None
+    assert plan.problem.code == "cannot_refresh"
