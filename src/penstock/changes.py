@@ -9,8 +9,8 @@ from pyspark.sql import functions as F
 
 from penstock.errors import ChangeFlowError
 from penstock.lake.files import open_files
-from penstock.lake.session import check_delta
-from penstock.lake.tables import Lake, find_location
+from penstock.lake.session import borrow, check_delta
+from penstock.lake.tables import Lake, find_location, name_table
 from penstock.loads.change_batch import ChangeBatch
 from penstock.loads.changes import ChangeLoad
 from penstock.model.changes import ChangeMetrics, FlowOptions
@@ -69,7 +69,9 @@ def apply_changes(  # noqa: PLR0913 - the parameters of pyspark.pipelines.create
     check_options(options)
     if sequence_by is None:
         raise ChangeFlowError("no_sequence", "sequence_by is missing", hint="name the column that orders the events")
-    folder, name = _place(spark, target)
+    is_path = "/" in target
+    location = target.rstrip("/") if is_path else find_location(spark, target)
+    folder, name = _split(location)
     batch = ChangeBatch(
         changes,
         options,
@@ -79,16 +81,20 @@ def apply_changes(  # noqa: PLR0913 - the parameters of pyspark.pipelines.create
         batch_id=None if batch_id is None else str(batch_id),
         quarantine=quarantine,
     )
-    return ChangeLoad(Lake(spark, open_files(folder))).apply(name, batch)
+    settings = {key: str(value) for key, value in spark.conf.getAll.items() if key.startswith("spark.hadoop.")}
+    with borrow(spark):
+        metrics = ChangeLoad(Lake(spark, open_files(folder, settings))).apply(name, batch)
+    if not is_path:
+        name_table(spark, target, location)
+    return metrics
 
 
-def _place(spark: SparkSession, target: str) -> tuple[str, DatasetName]:
-    """The folder that holds the table's folder's folder, and the table's name in it."""
-    location = target.rstrip("/") if "/" in target else find_location(spark, target)
+def _split(location: str) -> tuple[str, DatasetName]:
+    """The folder above a table's last two, and the two as its name."""
     parts = location.removeprefix("file:").rsplit("/", 2)
     if len(parts) != 3 or not all(parts[1:]):
         raise ChangeFlowError(
-            "target", f"{target!r} is no place for a table", hint="give a path with at least two folders"
+            "target", f"{location!r} is no place for a table", hint="give a path of at least two folders"
         )
     return parts[0] or "/", DatasetName(parts[1], parts[2])
 

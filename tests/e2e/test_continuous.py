@@ -14,7 +14,7 @@ from tests.projects import ProjectFolder
 
 pytestmark = pytest.mark.spark
 
-DEFINITION = '''
+DEFINITION = """
 from penstock import pipelines as dp
 
 dp.create_streaming_table("customers")
@@ -27,7 +27,7 @@ dp.create_auto_cdc_flow(
     except_column_list=["op", "ts"],
     stored_as_scd_type=2,
 )
-'''
+"""
 
 
 def write(project: ProjectFolder, name: str, **change: Any) -> None:

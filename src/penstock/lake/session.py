@@ -83,7 +83,7 @@ def open_session(request: SessionRequest) -> Iterator[SparkSession]:
     active = find_active_session()
     if active is not None:
         check_delta(active)
-        with _borrow(active):
+        with borrow(active):
             yield active
         return
     session = _connect(request) if request.settings.remote else _start(request)
@@ -96,7 +96,7 @@ def open_session(request: SessionRequest) -> Iterator[SparkSession]:
 
 
 @contextmanager
-def _borrow(session: SparkSession) -> Iterator[None]:
+def borrow(session: SparkSession) -> Iterator[None]:
     """Give somebody else's session what loads need, and take it back."""
     before = session.conf.get(_WIDENING, None)
     session.conf.set(_WIDENING, "always")

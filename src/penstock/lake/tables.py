@@ -333,14 +333,28 @@ def check_no_shadows(session: SparkSession, names: Iterable[str]) -> None:
 
 
 def find_location(session: SparkSession, table: str) -> str:
-    """Where the Delta table of this name is stored; where it would be, for one that does not exist yet."""
+    """Where the Delta table of this name is stored; where it will be, for one that does not exist yet."""
+    if session.catalog.tableExists(table):
+        return str(session.sql(f"DESCRIBE DETAIL {_quote_table(table)}").select("location").collect()[0][0])
+    *database, name = _table_parts(table)
+    where = ".".join(map(_quote, database)) or _quote(session.catalog.currentDatabase())
+    facts = {str(row[0]): str(row[1]) for row in session.sql(f"DESCRIBE DATABASE {where}").collect()}
+    return f"{facts['Location']}/{name.lower()}"
+
+
+def name_table(session: SparkSession, table: str, location: str) -> None:
+    """Let a table be found by name from now on."""
+    session.sql(f"CREATE TABLE IF NOT EXISTS {_quote_table(table)} USING DELTA LOCATION {_text(location)}")
+
+
+def _table_parts(table: str) -> list[str]:
     from sqlglot import exp
 
-    quoted = ".".join(_quote(part.name) for part in exp.to_table(table, dialect="spark").parts)
-    if session.catalog.tableExists(table):
-        return str(session.sql(f"DESCRIBE DETAIL {quoted}").select("location").collect()[0][0])
-    session.sql(f"CREATE TABLE {quoted} USING DELTA")
-    return str(session.sql(f"DESCRIBE DETAIL {quoted}").select("location").collect()[0][0])
+    return [part.name for part in exp.to_table(table, dialect="spark").parts]
+
+
+def _quote_table(table: str) -> str:
+    return ".".join(map(_quote, _table_parts(table)))
 
 
 @contextmanager
