@@ -199,18 +199,22 @@ class Lake:
                 return
             database, table = _quote(name.database), f"{_quote(name.database)}.{_quote(name.name)}"
             location = self.files.spark_path(name.path)
-            columns = self.read(name).columns
             self.session.sql(
                 f"CREATE DATABASE IF NOT EXISTS {database} LOCATION {_text(self.files.spark_path(name.database))}"
             )
-            if RESERVED in columns:
-                shown = ", ".join(_quote(column) for column in columns if column != RESERVED)
+            if self._is_streaming_table(name):
+                shown = ", ".join(map(_quote, self.read_shown(name).columns))
                 self.session.sql(f"CREATE OR REPLACE VIEW {table} AS SELECT {shown} FROM delta.{_quote(location)}")  # noqa: S608
             elif self.session.catalog.tableExists(str(name)):
                 self._check_same_place(name, table, location)
             else:
                 self.session.sql(f"CREATE TABLE IF NOT EXISTS {table} USING DELTA LOCATION {_text(location)}")
             self._registered.add(name)
+
+    def _is_streaming_table(self, name: DatasetName) -> bool:
+        """Whether AutoCDC keeps something beside the rows, which a view hides."""
+        progress = self.state(name).progress
+        return progress is not None and "keys" in progress.position
 
     def _check_same_place(self, name: DatasetName, table: str, location: str) -> None:
         rows = self.session.sql(f"DESCRIBE DETAIL {table}").select("location").collect()

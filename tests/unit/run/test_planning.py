@@ -21,6 +21,7 @@ def test_the_plan_as_json_has_action_reasons_inputs_and_files(shop: Shop) -> Non
         "none": 0,
         "append": 0,
         "evolve": 0,
+        "apply": 0,
         "rebuild": 2,
         "recompute": 3,
         "drop": 0,
