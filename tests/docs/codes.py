@@ -38,6 +38,36 @@ def error_codes() -> set[str]:
     return found
 
 
+def change_flow_codes() -> set[str]:
+    """What follows the dot in the codes of change flows, given as literals; one of two where a condition decides."""
+    found = set()
+    for tree in _trees():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef) and node.name == "BadChangesError":
+                calls = [
+                    call for call in ast.walk(node) if isinstance(call, ast.Call) and _name(call.func) == "__init__"
+                ]
+            elif isinstance(node, ast.Call) and _name(node.func) == "ChangeFlowError":
+                calls = [node]
+            else:
+                continue
+            for call in calls:
+                given = (
+                    [call.args[0].body, call.args[0].orelse] if isinstance(call.args[0], ast.IfExp) else call.args[:1]
+                )
+                found |= {
+                    item.value for item in given if isinstance(item, ast.Constant) and isinstance(item.value, str)
+                }
+    return found
+
+
+def parameters_of(module: str, function: str) -> list[str]:
+    """The names of a function's parameters, without importing its module."""
+    tree = ast.parse((PACKAGE / module).read_text(encoding="utf-8"))
+    (found,) = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == function)
+    return [argument.arg for argument in (*found.args.args, *found.args.kwonlyargs)]
+
+
 def _name(function: ast.expr) -> str:
     return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 

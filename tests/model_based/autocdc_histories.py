@@ -1,4 +1,4 @@
-"""Histories for AutoCDC by chance, and a world that lives through one: writers, crashes, redelivery, racing clean-up.
+"""Histories for AutoCDC by chance, and a world that lives through one: writers, crashes, redelivery, merges that race.
 
 Sequences, keys and values come from small ranges, so that ties, late events and splits of runs are the rule.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -26,8 +26,8 @@ from tests.model_based.autocdc_model import (
 )
 from tests.model_based.autocdc_scd1 import reconcile_scd1
 from tests.model_based.autocdc_scd2 import reconcile_scd2
-from tests.model_based.autocdc_simulation import Batch, Reconcile, Steps, apply_batch, clean_up, is_dead
-from tests.model_based.autocdc_store import Store
+from tests.model_based.autocdc_simulation import USUAL, Batch, Habits, Reconcile, Steps, apply_batch
+from tests.model_based.autocdc_store import Copy, Store
 
 COLUMNS = ("a", "b")
 RECONCILE: dict[int, Reconcile] = {1: reconcile_scd1, 2: reconcile_scd2}
@@ -55,24 +55,33 @@ class World:
     """A store with writers at work, and the batches they were given."""
 
     flow: Flow
+    habits: Habits = USUAL
     store: Store = field(default_factory=Store)
     batches: dict[Any, Batch] = field(default_factory=dict)
     checked: int = 0
 
     def deliver(self, batch: Batch) -> Steps:
-        self.batches[batch.id] = batch
-        return apply_batch(self.store, self.flow, batch, RECONCILE[self.flow.scd_type])
+        self.batches[batch.number] = batch
+        return apply_batch(self.store, self.flow, batch, RECONCILE[self.flow.scd_type], self.habits)
 
     def apply(self, *events: Event, batch_id: Any = None) -> None:
         """Apply one batch from beginning to end."""
-        finish(self.deliver(Batch(len(self.batches) if batch_id is None else batch_id, events)))
+        finish(self.deliver(Batch(("applied", len(self.batches)), events, batch_id)))
 
     def shown(self) -> frozenset[Any]:
         return frozenset(row.shown for row in self.store.versions[-1].rows)
 
     def committed_events(self) -> set[Event]:
         """The events of all batches that the chain of manifests says are in."""
-        return {event for batch_id in self.store.read_target().batch_ids for event in self.batches[batch_id].events}
+        return {event for number in self.store.find_batches() for event in self.batches[number].events}
+
+    def kept(self) -> set[Copy]:
+        """The copies of the segments that count, without those that the next merge drops."""
+        names = self.store.read_target().segments
+        segments = self.store.read_segments(names)
+        assert len(segments) == len(names), "a segment that counts is gone"
+        forgotten = {identity for segment in segments for identity in segment.forget}
+        return {c for segment in segments for c in segment.copies if c.identity not in forgotten}
 
     def check(self) -> None:
         """Compare the target with the oracle, if there is a new version: at every moment, not only at the end."""
@@ -93,24 +102,23 @@ class World:
             raise WrongRowsError(f"too many: {set(shown - expected)}, missing: {set(expected - shown)}")
 
     def check_auxiliary(self) -> None:
-        """The auxiliary table holds what is needed, and besides only what the next clean-ups will take."""
-        snapshot, needed = self.store.read_target(), remembered(self.flow, self.committed_events())
-        counted = {copy.event for copy in self.store.read_auxiliary(snapshot.chain)}
-        assert needed <= counted, f"lost: {needed - counted}"
-        given_up = {identity for number in snapshot.chain for identity in self.store.manifests[number].forget}
-        for copy in self.store.auxiliary:
-            is_pending = copy.attempt > snapshot.number
-            is_garbage = copy.identity in given_up or is_dead(copy.attempt, snapshot.number, snapshot.chain)
-            assert copy.event in needed or is_garbage or is_pending, f"{copy} stays for ever"
+        """The auxiliary table holds what must be remembered, each event once; and besides only what the next merge drops."""
+        kept = [copy.event for copy in self.kept()]
+        assert len(kept) == len(set(kept)), "two copies of one event"
+        assert set(kept) == remembered(self.flow, self.committed_events())
 
     def check_end(self, events: Iterable[Event]) -> None:
-        """At rest: the oracle's rows, and after a clean-up exactly what must be remembered, once."""
+        """At rest: the oracle's rows, and after a merge one segment at most, with exactly what must be remembered."""
         events = set(events)
         self.check_shown(events)
-        finish(clean_up(self.store))
-        kept = [copy.event for copy in self.store.auxiliary]
+        self.habits = Habits(longest_list=0, tidy_after=1)
+        self.apply(batch_id="last")
+        self.check_shown(events)
+        assert set(self.store.segments) == set(self.store.read_target().segments)
+        kept = [copy.event for segment in self.store.segments.values() for copy in segment.copies]
         assert len(kept) == len(set(kept)), "two copies of one event"
         assert set(kept) == remembered(self.flow, events)
+        assert len(self.store.segments) == bool(kept)
 
 
 def finish(steps: Steps) -> None:
@@ -132,15 +140,13 @@ def check_rows(rows: Iterable[Scd2Row | Scd1Row]) -> None:
 
 
 def live_in_turn(history: History, chance: random.Random) -> None:
-    """One writer after the other; some die on the way, batches come twice, clean-up runs now and then."""
-    world, delivered = World(history.flow), set[Event]()
+    """One writer after the other; some die on the way, and batches come twice."""
+    world, delivered = World(history.flow, random_habits(chance)), set[Event]()
     for batch in history.batches:
         while die_or_finish(world.deliver(batch), chance, world):
             pass
         delivered |= set(batch.events)
         world.check_shown(delivered)
-        if chance.random() < 0.3:
-            die_or_finish(clean_up(world.store), chance, world)
         if chance.random() < 0.3:
             deliver_again(world, chance)
     world.check_end(delivered)
@@ -159,37 +165,46 @@ def die_or_finish(steps: Steps, chance: random.Random, world: World) -> bool:
 
 
 def deliver_again(world: World, chance: random.Random) -> None:
-    """Old events again, under the old id or as a new batch: no new version, no write."""
+    """Old events again, with their old id or as a new batch without one: no row changes, and nothing is remembered twice.
+
+    A batch with an id that is not the last one is noted, so it makes a commit; all others write nothing at all.
+    """
     batch = chance.choice(list(world.batches.values()))
-    before = len(world.store.versions), world.store.auxiliary_version
     if chance.random() < 0.5:
-        batch = Batch(("again", len(world.batches)), tuple(chance.choices(batch.events, k=len(batch.events))))
+        number = ("again", len(world.batches))
+        batch = Batch(number, tuple(chance.choices(batch.events, k=len(batch.events))))
+    before = world.store.versions[-1].rows, world.kept()
+    written = len(world.store.versions), set(world.store.segments)
+    is_noted = batch.mark is not None and batch.mark != world.store.read_target().mark
     finish(world.deliver(batch))
-    assert (len(world.store.versions), world.store.auxiliary_version) == before
+    assert (world.store.versions[-1].rows, world.kept()) == before
+    if not is_noted:
+        assert (len(world.store.versions), set(world.store.segments)) == written
 
 
 def live_at_once(history: History, chance: random.Random) -> None:
-    """Two writers and a clean-up take turns step by step; whoever dies is started again with the same batch."""
-    world, waiting = World(history.flow), list(history.batches)
+    """Two or three writers take turns step by step; whoever dies is started again with the same batch."""
+    world, waiting = World(history.flow, random_habits(chance)), list(history.batches)
     for batch in waiting:
-        world.batches[batch.id] = batch
-    at_work: list[tuple[Batch | None, Steps]] = []
-    while waiting or any(batch for batch, _ in at_work):
-        if waiting and sum(batch is not None for batch, _ in at_work) < 2:
+        world.batches[batch.number] = batch
+    most = chance.choice((2, 2, 3))
+    at_work: list[tuple[Batch, Steps]] = []
+    while waiting or at_work:
+        if waiting and len(at_work) < most:
             batch = waiting.pop(0)
             at_work.append((batch, world.deliver(batch)))
-        if chance.random() < 0.1 and all(batch for batch, _ in at_work):
-            at_work.append((None, clean_up(world.store)))
         worker = chance.choice(at_work)
         if take_steps(worker[1], chance, world):
             at_work.remove(worker)
         elif chance.random() < 0.01:
             worker[1].close()
             at_work.remove(worker)
-            waiting += [worker[0]] if worker[0] else []
-    for _, steps in at_work:
-        finish(steps)
+            waiting.append(worker[0])
     world.check_end(event for batch in history.batches for event in batch.events)
+
+
+def random_habits(chance: random.Random) -> Habits:
+    return Habits(chance.choice((1, 2, 3, 3)), chance.choice((1, 2, 3)))
 
 
 def take_steps(steps: Steps, chance: random.Random, world: World) -> bool:
@@ -213,7 +228,10 @@ def random_history(chance: random.Random) -> History:
     events += chance.choices(events, k=chance.randint(0, 3))
     if chance.random() < 0.7:
         chance.shuffle(events)
-    return History(flow, tuple(cut_batches(chance, events)))
+    batches = tuple(cut_batches(chance, events))
+    if chance.random() < 0.5:
+        batches = tuple(replace(batch, id=batch.number) for batch in batches)
+    return History(flow, batches)
 
 
 def random_flow(chance: random.Random) -> Flow:
@@ -244,5 +262,5 @@ def show(history: History) -> str:
     words = [f"SCD{flow.scd_type} tracked={sorted(flow.tracked)} ignore_null={sorted(flow.ignore_null)}"]
     for batch in history.batches:
         events = (f"{e.kind}{e.key}@{e.sequence}{e.values if e.kind is Kind.UPSERT else ''}" for e in batch.events)
-        words.append(f"  batch {batch.id}: " + ", ".join(events))
+        words.append(f"  batch {batch.number}: " + ", ".join(events))
     return "\n".join(words)

@@ -1,28 +1,46 @@
-"""AutoCDC as it runs on two tables, in plain Python: `apply_batch` is the table of contents.
+"""AutoCDC as it runs on a target and the segments beside it, in plain Python: `apply_batch` is the table of contents.
 
 Everything that touches storage is a step of a generator, which yields the step's name when it is done. So a test can let
-an attempt die between any two steps, and let several attempts and clean-ups take turns.
+an attempt die between any two steps, and let several attempts take turns.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tests.model_based.autocdc_model import Event, Flow, Key, Kind
-from tests.model_based.autocdc_store import Copy, Manifest, Row, Store
+from tests.model_based.autocdc_store import Copy, Manifest, Row, Segment, SegmentName, Snapshot, Store
 
 Steps = Generator[str, None, None]
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Events that are delivered together, under an id that the source gives; not a transaction number."""
+    """Events that are delivered together, perhaps under an id that the source gives; not a transaction number."""
 
-    id: Hashable
+    number: Hashable
+    """Which batch of the test it is."""
     events: tuple[Event, ...]
+    id: Hashable = None
+
+    @property
+    def mark(self) -> Hashable:
+        """What tells that this very batch was applied last; None without an id."""
+        return None if self.id is None else (self.id, frozenset(self.events))
+
+
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """When a batch does more than it must: merges so many segments into one, and removes old ones every so many commits."""
+
+    longest_list: int = 3
+    tidy_after: int = 2
+
+
+USUAL = Habits()
 
 
 @dataclass
@@ -52,31 +70,96 @@ class LostTooManyRacesError(Exception):
     """Other writers were faster every time; the batch can be delivered again."""
 
 
-def apply_batch(store: Store, flow: Flow, batch: Batch, reconcile: Reconcile, patience: int = 100) -> Steps:
-    """Apply one batch: check, find, replay and diff, write what to remember, commit, read back."""
+class DamagedError(Exception):
+    """A segment that counts is gone: go on, and rows would be wrong for good. Nothing was written."""
+
+
+def apply_batch(
+    store: Store, flow: Flow, batch: Batch, reconcile: Reconcile, habits: Habits = USUAL, patience: int = 100
+) -> Steps:
+    """Apply one batch: check, find, replay and diff, write what to remember, take a number, commit, read back, tidy."""
     check_batch(flow, batch.events)
     for _ in range(patience):
         snapshot = store.read_target()
         yield "read target"
-        if batch.id in snapshot.batch_ids:
+        if batch.mark is not None and batch.mark == snapshot.mark:
             return
-        copies = store.read_auxiliary(snapshot.chain)
-        yield "read auxiliary"
-        change = reconcile(flow, snapshot.rows, copies, batch.events)
-        if change.is_nothing:
+        segments = store.read_segments(snapshot.segments)
+        yield "read segments"
+        if len(segments) < len(snapshot.segments):
+            check_others_were_faster(store, snapshot)
+            continue
+        change = reconcile(flow, snapshot.rows, {c for segment in segments for c in segment.copies}, batch.events)
+        mark = batch.mark or snapshot.mark
+        if change.is_nothing and mark == snapshot.mark:
             return
-        forget = frozenset(copy.identity for copy in change.forget)
-        number = yield from begin_attempt(store, Manifest(snapshot.base, batch.id, forget=forget))
+        kept = yield from write_segment(store, snapshot, segments, change, habits)
+        manifest = Manifest(snapshot.base, batch.number, kept, mark, snapshot.commits + 1)
+        number = yield from begin_attempt(store, manifest)
         if number is None:
             continue
-        if change.remember:
-            store.add_auxiliary(number, change.remember)
-            yield "added to auxiliary"
         store.commit_target(number, change.removed, change.added)
         yield "committed target"
         if is_committed(store, number):
+            if manifest.commits % habits.tidy_after == 0:
+                yield from remove_unlisted(store, snapshot.base or 0, kept)
             return
     raise LostTooManyRacesError
+
+
+def check_others_were_faster(store: Store, snapshot: Snapshot) -> None:
+    """A segment is gone. Others may have merged and removed it since the manifest was read; if not, it is damage."""
+    if store.read_target().base == snapshot.base:
+        raise DamagedError
+
+
+def write_segment(
+    store: Store, snapshot: Snapshot, segments: Sequence[Segment], change: Change, habits: Habits
+) -> Generator[str, None, tuple[SegmentName, ...]]:
+    """Write what is to be remembered and forgotten, before a number is taken; gives the list for the manifest.
+
+    Until a committed manifest lists it, the segment is nothing. So one commit decides for both tables, an attempt that
+    dies here needs no fence, and nobody has to tell its copies from others.
+    """
+    attempt = store.draw()
+    copies = frozenset(Copy(event, attempt) for event in change.remember)
+    forget = frozenset(copy.identity for copy in change.forget)
+    segment = Segment((snapshot.base or 0, attempt), copies, forget)
+    others = snapshot.segments
+    if len(segments) >= habits.longest_list:
+        segment, others = merge_segments(segment, segments), ()
+    if not segment.copies and not segment.forget:
+        return others
+    store.write_segment(segment)
+    yield "wrote segment"
+    return (*others, segment.name)
+
+
+def merge_segments(new: Segment, segments: Sequence[Segment]) -> Segment:
+    """All copies in one segment, without those that were forgotten: each by key, sequence and attempt.
+
+    What a batch hides again gets a new copy with a new attempt. So a copy that was given up never counts again.
+    """
+    everything = [*segments, new]
+    forgotten = {identity for segment in everything for identity in segment.forget}
+    copies = {copy for segment in everything for copy in segment.copies if copy.identity not in forgotten}
+    return Segment(new.name, frozenset(copies))
+
+
+def remove_unlisted(store: Store, base: int, kept: Collection[SegmentName]) -> Steps:
+    """Remove segments that the load after `base` does not list; it is our own, and it is committed."""
+    for name in sorted(store.segments):
+        if is_removable(name, base, kept):
+            store.remove_segment(name)
+            yield "removed segment"
+
+
+def is_removable(name: SegmentName, base: int, kept: Collection[SegmentName]) -> bool:
+    """Whether a segment can never come to count: its attempt was computed from a load that is not the newest any more.
+
+    One that was computed from a later load may belong to an attempt that is about to commit.
+    """
+    return name not in kept and name[0] <= base
 
 
 def check_batch(flow: Flow, events: Sequence[Event]) -> None:
@@ -106,9 +189,9 @@ def begin_attempt(store: Store, manifest: Manifest) -> Generator[str, None, int 
         yield "took number"
         snapshot = store.read_target()
         yield "read state"
-        if snapshot.base != manifest.parent:
+        if not is_as_read(snapshot, manifest):
             return None
-        if not store.find_pending(snapshot.number, number):
+        if not store.find_rivals(snapshot.number, number):
             return number
         fence = store.create_manifest(Manifest(snapshot.base, is_fence=True))
         yield "took fence number"
@@ -116,32 +199,14 @@ def begin_attempt(store: Store, manifest: Manifest) -> Generator[str, None, int 
         yield "fenced"
 
 
+def is_as_read(snapshot: Snapshot, manifest: Manifest) -> bool:
+    """Whether nothing was loaded since the rows were read; fences change no rows."""
+    return snapshot.base == manifest.parent
+
+
 def is_committed(store: Store, number: int) -> bool:
-    """Whether the newest load is ours. One that was overtaken since looks lost; its batch id then ends the next try."""
-    return store.read_target().base == number
-
-
-def clean_up(store: Store) -> Steps:
-    """Delete copies that are of no use, at any time, beside any writer: each by key, sequence and attempt.
-
-    What a batch hides again gets a new copy with a new attempt. So a copy that was given up never counts again, and
-    a slow clean-up cannot take what is needed.
-    """
-    snapshot = store.read_target()
-    yield "read target"
-    given_up = {identity for number in snapshot.chain for identity in store.manifests[number].forget}
-    yield "read manifests"
-    dead = {copy.identity for copy in store.auxiliary if is_dead(copy.attempt, snapshot.number, snapshot.chain)}
-    yield "read auxiliary"
-    present = {copy.identity for copy in store.auxiliary} & (given_up | dead)
-    if present:
-        store.remove_auxiliary(present)
-        yield "removed from auxiliary"
-
-
-def is_dead(attempt: int, number: int, chain: frozenset[int]) -> bool:
-    """Whether an attempt can never commit: it did not, and a higher number did."""
-    return attempt <= number and attempt not in chain
+    """Whether the newest commit is ours. One that was overtaken since looks lost; the next try then finds nothing to do."""
+    return store.read_target().number == number
 
 
 def group_by_key(items: Iterable[Any], key_of: Callable[[Any], Key]) -> dict[Key, list[Any]]:

@@ -1,7 +1,8 @@
-"""Two Delta tables and their manifests, as small as they can be: what storage promises AutoCDC, and no more.
+"""A Delta table, its manifests and the segments beside it, as small as they can be: what storage promises AutoCDC.
 
 A commit is atomic and carries a number. One whose number is not higher than the last is skipped without a word, and a
-change is applied to the table as it is then, not as it was when it was computed: both as in Delta.
+change is applied to the table as it is then, not as it was when it was computed: both as in Delta. A segment is a file
+that is written once. Storage does not know whether it counts; the manifests say so.
 """
 
 from __future__ import annotations
@@ -15,32 +16,47 @@ from tests.model_based.autocdc_model import Event, Key
 Row = Any
 """A stored row of the target, of SCD1 or SCD2; storage does not look inside."""
 
+Identity = tuple[Key, Any, int]
+SegmentName = tuple[int, int]
+"""The load that the segment was computed from, and a number that no other segment has."""
+
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """An event in the auxiliary table, with the number of the attempt that wrote it."""
+    """An event in the auxiliary table, with the number of the attempt that wrote it first; merging keeps that number."""
 
     event: Event
     attempt: int
 
     @property
-    def identity(self) -> tuple[Key, Any, int]:
-        """What clean-up deletes by: never more than one copy, and never one that is written later."""
+    def identity(self) -> Identity:
+        """What a copy is forgotten by: never more than one, and never one that is written later."""
         return self.event.key, self.event.sequence, self.attempt
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
-    """One attempt, written under its number before anything else and never changed."""
+class Segment:
+    """A part of the auxiliary table: copies of events, and which copies of other segments are of no use any more."""
 
-    parent: int
-    """The load whose rows it was computed from."""
-    batch_id: Hashable = None
+    name: SegmentName
+    copies: frozenset[Copy] = frozenset()
+    forget: frozenset[Identity] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One attempt, written under its number before the commit and never changed."""
+
+    parent: int | None = None
+    """The load whose rows it was computed from; None for the first, and when nobody knows any more."""
+    batch: Hashable = None
+    """Whose events it adds. The product does not keep that; the tests ask for it."""
+    segments: tuple[SegmentName, ...] = ()
+    """The whole auxiliary table, once this attempt is committed."""
+    mark: Hashable = None
+    """Id and content of the last batch that had an id."""
+    commits: int = 0
     is_fence: bool = False
-    forget: frozenset[tuple[Key, Any, int]] = frozenset()
-    """Copies that are of no use once this attempt is committed."""
-    counts_all_before: bool = False
-    """Nobody knows any more which attempts before it were committed: the copies of all of them count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,76 +69,81 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The target as one reader finds it, with what the chain of manifests says about it."""
+    """The target as one reader finds it, with what its manifest says about it."""
 
     number: int
     """The last number that was committed; a fence counts."""
-    base: int
-    """The last load that was committed."""
+    base: int | None
+    """The last load that was committed; None when its manifest is gone."""
     rows: frozenset[Row]
-    chain: frozenset[int]
-    """All attempts that were committed: only their copies in the auxiliary table count."""
-    batch_ids: frozenset[Hashable]
+    segments: tuple[SegmentName, ...]
+    mark: Hashable = None
+    commits: int = 0
 
 
 @dataclass
 class Store:
-    """A target, its auxiliary table, and the manifests of all attempts. Each method is one atomic step."""
+    """A target that was made empty, the manifests of all attempts, and segments. Each method is one atomic step."""
 
     versions: list[Version] = field(default_factory=lambda: [Version()])
-    auxiliary: frozenset[Copy] = frozenset()
-    auxiliary_version: int = 0
-    manifests: dict[int, Manifest] = field(default_factory=dict)
+    manifests: dict[int, Manifest] = field(default_factory=lambda: {0: Manifest()})
+    segments: dict[SegmentName, Segment] = field(default_factory=dict)
+    drawn: int = 0
 
     def read_target(self) -> Snapshot:
-        """The newest version, and the loads that led to it: the newest commit that is no fence, and its parents."""
+        """The newest version, and the load that made its rows: the newest commit that is no fence.
+
+        When the manifest of that is gone, nobody knows what was committed. Then every segment on storage counts, those of
+        dead attempts too. They hold events of the feed, so they come again; to count none instead would lose the first
+        event of a run, and the row before it would seem to end with a delete: wrong for good.
+        """
         newest = self.versions[-1]
-        loads = (version.number for version in reversed(self.versions))
-        base = next(number for number in loads if number == 0 or not self.manifests[number].is_fence)
-        chain = self._follow_parents(base)
-        batch_ids = frozenset(self.manifests[number].batch_id for number in chain)
-        return Snapshot(newest.number, base, newest.rows, frozenset(chain), batch_ids)
+        for version in reversed(self.versions):
+            manifest = self.manifests.get(version.number)
+            if manifest is None:
+                return Snapshot(newest.number, None, newest.rows, tuple(sorted(self.segments)))
+            if not manifest.is_fence:
+                base, commits = version.number, manifest.commits
+                return Snapshot(newest.number, base, newest.rows, manifest.segments, manifest.mark, commits)
+        raise AssertionError("the first version is a load")
 
-    def _follow_parents(self, number: int) -> list[int]:
-        chain = []
+    def find_batches(self) -> set[Hashable]:
+        """The batches that the newest load and its parents added."""
+        found, number = set[Hashable](), self.read_target().base
         while number:
-            chain.append(number)
-            if self.manifests[number].counts_all_before:
-                return [*chain, *range(1, number)]
+            found.add(self.manifests[number].batch)
             number = self.manifests[number].parent
-        return chain
-
-    def read_auxiliary(self, chain: frozenset[int]) -> list[Copy]:
-        """The copies that committed attempts wrote."""
-        return [copy for copy in self.auxiliary if copy.attempt in chain]
+        return found
 
     def lose_progress(self) -> None:
-        """All manifests are gone. A new chain begins, and the feed will be read again.
-
-        Copies of dead attempts count now too. They are events of the feed, so they come again; to count none instead would
-        lose the first event of a run, and the row before it would seem to end with a delete: wrong for good.
-        """
-        self.manifests = dict.fromkeys(self.manifests, Manifest(0))
-        self.commit_target(self.create_manifest(Manifest(0, counts_all_before=True)))
+        """All manifests are gone."""
+        self.manifests = {}
 
     def create_manifest(self, manifest: Manifest) -> int:
         """Take the next number, exclusively; it is never given again."""
-        number = len(self.manifests) + 1
+        number = max(self.versions[-1].number, *self.manifests, 0) + 1
         self.manifests[number] = manifest
         return number
 
-    def find_pending(self, after: int, below: int) -> list[int]:
-        """Attempts between two numbers; if they are not committed, nobody can tell whether they are dead or slow."""
-        return [number for number in self.manifests if after < number < below]
+    def find_rivals(self, after: int, own: int) -> list[int]:
+        """Other attempts that did not commit so far; nobody can tell whether they are dead or slow."""
+        return [number for number in self.manifests if number > after and number != own]
 
-    def add_auxiliary(self, attempt: int, events: Iterable[Event]) -> None:
-        self.auxiliary |= {Copy(event, attempt) for event in events}
-        self.auxiliary_version += 1
+    def draw(self) -> int:
+        """A number that nobody else has, as a random one is."""
+        self.drawn += 1
+        return self.drawn
 
-    def remove_auxiliary(self, identities: Iterable[tuple[Key, Any, int]]) -> None:
-        doomed = set(identities)
-        self.auxiliary = frozenset(copy for copy in self.auxiliary if copy.identity not in doomed)
-        self.auxiliary_version += 1
+    def write_segment(self, segment: Segment) -> None:
+        assert segment.name not in self.segments
+        self.segments[segment.name] = segment
+
+    def read_segments(self, names: Iterable[SegmentName]) -> list[Segment]:
+        """The segments with these names, as far as they are there."""
+        return [self.segments[name] for name in names if name in self.segments]
+
+    def remove_segment(self, name: SegmentName) -> None:
+        self.segments.pop(name, None)
 
     def commit_target(self, number: int, removed: Iterable[Row] = (), added: Iterable[Row] = ()) -> None:
         """Commit a change under a number; skipped, without a word, unless the number is higher than the last."""
