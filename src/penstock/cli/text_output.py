@@ -111,6 +111,9 @@ class TextOutput:
             if spec.layout.comment:
                 facts.append(("comment", spec.layout.comment))
             facts += [(f"{e.on_violation.value} unless", f"{e.condition}  ({e.name})") for e in spec.expectations]
+        if details.auxiliary is not None:
+            kept = details.auxiliary
+            facts.append(("remembers", f"{counted(kept['events'], 'event')}, {show_bytes(kept['bytes'])}"))
         if details.has_quarantine:
             facts.append(("quarantine", f"penstock show {info.name} --quarantine"))
         for label, value in facts:

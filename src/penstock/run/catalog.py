@@ -71,7 +71,17 @@ class DatasetDetails:
                 for entry in (progress.files.values() if progress else ())
             ],
             "quarantine": f"{self.info.name.quarantine}" if self.has_quarantine else None,
+            "auxiliary": self.auxiliary,
         }
+
+    @property
+    def auxiliary(self) -> dict[str, int] | None:
+        """The size of what a streaming table remembers beside its rows."""
+        progress = self.info.state.progress
+        if progress is None or self.info.kind is not DatasetKind.STREAMING_TABLE:
+            return None
+        parts = progress.segments
+        return {"segments": len(parts), "events": sum(p.rows for p in parts), "bytes": sum(p.size for p in parts)}
 
 
 @dataclass(frozen=True, slots=True)
