@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from penstock.model.changes import FeedFiles
 from penstock.model.plan import Action, DatasetPlan, Plan
 from penstock.model.results import DatasetResult, Outcome, RunResult
 from penstock.model.wording import counted
@@ -107,7 +108,8 @@ class TextOutput:
             facts.append(("files loaded", str(len(info.state.progress.files))))
         if spec:
             facts.append(("defined in", str(spec.location)))
-            facts.append(("reads", ", ".join(map(str, spec.inputs)) or "-"))
+            folders = [flow.source.path for flow in spec.flows if isinstance(flow.source, FeedFiles)]
+            facts.append(("reads", ", ".join([*map(str, spec.inputs), *folders]) or "-"))
             if spec.layout.comment:
                 facts.append(("comment", spec.layout.comment))
             facts += [(f"{e.on_violation.value} unless", f"{e.condition}  ({e.name})") for e in spec.expectations]
