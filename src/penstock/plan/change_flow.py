@@ -216,13 +216,18 @@ def _has_given(stored: Mapping[str, Column]) -> bool:
     return "given:" in stored[RESERVED].type
 
 
-def _check_same_kind(flow: Flow, stored: Mapping[str, Column], remembered: Mapping[str, object]) -> None:
-    if RESERVED not in stored:
+def check_target(names: Iterable[str]) -> None:
+    """ChangeFlowError for a table that AutoCDC did not make."""
+    if RESERVED not in names:
         raise ChangeFlowError(
             "foreign_target",
             "the target exists, but was not made by AutoCDC",
             hint="give another target, or move that table away",
         )
+
+
+def _check_same_kind(flow: Flow, stored: Mapping[str, Column], remembered: Mapping[str, object]) -> None:
+    check_target(stored)
     was_scd2 = END_AT.lower() in stored
     if was_scd2 != flow.keeps_history:
         raise ChangeFlowError(
