@@ -183,7 +183,7 @@ class Batch:
 def read_batch(flow: Flow, events: DataFrame) -> Iterator[Batch]:
     """Read new events once, and look at them; they are kept until the block ends."""
     if can_replay(flow):
-        table = events.limit(SMALL + 1).toArrow()
+        table = _make_nullable(events.limit(SMALL + 1).toArrow())
         summary = look_at_table(flow, table)
         if summary.events <= SMALL and not summary.truncates:
             local = events.sparkSession.createDataFrame(table, events.schema)
@@ -194,6 +194,16 @@ def read_batch(flow: Flow, events: DataFrame) -> Iterator[Batch]:
         yield Batch(kept, None, look_at_frame(flow, kept))
     finally:
         kept.unpersist()
+
+
+def _make_nullable(table: pa.Table) -> pa.Table:
+    """A source may declare columns NOT NULL; stored rows can have NULL there all the same."""
+
+    def nullable(field: pa.Field) -> pa.Field:
+        type_ = pa.struct([nullable(inner) for inner in field.type]) if pa.types.is_struct(field.type) else field.type
+        return pa.field(field.name, type_)
+
+    return table.cast(pa.schema([nullable(field) for field in table.schema]))
 
 
 def look_at_table(flow: Flow, table: pa.Table) -> Summary:
