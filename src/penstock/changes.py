@@ -108,7 +108,8 @@ def _scd_type(given: int | str) -> int:
 
 def _name_of(frame: DataFrame, column: ColumnOrText) -> str:
     if isinstance(column, str):
-        return column.strip("`")
+        is_quoted = len(column) > 2 and column[0] == column[-1] == "`"
+        return column[1:-1].replace("``", "`") if is_quoted else column
     try:
         return frame.select(column).columns[0]
     except Exception as error:

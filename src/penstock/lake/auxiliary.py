@@ -43,11 +43,11 @@ class Auxiliary:
         return f"{self.name.path}/{FOLDER}/{SEGMENTS}"
 
     def read(self, segments: Sequence[Segment], flow: Flow) -> DataFrame:
-        """The events of these segments; ChangeFlowError when one of them is gone."""
-        present = {*self.files.names(self._folder), *self.files.folders(self._folder)}
-        missing = [segment.name for segment in segments if segment.name not in present]
-        if missing:
-            raise damaged_error(self.name, f"{len(missing)} of its {len(segments)} parts are missing")
+        """The events of these segments; ChangeFlowError when one of them is gone or was changed."""
+        sizes = self._sizes()
+        broken = [segment.name for segment in segments if sizes.get(segment.name) != segment.size]
+        if broken:
+            raise damaged_error(self.name, f"{len(broken)} of its {len(segments)} parts are missing or changed")
         paths = [self.files.spark_path(f"{self._folder}/{segment.name}") for segment in segments]
         return self.session.read.schema(to_schema(flow)).parquet(*paths)
 
@@ -88,11 +88,14 @@ class Auxiliary:
 
     def find_all(self) -> tuple[Segment, ...]:
         """Every segment on storage, whoever wrote it: what counts when nobody knows any more what was committed."""
+        return tuple(Segment(name, 0, size, truncates=1) for name, size in sorted(self._sizes().items()))
+
+    def _sizes(self) -> dict[str, int]:
         sizes: dict[str, int] = {}
         for file in self.files.walk(self._folder):
             part = file.path.removeprefix(f"{self._folder}/").split("/")[0]
             sizes[part] = sizes.get(part, 0) + file.size
-        return tuple(Segment(name, 0, size, truncates=1) for name, size in sorted(sizes.items()))
+        return sizes
 
     def remove_except(self, kept: Iterable[Segment]) -> None:
         """Remove segments that nothing lists any more.

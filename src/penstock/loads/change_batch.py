@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from penstock.errors import ChangeFlowError
 from penstock.loads.small_batch import can_replay
@@ -54,15 +55,28 @@ def resolve_batch(batch: ChangeBatch) -> Flow:
     """The flow of a batch by its own columns; ChangeFlowError when an expression does not fit them."""
     try:
         sequence = batch.frame.select(batch.sequence).schema.fields[0].dataType.simpleString()
-        batch.frame.select(batch.is_delete.cast("boolean"), batch.is_truncate.cast("boolean")).schema  # noqa: B018
+        conditions = batch.frame.select(batch.is_delete, batch.is_truncate).schema.fields
     except Exception as error:  # noqa: BLE001 - analysis fails in many ways, on Connect in others
         raise ChangeFlowError(
             "expression",
             f"sequence_by, apply_as_deletes or apply_as_truncates do not fit the source: {_first_sentence(error)}",
             hint=f"the source has {', '.join(batch.frame.columns)}",
         ) from None
+    for name, condition in zip(("apply_as_deletes", "apply_as_truncates"), conditions, strict=True):
+        _check_condition(name, condition.dataType)
     columns = [column for column in to_columns(batch.frame) if column.name != CHANGE]
-    return resolve_flow(batch.options, columns, normal_type(sequence), is_partial=batch.unavailable is not None)
+    sequence_type = _normal_type("sequence_by", sequence)
+    return resolve_flow(batch.options, columns, sequence_type, is_partial=batch.unavailable is not None)
+
+
+def _check_condition(name: str, type_: T.DataType) -> None:
+    """A text is no condition: where a session is not strict, every text but a few would silently count as false."""
+    if not isinstance(type_, T.BooleanType | T.NullType | T.IntegralType):
+        raise ChangeFlowError(
+            "expression",
+            f"{name} is of type {type_.simpleString()}, not boolean",
+            hint=f"""write a condition: {name}="operation = 'delete'\"""",
+        )
 
 
 def _first_sentence(error: Exception) -> str:
@@ -71,7 +85,20 @@ def _first_sentence(error: Exception) -> str:
 
 
 def to_columns(frame: DataFrame) -> list[Column]:
-    return [Column(f.name, normal_type(f.dataType.simpleString()), f.nullable) for f in frame.schema.fields]
+    """The columns of a frame; ChangeFlowError for a type that no target can have."""
+    return [
+        Column(f.name, _normal_type(f"the column {f.name!r}", f.dataType.simpleString()), f.nullable)
+        for f in frame.schema.fields
+    ]
+
+
+def _normal_type(what: str, type_: str) -> str:
+    try:
+        return normal_type(type_)
+    except ValueError:
+        raise ChangeFlowError(
+            "column_type", f"{what} is of type {type_}, which a target cannot have", hint="cast it, or drop the column"
+        ) from None
 
 
 def to_events(flow: Flow, batch: ChangeBatch) -> DataFrame:
@@ -98,6 +125,8 @@ class Summary:
     """What one look at a batch tells."""
 
     events: int
+    bad: int
+    """Rows that cannot be applied; one may have several problems."""
     null_keys: int
     null_sequences: int
     unknown_operations: int
@@ -105,10 +134,6 @@ class Summary:
     digest: int | None
     first: str | None
     """The smallest sequence as text, where it has a text that says it exactly."""
-
-    @property
-    def bad(self) -> int:
-        return self.null_keys + self.null_sequences + self.unknown_operations
 
     @property
     def problems(self) -> str:
@@ -158,7 +183,7 @@ class Batch:
 def read_batch(flow: Flow, events: DataFrame) -> Iterator[Batch]:
     """Read new events once, and look at them; they are kept until the block ends."""
     if can_replay(flow):
-        table = events.limit(SMALL + 1).toArrow()
+        table = _make_nullable(events.limit(SMALL + 1).toArrow())
         summary = look_at_table(flow, table)
         if summary.events <= SMALL and not summary.truncates:
             local = events.sparkSession.createDataFrame(table, events.schema)
@@ -169,6 +194,16 @@ def read_batch(flow: Flow, events: DataFrame) -> Iterator[Batch]:
         yield Batch(kept, None, look_at_frame(flow, kept))
     finally:
         kept.unpersist()
+
+
+def _make_nullable(table: pa.Table) -> pa.Table:
+    """A source may declare columns NOT NULL; stored rows can have NULL there all the same."""
+
+    def nullable(field: pa.Field) -> pa.Field:
+        type_ = pa.struct([nullable(inner) for inner in field.type]) if pa.types.is_struct(field.type) else field.type
+        return pa.field(field.name, type_)
+
+    return table.cast(pa.schema([nullable(field) for field in table.schema]))
 
 
 def look_at_table(flow: Flow, table: pa.Table) -> Summary:
@@ -182,6 +217,7 @@ def look_at_table(flow: Flow, table: pa.Table) -> Summary:
         first = first.cast("int64")
     return Summary(
         events=table.num_rows,
+        bad=_sum(table.column("is_bad")),
         null_keys=_sum(pc.and_not(null_key, is_truncate.combine_chunks())),
         null_sequences=table.column("sequence").null_count,
         unknown_operations=kinds.null_count,
@@ -200,6 +236,7 @@ def look_at_frame(flow: Flow, events: DataFrame) -> Summary:
     parts = [comparable(F.col(name), events.schema[name].dataType) for name in EVENT]
     row = events.agg(
         F.count(F.lit(1)),
+        F.count_if("is_bad"),
         F.count_if(has_null_key(flow)),
         F.count_if(F.col("sequence").isNull()),
         F.count_if(F.col("kind").isNull()),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
@@ -13,12 +13,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from penstock.lake.auxiliary import Auxiliary
 from penstock.loads.change_batch import SMALL, Batch
 from penstock.loads.small_batch import Found, replay_small
 from penstock.model.changes import END_AT, RESERVED, START_AT, Flow
 from penstock.model.progress import Segment
+from penstock.model.schema import Column as SchemaColumn
+from penstock.model.types import quote_name
 from penstock.transforms import change_events as events_
 from penstock.transforms.change_events import FORGET, TRUNCATE
 from penstock.transforms.scd1 import replay_scd1
@@ -127,10 +130,15 @@ def find_difference(flow: Flow, stored: Stored, batch: Batch) -> Iterator[Differ
     """Find the difference that a batch makes, and keep it until the block ends."""
     attempt = uuid4().int >> 65
     if batch.is_small:
-        table = _replay_here(flow, stored, batch, batch.table) if batch.table is not None else None
+        table: pa.Table | None = None
+        schema: str | T.StructType = _to_schema(flow)
+        if batch.table is not None:
+            table = _replay_here(flow, stored, batch, batch.table)
         if table is None:
-            table = _replay(flow, stored, batch).toArrow()
-        frame = batch.events.sparkSession.createDataFrame(table)
+            replayed = _replay(flow, stored, batch)
+            table, schema = replayed.toArrow(), replayed.schema
+        # With a schema: without one, a timestamp_ntz would come back as an instant in the session's time zone.
+        frame = batch.events.sparkSession.createDataFrame(table, schema)
         yield Difference(flow, frame, table, attempt, *_count(table))
         return
     kept = _replay(flow, stored, batch).persist()
@@ -138,6 +146,20 @@ def find_difference(flow: Flow, stored: Stored, batch: Batch) -> Iterator[Differ
         yield Difference(flow, kept, None, attempt, *_count(kept))
     finally:
         kept.unpersist()
+
+
+def _to_schema(flow: Flow) -> str:
+    """The columns of a difference, in Spark's words."""
+
+    def fields(columns: Iterable[SchemaColumn]) -> str:
+        return ", ".join(f"{quote_name(column.name)}: {column.type}" for column in columns)
+
+    data, sequence = f"struct<{fields(flow.columns)}>", flow.sequence_type
+    return (
+        f"key struct<{fields(flow.key_columns)}>, sequence {sequence}, kind int, data {data}, shown {data}, "
+        f"start {sequence}, `end` {sequence}, is_added boolean, removed bigint, is_remembered boolean, "
+        "forget array<bigint>, is_damaged boolean, given array<string>, given_at array<string>"
+    )
 
 
 def _replay_here(flow: Flow, stored: Stored, batch: Batch, table: pa.Table) -> pa.Table | None:

@@ -30,7 +30,7 @@ from penstock.model.names import DatasetName
 from penstock.model.progress import Manifest, Segment, TableState
 from penstock.model.spec import TableLayout
 from penstock.model.types import quote_name
-from penstock.plan.change_flow import Fit, fit_to_target
+from penstock.plan.change_flow import Fit, check_target, fit_to_target
 from penstock.transforms.change_events import given_type
 
 if TYPE_CHECKING:
@@ -67,16 +67,12 @@ class ChangeLoad:
 
     def _try_to_apply(self, name: DatasetName, batch: ChangeBatch) -> ChangeMetrics:
         flow = resolve_batch(batch)
-        state = self._create_if_absent(name, flow)
-        target = self.lake.read(name)
-        position = state.progress.position if state.progress else {}
-        fit = fit_to_target(flow, to_columns(target), batch.options, position)
-        if fit.evolves or (fit.flow.is_partial and not _keeps_given(target)):
-            state = self._evolve(name, state, fit)
-            target = self.lake.read(name)
-        base = state.progress.number if state.progress else 0
-        auxiliary = Auxiliary(self.lake.session, self.lake.files, name, base)
-        segments = state.progress.segments if state.progress else auxiliary.find_all()
+        state = self._find_state(name)
+        target = self.lake.read(name) if state.exists else None
+        position = _position(state)
+        columns = to_columns(target) if target is not None else []
+        is_new = not columns  # a table without columns is a name that was made to find its place
+        fit = Fit(flow) if is_new else fit_to_target(flow, columns, batch.options, position)
         source = dict(batch.source)
         with read_batch(fit.flow, to_events(fit.flow, batch)) as new:
             summary = new.summary
@@ -84,6 +80,12 @@ class ChangeLoad:
             if mark is not None and position.get("batch") == mark:
                 return ChangeMetrics(summary.events, is_repeat=True)
             quarantined = self._set_aside(name, batch, fit.flow, summary)
+            if target is None or is_new or fit.evolves or (fit.flow.is_partial and not _keeps_given(target)):
+                state = self._create(name, flow) if is_new else self._evolve(name, state, fit)
+                target, position = self.lake.read(name), _position(state)
+            base = state.progress.number if state.progress else 0
+            auxiliary = Auxiliary(self.lake.session, self.lake.files, name, base)
+            segments = state.progress.segments if state.progress else auxiliary.find_all()
             stored = Stored(
                 target,
                 auxiliary.read(segments, fit.flow) if segments else None,
@@ -114,21 +116,27 @@ class ChangeLoad:
             version=commit.version,
         )
 
-    def _create_if_absent(self, name: DatasetName, flow: Flow) -> TableState:
-        """The state of the target; a new one is made empty first, so that two first batches cannot replace each other."""
+    def _find_state(self, name: DatasetName) -> TableState:
+        """The state of the target; ChangeFlowError when something else has written to it."""
         state = self.lake.state(name)
-        if state.exists:
-            if state.damage is not None and state.damage.code not in _UNREADABLE:
-                raise ChangeFlowError(
-                    "target_changed",
-                    f"{name}: {state.damage.text}",
-                    hint="RESTORE the version before it, or drop the table and read the whole feed again",
-                )
-            return state
+        if state.damage is not None and state.damage.code not in _UNREADABLE:
+            if state.damage.code == "foreign_write":
+                check_target(self.lake.read(name).columns)
+            raise ChangeFlowError(
+                "target_changed",
+                f"{name}: {state.damage.text}",
+                hint="RESTORE the version before it, or drop the table and read the whole feed again",
+            )
+        return state
+
+    def _create(self, name: DatasetName, flow: Flow) -> TableState:
+        """Make a new target, empty first, so that two first batches cannot replace each other."""
         empty = self.lake.session.createDataFrame([], _target_schema(flow))
         position = {"keys": sorted(key.lower() for key in flow.keys), "sequence": flow.sequence_type}
         manifest = Manifest(str(name), 0, None, position=position, build_request_id=self.build_request_id)
         begun = self.lake.begin(manifest, name)
+        if self.lake.state(name).progress is not None:  # from here on, a rival that appends fences this attempt off
+            raise ConcurrentRunError(f"{name} was made by another writer meanwhile", hint="run again")
         fault_point("changes.before_create", str(name))
         properties = (*_PROPERTIES, *self.layout.table_properties)
         self.lake.replace(empty, name, begun.number, replace(self.layout, table_properties=properties))
@@ -235,6 +243,10 @@ class ChangeLoad:
             return
         auxiliary.remove_except(segments)
         self.lake.compact(auxiliary.name)
+
+
+def _position(state: TableState) -> Mapping[str, Any]:
+    return state.progress.position if state.progress else {}
 
 
 def _keeps_given(target: DataFrame) -> bool:

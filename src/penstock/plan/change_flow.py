@@ -25,13 +25,6 @@ def check_options(options: FlowOptions) -> None:
         )
     lists = _lists(options)
     for name, names in lists.items():
-        for column in names:
-            if "." in column.replace("``", "").split("`")[0]:
-                raise ChangeFlowError(
-                    "qualified_name",
-                    f"{name} has {column!r}: columns are given by their own name, not with a table or a struct before it",
-                    hint=f"write {column.split('.')[-1]!r}",
-                )
         lowered = [column.lower() for column in names]
         if repeated := {column for column in lowered if lowered.count(column) > 1}:
             raise ChangeFlowError("repeated_column", f"{name} names {min(repeated)!r} twice", hint="name it once")
@@ -130,8 +123,14 @@ def _check_source(source: Sequence[Column]) -> None:
 
 
 def _need(name: str, known: Mapping[str, Column], where: str) -> None:
-    if name.strip("`").lower() not in known:
+    if name.lower() not in known:
         names = [column.name for column in known.values()]
+        if "." in name:
+            raise ChangeFlowError(
+                "qualified_name",
+                f"{where} has {name!r}: columns are given by their own name, not with a table or a struct before it",
+                hint=f"write {name.rsplit('.', maxsplit=1)[-1]!r}; the source has {', '.join(names)}",
+            )
         raise ChangeFlowError(
             "unknown_column",
             f"{where} names the column {name!r}, which the source does not have",
@@ -169,16 +168,17 @@ def fit_to_target(flow: Flow, target: Sequence[Column], options: FlowOptions, re
     columns: list[Column] = []
     widened: list[Column] = []
     sent = {column.key: column for column in flow.columns}
+    keys = {key.lower() for key in flow.keys}
     for column in target:
         if column.name in {START_AT, END_AT, RESERVED}:
             continue
-        merged = _merge_type(column, sent.get(column.key), is_key=column.name in flow.keys)
+        merged = _merge_type(column, sent.get(column.key), is_key=column.key in keys)
         columns.append(merged)
         if merged.type != column.type:
             widened.append(merged)
     added = [column for column in flow.columns if column.key not in stored]
     columns += added
-    kept = [column for column in columns if column.key not in {key.lower() for key in flow.keys}]
+    kept = [column for column in columns if column.key not in keys]
     tracked = flow.tracked
     if flow.scd_type == 2 and options.track_history_column_list is None:
         tracked = tuple(c.name for c in _select(kept, None, options.track_history_except_column_list))
@@ -201,13 +201,18 @@ def _has_given(stored: Mapping[str, Column]) -> bool:
     return "given:" in stored[RESERVED].type
 
 
-def _check_same_kind(flow: Flow, stored: Mapping[str, Column], remembered: Mapping[str, object]) -> None:
-    if RESERVED not in stored:
+def check_target(names: Iterable[str]) -> None:
+    """ChangeFlowError for a table that AutoCDC did not make."""
+    if RESERVED not in names:
         raise ChangeFlowError(
             "foreign_target",
             "the target exists, but was not made by AutoCDC",
             hint="give another target, or move that table away",
         )
+
+
+def _check_same_kind(flow: Flow, stored: Mapping[str, Column], remembered: Mapping[str, object]) -> None:
+    check_target(stored)
     was_scd2 = END_AT.lower() in stored
     if was_scd2 != flow.keeps_history:
         raise ChangeFlowError(
@@ -235,10 +240,11 @@ def _merge_type(column: Column, sent: Column | None, *, is_key: bool) -> Column:
     if sent is None or comparable_type(sent.type) == comparable_type(column.type):
         return column
     common = common_type([column.type, sent.type])
-    if comparable_type(common) == comparable_type(column.type) and widens_in_place(sent.type, column.type):
-        return column
-    if not is_key and comparable_type(common) != "string" and widens_in_place(column.type, common):
-        return replace(column, type=common)
+    if widens_in_place(sent.type, common):  # a date in a timestamp would depend on the session's time zone
+        if comparable_type(common) == comparable_type(column.type):
+            return column
+        if not is_key and widens_in_place(column.type, common):
+            return replace(column, type=common)
     raise ChangeFlowError(
         "key_type_drift" if is_key else "type_drift",
         f"the column {column.name!r} is {column.type} in the target, but the source sends {sent.type}",

@@ -16,7 +16,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from penstock.model.changes import END_AT, RESERVED, START_AT, Flow
-from penstock.model.types import quote_name
+from penstock.model.types import normal_type, quote_name
+from penstock.transforms.conform import convert
 
 UPSERT, DELETE, TRUNCATE, FORGET = 0, 1, 2, 3
 """Kinds of events; FORGET is kept in the auxiliary table only: the copy with this attempt is of no use any more."""
@@ -35,8 +36,8 @@ def to_changes(
 ) -> DataFrame:
     """The rows of a source as events; the columns of the flow that the source lacks are NULL."""
     present = {name.lower(): name for name in frame.columns}
-    data = [_data_column(column.name, column.type, present) for column in flow.columns]
-    keys = [_data_column(column.name, column.type, present) for column in flow.key_columns]
+    data = [_data_column(column.name, column.type, frame) for column in flow.columns]
+    keys = [_data_column(column.name, column.type, frame) for column in flow.key_columns]
     events = frame.select(
         F.struct(*keys).alias("key"),
         sequence.cast(flow.sequence_type).alias("sequence"),
@@ -48,10 +49,12 @@ def to_changes(
     return events.withColumns({name: F.when(is_upsert, F.col(name)) for name in ("data", "given")})
 
 
-def _data_column(name: str, type_: str, present: dict[str, str]) -> Column:
-    found = present.get(name.lower())
-    value = F.col(quote_name(found)) if found is not None else F.lit(None)
-    return value.cast(type_).alias(name)
+def _data_column(name: str, type_: str, frame: DataFrame) -> Column:
+    """A column in the type of the target, fields of structs by their names; NULL when the frame lacks it."""
+    found = next((field for field in frame.schema.fields if field.name.lower() == name.lower()), None)
+    if found is None:
+        return F.lit(None).cast(type_).alias(name)
+    return F.expr(convert(quote_name(found.name), normal_type(found.dataType.simpleString()), type_)).alias(name)
 
 
 def _given(flow: Flow, present: dict[str, str], unavailable: Column | None) -> Column:
@@ -119,10 +122,9 @@ def find_affected(flow: Flow, target: DataFrame, scope: Scope) -> DataFrame:
     rows = target
     if scope.first is not None:
         rows = rows.where(F.col(END_AT).isNull() | (F.col(END_AT) >= scope.first))
-    present = {name.lower(): name for name in target.columns}
     rows = rows.select(
-        F.struct(*(_data_column(column.name, column.type, present) for column in flow.key_columns)).alias("key"),
-        F.struct(*(_data_column(column.name, column.type, present) for column in flow.columns)).alias("data"),
+        F.struct(*(_data_column(column.name, column.type, target) for column in flow.key_columns)).alias("key"),
+        F.struct(*(_data_column(column.name, column.type, target) for column in flow.columns)).alias("data"),
         F.col(f"{RESERVED}.sequence").alias("sequence"),
         F.col(f"{RESERVED}.row").alias("row"),
         _stored_given(flow, target).alias("given"),

@@ -1,0 +1,208 @@
+"""Change events and flows that cannot be applied: refused whole, with what is wrong, before anything is written."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import functions as F
+
+import penstock
+from penstock.errors import BadChangesError, ChangeFlowError
+from penstock.lake.tables import Lake
+from penstock.loads import change_batch
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = "id int, part string, ts int, op string, a int"
+GOOD = [(1, "x", 1, "u", 1), (1, "x", 2, "u", 1), (2, "x", 1, "u", 1)]
+BAD = [(None, "x", 1, "u", 1), (3, None, 1, "d", 1), (4, "x", None, "u", 1), (None, None, None, "u", 7)]
+
+
+def apply(spark: Any, target: Path | str, rows: Any = GOOD, **given: Any) -> Any:
+    """Apply rows, or a frame, with options that fit unless the test says otherwise."""
+    frame = spark.createDataFrame(rows, SCHEMA) if isinstance(rows, list) else rows
+    usual = {"keys": ["id", "part"], "sequence_by": "ts", "stored_as_scd_type": 2, "column_list": ["id", "part", "a"]}
+    return penstock.apply_changes(spark, frame, str(target), **{**usual, "apply_as_deletes": "op = 'd'", **given})
+
+
+@pytest.fixture(scope="module")
+def target(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A target with one hidden event, so that it has an auxiliary table."""
+    made = tmp_path_factory.mktemp("errors") / "db" / "target"
+    apply(spark, made)
+    return made
+
+
+def files(folder: Path) -> set[Path]:
+    return {path for path in folder.rglob("*") if path.is_file()}
+
+
+@contextmanager
+def refused(folder: Path, code: str) -> Iterator[pytest.ExceptionInfo[ChangeFlowError]]:
+    """The block is refused with this code, and not a file is written: no version, no table, no attempt."""
+    before = files(folder)
+    with pytest.raises(ChangeFlowError) as raised:
+        yield raised
+    assert raised.value.code == f"change_flow.{code}"
+    assert raised.value.hint
+    assert files(folder) == before
+
+
+@pytest.mark.parametrize("how", ["on the driver", "by Spark"])
+def test_a_bad_batch_fails_whole_with_counts_and_samples(
+    spark: Any, target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    if how == "by Spark":
+        monkeypatch.setattr(change_batch, "can_replay", lambda _: False)
+    for folder in (target, tmp_path / "db" / "new"):
+        with refused(folder.parent, "bad_rows") as raised:
+            apply(spark, folder, [*GOOD, (9, "x", 9, "u", 9), *BAD])
+        error = raised.value
+        assert isinstance(error, BadChangesError)
+        assert "4 of 8 rows" in str(error), "a row with two problems is one row"
+        assert "3 with NULL in a key, 2 with a NULL sequence" in str(error)
+        assert {"id": None, "part": None} in error.samples
+        assert {"id": 4, "part": "x"} in error.samples
+    assert not (tmp_path / "db").exists()
+
+
+def test_quarantine_sets_bad_rows_aside_once_and_applies_the_rest(spark: Any, tmp_path: Path) -> None:
+    target = tmp_path / "db" / "target"
+    done = apply(spark, target, [*GOOD, *BAD], quarantine=True)
+    assert (done.events, done.quarantined, done.rows_added) == (7, 4, 2)
+    again = apply(spark, target, [*BAD, (5, "x", None, "u", 5), *GOOD], quarantine=True)
+    assert (again.quarantined, again.version) == (5, None)
+    rows = [json.loads(row[0]) for row in spark.read.format("delta").load(f"{target}__quarantine").collect()]
+    assert len(rows) == 5
+    assert {"op": "u", "a": 7} in rows
+    assert {(row.id, row["__END_AT"]) for row in spark.read.format("delta").load(str(target)).collect()} == {
+        (1, None),
+        (2, None),
+    }
+
+
+BAD_EXPRESSIONS: dict[str, tuple[str, dict[str, Any]]] = {
+    "a sequence that is not there": ("expression", {"sequence_by": "no_such"}),
+    "a sequence that is no SQL": ("expression", {"sequence_by": "ts +"}),
+    "a sequence without order": ("sequence_type", {"sequence_by": "map(ts, ts)"}),
+    "a sequence that no table can hold": ("column_type", {"sequence_by": "interval 1 day * ts"}),
+    "no sequence": ("no_sequence", {"sequence_by": None}),
+    "a delete that is not there": ("expression", {"apply_as_deletes": "deleted"}),
+    "a delete that is a text": ("expression", {"apply_as_deletes": "op"}),
+    "a truncate that is not there": ("expression", {"apply_as_truncates": "op = truncate"}),
+    "a key that is not there": ("unknown_column", {"keys": ["idd"]}),
+    "no keys": ("empty_keys", {"keys": []}),
+    "a key with its table": ("qualified_name", {"keys": ["source.id"]}),
+    "a column that is not there": ("unknown_column", {"column_list": ["id", "part", "aa"]}),
+    "a key that is not selected": ("key_not_selected", {"column_list": ["id", "a"]}),
+    "both lists": ("both_lists", {"except_column_list": ["op"]}),
+    "tracking without history": ("tracking_scd1", {"stored_as_scd_type": "1", "track_history_column_list": ["a"]}),
+    "an SCD type that is not there": ("scd_type", {"stored_as_scd_type": "two"}),
+    "another SCD type": ("scd_type_drift", {"stored_as_scd_type": 1}),
+    "another key": ("key_drift", {"keys": ["id"]}),
+    "another type of the sequence": ("sequence_drift", {"sequence_by": "cast(ts as bigint)"}),
+}
+
+
+@pytest.mark.parametrize(("code", "given"), BAD_EXPRESSIONS.values(), ids=BAD_EXPRESSIONS)
+def test_a_flow_that_does_not_fit_is_refused(spark: Any, target: Path, code: str, given: dict[str, Any]) -> None:
+    with refused(target.parent, code):
+        apply(spark, target, **given)
+
+
+def test_columns_as_objects_that_do_not_fit_are_refused(spark: Any, target: Path) -> None:
+    for code, given in {
+        "expression": {"sequence_by": F.col("no_such")},
+        "unknown_column": {"keys": [F.col("no_such")]},
+    }.items():
+        with refused(target.parent, code):
+            apply(spark, target, **given)
+
+
+BAD_SOURCES = {
+    "reserved": ("reserved_column", "1 as __penstock_row"),
+    "start": ("reserved_column", "1 as __start_at"),
+    "twice": ("repeated_column", "1 as A"),
+    "no type": ("column_type", "null as nothing"),
+    "no type of a table": ("column_type", "interval 1 day as waited"),
+}
+
+
+@pytest.mark.parametrize(("code", "column"), BAD_SOURCES.values(), ids=BAD_SOURCES)
+def test_a_source_with_a_column_that_no_target_can_have_is_refused(
+    spark: Any, target: Path, code: str, column: str
+) -> None:
+    frame = spark.createDataFrame(GOOD, SCHEMA).selectExpr("*", column)
+    with refused(target.parent, code):
+        apply(spark, target, frame, column_list=None)
+
+
+def test_a_source_that_lacks_a_key_is_refused(spark: Any, target: Path) -> None:
+    with refused(target.parent, "unknown_column"):
+        apply(spark, target, spark.createDataFrame(GOOD, SCHEMA).drop("part"))
+
+
+def test_types_of_key_and_data_that_do_not_fit_are_refused_and_the_cast_is_named(spark: Any, target: Path) -> None:
+    frame = spark.createDataFrame(GOOD, SCHEMA)
+    for code, column, type_ in (("key_type_drift", "id", "bigint"), ("type_drift", "a", "string")):
+        with refused(target.parent, code) as raised:
+            apply(spark, target, frame.withColumn(column, F.col(column).cast(type_)))
+        assert "cast it in the source to int" in str(raised.value.hint)
+
+
+def test_a_table_that_autocdc_did_not_make_is_no_target(spark: Any, tmp_path: Path) -> None:
+    target = tmp_path / "db" / "target"
+    spark.createDataFrame(GOOD, SCHEMA).write.format("delta").save(str(target))
+    with refused(tmp_path, "foreign_target"):
+        apply(spark, target)
+
+
+def test_a_damaged_auxiliary_table_is_refused_and_never_made_anew(spark: Any, target: Path, tmp_path: Path) -> None:
+    for number, break_ in enumerate((Path.unlink, lambda path: path.write_bytes(b"damaged"))):
+        copied = tmp_path / str(number) / "db" / "target"
+        shutil.copytree(target, copied)
+        (segment,) = (copied / "_penstock" / "auxiliary").iterdir()
+        break_(segment)
+        for _ in range(2):
+            with refused(copied.parent, "auxiliary_damaged"):
+                apply(spark, copied, [(1, "x", 5, "u", 5)])
+
+
+def test_a_target_that_something_else_wrote_to_is_refused_until_it_is_restored(spark: Any, target: Path) -> None:
+    path = str(target)
+    spark.sql(f"DELETE FROM delta.`{path}` WHERE id = 2")
+    with refused(target.parent, "target_changed") as raised:
+        apply(spark, target)
+    assert "DELETE" in str(raised.value)
+
+
+def test_a_new_target_may_be_a_name(spark: Any, tmp_path: Path) -> None:
+    spark.sql(f"CREATE DATABASE change_errors LOCATION '{tmp_path / 'named'}'")
+    try:
+        assert apply(spark, "change_errors.people").rows_added == 2
+        assert apply(spark, "change_errors.people", [(3, "x", 1, "u", 1)]).rows_added == 1
+        assert spark.table("change_errors.people").count() == 3
+    finally:
+        spark.sql("DROP DATABASE change_errors CASCADE")
+
+
+def test_a_first_batch_never_replaces_a_target_that_was_made_meanwhile(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rival makes and fills the target after this batch has seen none, and before it takes its number."""
+    target, begin = tmp_path / "db" / "target", Lake.begin
+
+    def begin_late(lake: Any, manifest: Any, name: Any, also: Any = None) -> Any:
+        monkeypatch.setattr(Lake, "begin", begin)
+        apply(spark, target, [(7, "x", 1, "u", 7)])
+        return begin(lake, manifest, name, also)
+
+    monkeypatch.setattr(Lake, "begin", begin_late)
+    apply(spark, target)
+    assert {row.id for row in spark.read.format("delta").load(str(target)).collect()} == {1, 2, 7}
