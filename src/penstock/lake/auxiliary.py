@@ -65,7 +65,7 @@ class Auxiliary:
         for segment in segments:
             with self.files.open(f"{self._folder}/{segment.name}") as file:
                 table = pq.read_table(file, columns=shape.names)
-            columns = [_align(table.column(field.name).combine_chunks(), field.type) for field in shape]
+            columns = [align(table.column(field.name).combine_chunks(), field.type) for field in shape]
             found.append(pa.table(columns, schema=shape))
         return pa.concat_tables(found)
 
@@ -106,7 +106,7 @@ class Auxiliary:
                 self.files.remove(file.path)
 
 
-def _align(values: pa.Array, type_: pa.DataType) -> pa.Array:
+def align(values: pa.Array, type_: pa.DataType) -> pa.Array:
     """The values in another type; a struct field by field, for columns may have been added or widened since."""
     import pyarrow as pa
 
@@ -114,9 +114,7 @@ def _align(values: pa.Array, type_: pa.DataType) -> pa.Array:
         return values.cast(type_)
     known = {field.name: index for index, field in enumerate(values.type)}
     children = [
-        _align(values.field(known[field.name]), field.type)
-        if field.name in known
-        else pa.nulls(len(values), field.type)
+        align(values.field(known[field.name]), field.type) if field.name in known else pa.nulls(len(values), field.type)
         for field in type_
     ]
     return pa.StructArray.from_arrays(children, fields=list(type_), mask=values.is_null())

@@ -14,6 +14,7 @@ from penstock.errors import BadChangesError, ChangeFlowError, ConcurrentRunError
 from penstock.faults import fault_point
 from penstock.lake.auxiliary import Auxiliary, damaged_error
 from penstock.lake.delta_log import Commit
+from penstock.lake.few_rows import FewRows
 from penstock.lake.tables import Lake
 from penstock.loads.change_batch import (
     ChangeBatch,
@@ -24,14 +25,13 @@ from penstock.loads.change_batch import (
     to_columns,
     to_events,
 )
-from penstock.loads.change_difference import Difference, Stored, find_difference, merge_segments
-from penstock.model.changes import END_AT, RESERVED, START_AT, ChangeMetrics, Flow
+from penstock.loads.change_difference import Difference, Stored, find_difference, merge_segments, target_schema
+from penstock.model.changes import RESERVED, ChangeMetrics, Flow
 from penstock.model.names import DatasetName
 from penstock.model.progress import Manifest, Segment, TableState
 from penstock.model.spec import TableLayout
 from penstock.model.types import quote_name
 from penstock.plan.change_flow import Fit, fit_to_target
-from penstock.transforms.change_events import given_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,6 +89,7 @@ class ChangeLoad:
                 auxiliary.read(segments, fit.flow) if segments else None,
                 any(segment.truncates for segment in segments),
                 auxiliary.read_small(segments, new.table.schema) if segments and new.table is not None else None,
+                FewRows(self.lake.files, name),
             )
             with find_difference(fit.flow, stored, new) as difference:
                 if difference.is_damaged:
@@ -121,7 +122,7 @@ class ChangeLoad:
                     hint="RESTORE the version before it, or drop the table and read the whole feed again",
                 )
             return state
-        empty = self.lake.session.createDataFrame([], _target_schema(flow))
+        empty = self.lake.session.createDataFrame([], target_schema(flow))
         position = {"keys": sorted(key.lower() for key in flow.keys), "sequence": flow.sequence_type}
         manifest = Manifest(str(name), 0, None, position=position, build_request_id=self.build_request_id)
         begun = self.lake.begin(manifest, name)
@@ -137,7 +138,7 @@ class ChangeLoad:
         manifest = self._manifest(name, state, state.progress.segments if state.progress else ())
         begun = self.lake.begin_append(manifest, name, manifest.parent)
         fault_point("changes.before_evolve", str(name))
-        empty = self.lake.session.createDataFrame([], _target_schema(fit.flow))
+        empty = self.lake.session.createDataFrame([], target_schema(fit.flow))
         self.lake.append(empty, name, begun.number, evolve=True)
         return self.lake.state(name)
 
@@ -235,11 +236,3 @@ class ChangeLoad:
 
 def _keeps_given(target: DataFrame) -> bool:
     return "given:" in target.schema[RESERVED].dataType.simpleString()
-
-
-def _target_schema(flow: Flow) -> str:
-    columns = [f"{quote_name(column.name)} {column.type}" for column in flow.columns]
-    if flow.keeps_history:
-        columns += [f"{name} {flow.sequence_type}" for name in (START_AT, END_AT)]
-    given = f", given: {given_type(flow)}" if flow.is_partial else ""
-    return ", ".join([*columns, f"{RESERVED} struct<sequence: {flow.sequence_type}, row: bigint{given}>"])
