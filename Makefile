@@ -4,7 +4,7 @@ BIN := .venv/bin
 UV := $(BIN)/python -m uv
 STAMP := .venv/.installed
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-fast test-spark test-deep lint fmt types bench bench-eventlog bench-staging docs lock clean
+.PHONY: help setup java demo test test-fast test-spark test-deep lint fmt types bench bench-eventlog bench-staging bench-cdc docs lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -61,6 +61,9 @@ bench-eventlog: $(STAMP) ## Measure the event log: every query on every backend 
 
 bench-staging: setup ## Measure staging: increments and drift beside a rebuild, appends beside plain Spark, plans
 	$(BIN)/python benchmarks/staging.py
+
+bench-cdc: setup ## Measure AutoCDC: batches beside a MERGE by hand and Spark 4.3's handlers, growth, many in a row
+	$(BIN)/python benchmarks/cdc.py
 
 docs: $(STAMP) ## Generate the command reference and the schema of penstock.yml
 	$(BIN)/python -m penstock.config.json_schema > docs/penstock.schema.json

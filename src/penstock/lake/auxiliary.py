@@ -65,7 +65,7 @@ class Auxiliary:
         for segment in segments:
             with self.files.open(f"{self._folder}/{segment.name}") as file:
                 table = pq.read_table(file, columns=shape.names)
-            columns = [_align(table.column(field.name).combine_chunks(), field.type) for field in shape]
+            columns = [align(table.column(field.name).combine_chunks(), field.type) for field in shape]
             found.append(pa.table(columns, schema=shape))
         return pa.concat_tables(found)
 
@@ -88,14 +88,18 @@ class Auxiliary:
 
     def find_all(self) -> tuple[Segment, ...]:
         """Every segment on storage, whoever wrote it: what counts when nobody knows any more what was committed."""
-        return tuple(Segment(name, 0, size, truncates=1) for name, size in sorted(self._sizes().items()))
+        import pyarrow.parquet as pq
 
-    def _sizes(self) -> dict[str, int]:
-        sizes: dict[str, int] = {}
+        found: dict[str, Segment] = {}
         for file in self.files.walk(self._folder):
-            part = file.path.removeprefix(f"{self._folder}/").split("/")[0]
-            sizes[part] = sizes.get(part, 0) + file.size
-        return sizes
+            name = file.path.removeprefix(f"{self._folder}/").split("/")[0]
+            rows = 0
+            if file.path.endswith(".parquet"):
+                with self.files.open(file.path) as content:
+                    rows = pq.ParquetFile(content).metadata.num_rows
+            known = found.get(name, Segment(name, 0, 0))
+            found[name] = Segment(name, known.rows + rows, known.size + file.size, truncates=1)
+        return tuple(found[name] for name in sorted(found))
 
     def remove_except(self, kept: Iterable[Segment]) -> None:
         """Remove segments that nothing lists any more.
@@ -109,7 +113,7 @@ class Auxiliary:
                 self.files.remove(file.path)
 
 
-def _align(values: pa.Array, type_: pa.DataType) -> pa.Array:
+def align(values: pa.Array, type_: pa.DataType) -> pa.Array:
     """The values in another type; a struct field by field, for columns may have been added or widened since."""
     import pyarrow as pa
 
@@ -117,9 +121,7 @@ def _align(values: pa.Array, type_: pa.DataType) -> pa.Array:
         return values.cast(type_)
     known = {field.name: index for index, field in enumerate(values.type)}
     children = [
-        _align(values.field(known[field.name]), field.type)
-        if field.name in known
-        else pa.nulls(len(values), field.type)
+        align(values.field(known[field.name]), field.type) if field.name in known else pa.nulls(len(values), field.type)
         for field in type_
     ]
     return pa.StructArray.from_arrays(children, fields=list(type_), mask=values.is_null())

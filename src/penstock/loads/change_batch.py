@@ -149,9 +149,16 @@ class Summary:
 class Batch:
     """New events, read once: as a table on the driver when they are few, kept by Spark otherwise."""
 
-    events: DataFrame
+    source: DataFrame
     table: pa.Table | None
     summary: Summary
+
+    @property
+    def events(self) -> DataFrame:
+        """All events, without asking the source again."""
+        if self.table is None:
+            return self.source
+        return self.source.sparkSession.createDataFrame(self.table, self.source.schema)
 
     @property
     def digest(self) -> str:
@@ -186,8 +193,7 @@ def read_batch(flow: Flow, events: DataFrame) -> Iterator[Batch]:
         table = _make_nullable(events.limit(SMALL + 1).toArrow())
         summary = look_at_table(flow, table)
         if summary.events <= SMALL and not summary.truncates:
-            local = events.sparkSession.createDataFrame(table, events.schema)
-            yield Batch(local, table, summary)
+            yield Batch(events, table, summary)
             return
     kept = events.persist()
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
@@ -11,16 +11,15 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
-from penstock.lake.auxiliary import Auxiliary
+from penstock.lake.auxiliary import Auxiliary, to_schema
+from penstock.lake.few_rows import FewRows
 from penstock.loads.change_batch import SMALL, Batch
-from penstock.loads.small_batch import Found, replay_small
+from penstock.loads.small_batch import Found, find_rows, replay_small
 from penstock.model.changes import END_AT, RESERVED, START_AT, Flow
 from penstock.model.progress import Segment
-from penstock.model.schema import Column as SchemaColumn
 from penstock.model.types import quote_name
 from penstock.transforms import change_events as events_
 from penstock.transforms.change_events import FORGET, TRUNCATE
@@ -34,11 +33,11 @@ _ROWS_PER_PARTITION = 200_000
 
 @dataclass(slots=True)
 class Difference:
-    """The difference that a batch makes. `frame` is computed already, and costs nothing to be read again."""
+    """The difference that a batch makes, computed already: a small one as a table on the driver, else kept by Spark."""
 
     flow: Flow
-    frame: DataFrame
-    table: pa.Table | None
+    found: DataFrame | pa.Table
+    session: SparkSession
     attempt: int
     added: int
     removed: int
@@ -55,7 +54,10 @@ class Difference:
     def rows(self, number: int) -> DataFrame:
         """The rows to write to the target, numbered by the attempt that writes them."""
         flow = self.flow
-        added = self.frame.where("is_added") if self.added else self.frame.limit(0)
+        if not isinstance(self.found, DataFrame):
+            rows = _to_target(flow, self.found, number)
+            return self.session.createDataFrame(rows, target_schema(flow)).coalesce(1)
+        added = self.found.where("is_added") if self.added else self.found.limit(0)
         partitions = max(1, ceil(self.added / _ROWS_PER_PARTITION))
         added = self._lay_out(added, partitions)
         given = [_given_column(flow)] if flow.is_partial else []
@@ -71,34 +73,49 @@ class Difference:
         return rows.repartitionByRange(partitions, *order, "key")
 
     def removed_rows(self) -> DataFrame:
-        return self.frame.where("removed IS NOT NULL").select("removed")
+        """The numbers of the rows to take out of the target."""
+        if isinstance(self.found, DataFrame):
+            return self.found.where("removed IS NOT NULL").select("removed")
+        return self.session.createDataFrame(self.found.select(["removed"]).drop_null())
 
     def removed_ids(self) -> list[int]:
-        if self.table is not None:
-            found: list[int] = self.table.column("removed").drop_null().to_pylist()
-            return found
-        return [row[0] for row in self.removed_rows().collect()]
+        """The same as a list."""
+        if isinstance(self.found, DataFrame):
+            return [row[0] for row in self.removed_rows().collect()]
+        ids: list[int] = self.found.column("removed").drop_null().to_pylist()
+        return ids
 
     def write_segment(self, auxiliary: Auxiliary) -> Segment | None:
         """Write what is to be remembered and forgotten beside the target; nothing when that is nothing."""
         count = self.remembered + self.forgotten
         if not count:
             return None
-        if self.table is not None:
-            return auxiliary.write_small(_to_segment(self.table, self.attempt), self.truncates)
+        if not isinstance(self.found, DataFrame):
+            return auxiliary.write_small(_to_segment(self.found, self.attempt), self.truncates)
         return auxiliary.write_large(self.segment_rows(), count, self.truncates)
 
     def segment_rows(self) -> DataFrame:
         """The rows of the segment: remembered events, and what to forget by key, sequence and attempt."""
+        if not isinstance(self.found, DataFrame):
+            return self.session.createDataFrame(_to_segment(self.found, self.attempt), to_schema(self.flow))
         columns = [F.col(name) for name in events_.EVENT]
-        remembered = self.frame.where("is_remembered").select(*columns, F.lit(self.attempt).alias("attempt"))
+        remembered = self.found.where("is_remembered").select(*columns, F.lit(self.attempt).alias("attempt"))
         if not self.forgotten:
             return remembered
-        nothing = {name: F.lit(None).cast(self.frame.schema[name].dataType).alias(name) for name in ("data", "given")}
-        forget = self.frame.where("size(forget) > 0").select(
+        nothing = {name: F.lit(None).cast(self.found.schema[name].dataType).alias(name) for name in ("data", "given")}
+        forget = self.found.where("size(forget) > 0").select(
             "key", "sequence", F.lit(FORGET).alias("kind"), *nothing.values(), F.explode("forget").alias("attempt")
         )
         return remembered.unionByName(forget)
+
+
+def target_schema(flow: Flow) -> str:
+    """The columns of a target, in Spark's words."""
+    columns = [f"{quote_name(column.name)} {column.type}" for column in flow.columns]
+    if flow.keeps_history:
+        columns += [f"{name} {flow.sequence_type}" for name in (START_AT, END_AT)]
+    given = f", given: {events_.given_type(flow)}" if flow.is_partial else ""
+    return ", ".join([*columns, f"{RESERVED} struct<sequence: {flow.sequence_type}, row: bigint{given}>"])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,6 +127,8 @@ class Stored:
     has_truncates: bool
     copies: pa.Table | None = None
     """The auxiliary table on the driver, when it is small."""
+    few: FewRows | None = None
+    """The target, to be read on the driver."""
 
 
 def _given_column(flow: Flow) -> Column:
@@ -130,41 +149,23 @@ def find_difference(flow: Flow, stored: Stored, batch: Batch) -> Iterator[Differ
     """Find the difference that a batch makes, and keep it until the block ends."""
     attempt = uuid4().int >> 65
     if batch.is_small:
-        table: pa.Table | None = None
-        schema: str | T.StructType = _to_schema(flow)
-        if batch.table is not None:
-            table = _replay_here(flow, stored, batch, batch.table)
+        table = _replay_here(flow, stored, batch, batch.table) if batch.table is not None else None
         if table is None:
-            replayed = _replay(flow, stored, batch)
-            table, schema = replayed.toArrow(), replayed.schema
-        # With a schema: without one, a timestamp_ntz would come back as an instant in the session's time zone.
-        frame = batch.events.sparkSession.createDataFrame(table, schema)
-        yield Difference(flow, frame, table, attempt, *_count(table))
+            table = _replay(flow, stored, batch).toArrow()
+        yield Difference(flow, table, stored.target.sparkSession, attempt, *_count(table))
         return
     kept = _replay(flow, stored, batch).persist()
     try:
-        yield Difference(flow, kept, None, attempt, *_count(kept))
+        yield Difference(flow, kept, kept.sparkSession, attempt, *_count(kept))
     finally:
         kept.unpersist()
 
 
-def _to_schema(flow: Flow) -> str:
-    """The columns of a difference, in Spark's words."""
-
-    def fields(columns: Iterable[SchemaColumn]) -> str:
-        return ", ".join(f"{quote_name(column.name)}: {column.type}" for column in columns)
-
-    data, sequence = f"struct<{fields(flow.columns)}>", flow.sequence_type
-    return (
-        f"key struct<{fields(flow.key_columns)}>, sequence {sequence}, kind int, data {data}, shown {data}, "
-        f"start {sequence}, `end` {sequence}, is_added boolean, removed bigint, is_remembered boolean, "
-        "forget array<bigint>, is_damaged boolean, given array<string>, given_at array<string>"
-    )
-
-
 def _replay_here(flow: Flow, stored: Stored, batch: Batch, table: pa.Table) -> pa.Table | None:
-    """Let Spark find what the batch affects, and replay on the driver; None when so much is affected that Spark should."""
-    rows = events_.find_affected(flow, stored.target, batch.scope(flow)).limit(_MOST_ROWS + 1).toArrow()
+    """Find what the batch affects, and replay on the driver; None when so much is affected that Spark should."""
+    rows = _find_here(flow, stored, batch, table)
+    if rows is None:
+        rows = events_.find_affected(flow, stored.target, batch.scope(flow)).limit(_MOST_ROWS + 1).toArrow()
     if rows.num_rows > _MOST_ROWS:
         return None
     if batch.summary.bad:
@@ -175,6 +176,13 @@ def _replay_here(flow: Flow, stored: Stored, batch: Batch, table: pa.Table) -> p
         found = events_.find_copies(stored.auxiliary, batch.scope(flow))
         copies = found.unionByName(stored.auxiliary.where(is_truncate)).toArrow()
     return replay_small(flow, Found(table, rows, copies))
+
+
+def _find_here(flow: Flow, stored: Stored, batch: Batch, table: pa.Table) -> pa.Table | None:
+    """Rows that the batch may affect, without Spark; None when that cannot be."""
+    if stored.few is None or not table.num_rows:
+        return None
+    return find_rows(flow, stored.few, stored.target.columns, table, batch.summary.first, _MOST_ROWS)
 
 
 def _replay(flow: Flow, stored: Stored, batch: Batch) -> DataFrame:
@@ -256,6 +264,19 @@ def _count(found: pa.Table | DataFrame) -> tuple[int, int, int, int, int, bool]:
     removed = found.num_rows - found.column("removed").null_count
     forgotten = int(pc.sum(pc.list_value_length(found.column("forget"))).as_py() or 0)
     return count("is_added"), removed, count("is_remembered"), forgotten, 0, count("is_damaged") > 0
+
+
+def _to_target(flow: Flow, found: pa.Table, number: int) -> pa.Table:
+    """The rows to write from a small difference, without Spark: a query for it would be compiled anew for each number."""
+    added = found.filter(found.column("is_added")).combine_chunks()
+    columns = dict(zip(flow.names, added.column("shown").combine_chunks().flatten(), strict=True))
+    times = {START_AT: added.column("start"), END_AT: added.column("end")} if flow.keeps_history else {}
+    place = pa.array(range(number << 32, (number << 32) + added.num_rows), pa.int64())
+    reserved = {"sequence": added.column("sequence").combine_chunks(), "row": place}
+    if flow.is_partial:
+        reserved["given"] = added.column("given" if flow.keeps_history else "given_at").combine_chunks()
+    struct = pa.StructArray.from_arrays(list(reserved.values()), names=list(reserved))
+    return pa.table({**columns, **times, RESERVED: struct})
 
 
 def _to_segment(found: pa.Table, attempt: int) -> pa.Table:

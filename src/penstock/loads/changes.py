@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +15,10 @@ from penstock.errors import BadChangesError, ChangeFlowError, ConcurrentRunError
 from penstock.faults import fault_point
 from penstock.lake.auxiliary import Auxiliary, damaged_error
 from penstock.lake.delta_log import Commit
+from penstock.lake.few_rows import FewRows
 from penstock.lake.tables import Lake
 from penstock.loads.change_batch import (
+    Batch,
     ChangeBatch,
     Summary,
     is_bad_row,
@@ -24,14 +27,13 @@ from penstock.loads.change_batch import (
     to_columns,
     to_events,
 )
-from penstock.loads.change_difference import Difference, Stored, find_difference, merge_segments
-from penstock.model.changes import END_AT, RESERVED, START_AT, ChangeMetrics, Flow
+from penstock.loads.change_difference import Difference, Stored, find_difference, merge_segments, target_schema
+from penstock.model.changes import RESERVED, ChangeMetrics, Flow
 from penstock.model.names import DatasetName
 from penstock.model.progress import Manifest, Segment, TableState
 from penstock.model.spec import TableLayout
 from penstock.model.types import quote_name
 from penstock.plan.change_flow import Fit, check_target, fit_to_target
-from penstock.transforms.change_events import given_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,20 +85,17 @@ class ChangeLoad:
             if target is None or is_new or fit.evolves or (fit.flow.is_partial and not _keeps_given(target)):
                 state = self._create(name, flow) if is_new else self._evolve(name, state, fit)
                 target, position = self.lake.read(name), _position(state)
-            base = state.progress.number if state.progress else 0
-            auxiliary = Auxiliary(self.lake.session, self.lake.files, name, base)
-            segments = state.progress.segments if state.progress else auxiliary.find_all()
-            stored = Stored(
-                target,
-                auxiliary.read(segments, fit.flow) if segments else None,
-                any(segment.truncates for segment in segments),
-                auxiliary.read_small(segments, new.table.schema) if segments and new.table is not None else None,
-            )
-            with find_difference(fit.flow, stored, new) as difference:
+            auxiliary = self._auxiliary(name, state)
+            segments = self._segments(name, state)
+            with (
+                self._overtaken_named(name, state),
+                self._find(auxiliary, segments, target, fit.flow, new) as difference,
+            ):
                 if difference.is_damaged:
                     raise damaged_error(name, "events that rows stand for are missing")
                 after = {
                     **position,
+                    **_identity(fit.flow),
                     **({"batch": mark} if mark else {}),
                     **({"source": {**position.get("source", {}), **source}} if source else {}),
                 }
@@ -116,6 +115,43 @@ class ChangeLoad:
             version=commit.version,
         )
 
+    def _auxiliary(self, name: DatasetName, state: TableState) -> Auxiliary:
+        return Auxiliary(self.lake.session, self.lake.files, name, state.progress.number if state.progress else 0)
+
+    def _segments(self, name: DatasetName, state: TableState) -> tuple[Segment, ...]:
+        """The parts of the auxiliary table that count: all of them, when nobody knows any more which were committed."""
+        return state.progress.segments if state.progress else self._auxiliary(name, state).find_all()
+
+    @contextmanager
+    def _find(
+        self, auxiliary: Auxiliary, segments: Sequence[Segment], target: DataFrame, flow: Flow, batch: Batch
+    ) -> Iterator[Difference]:
+        """The difference that a batch makes to what is stored."""
+        is_here = segments and batch.table is not None
+        stored = Stored(
+            target,
+            auxiliary.read(segments, flow) if segments else None,
+            any(segment.truncates for segment in segments),
+            auxiliary.read_small(segments, batch.table.schema) if is_here and batch.table is not None else None,
+            FewRows(self.lake.files, auxiliary.name),
+        )
+        with find_difference(flow, stored, batch) as difference:
+            yield difference
+
+    @contextmanager
+    def _overtaken_named(self, name: DatasetName, state: TableState) -> Iterator[None]:
+        """What looks like damage, or like a file that is gone, may only mean that another writer was faster: start again."""
+        try:
+            yield
+        except ConcurrentRunError:
+            raise
+        except Exception as error:
+            if self.lake.state(name).number != state.number:
+                raise ConcurrentRunError(f"{name}: another writer was faster", hint="run again") from error
+            if isinstance(error, FileNotFoundError):
+                raise damaged_error(name, "a part of it is gone") from None
+            raise
+
     def _find_state(self, name: DatasetName) -> TableState:
         """The state of the target; ChangeFlowError when something else has written to it."""
         state = self.lake.state(name)
@@ -125,15 +161,14 @@ class ChangeLoad:
             raise ChangeFlowError(
                 "target_changed",
                 f"{name}: {state.damage.text}",
-                hint="RESTORE the version before it, or drop the table and read the whole feed again",
+                hint="bring the table's folder back from a backup, or move it away and read the whole feed again",
             )
         return state
 
     def _create(self, name: DatasetName, flow: Flow) -> TableState:
         """Make a new target, empty first, so that two first batches cannot replace each other."""
-        empty = self.lake.session.createDataFrame([], _target_schema(flow))
-        position = {"keys": sorted(key.lower() for key in flow.keys), "sequence": flow.sequence_type}
-        manifest = Manifest(str(name), 0, None, position=position, build_request_id=self.build_request_id)
+        empty = self.lake.session.createDataFrame([], target_schema(flow))
+        manifest = Manifest(str(name), 0, None, position=_identity(flow), build_request_id=self.build_request_id)
         begun = self.lake.begin(manifest, name)
         if self.lake.state(name).progress is not None:  # from here on, a rival that appends fences this attempt off
             raise ConcurrentRunError(f"{name} was made by another writer meanwhile", hint="run again")
@@ -146,10 +181,10 @@ class ChangeLoad:
         """Add columns and widen types, as a load of its own without rows."""
         columns = {column.name: column.type for column in (*fit.added, *fit.widened)}
         self.lake.prepare_evolution(name, columns, widen=bool(fit.widened))
-        manifest = self._manifest(name, state, state.progress.segments if state.progress else ())
+        manifest = self._manifest(name, state, self._segments(name, state))
         begun = self.lake.begin_append(manifest, name, manifest.parent)
         fault_point("changes.before_evolve", str(name))
-        empty = self.lake.session.createDataFrame([], _target_schema(fit.flow))
+        empty = self.lake.session.createDataFrame([], target_schema(fit.flow))
         self.lake.append(empty, name, begun.number, evolve=True)
         return self.lake.state(name)
 
@@ -200,6 +235,8 @@ class ChangeLoad:
         self, auxiliary: Auxiliary, segments: Sequence[Segment], flow: Flow, difference: Difference
     ) -> tuple[Segment, ...]:
         """Write what is to be remembered and forgotten; now and then merge all segments into one on the way."""
+        if difference.is_nothing:  # what may be forgotten can wait for a batch that changes something
+            return tuple(segments)
         if len(segments) >= LONGEST_LIST:
             return merge_segments(auxiliary, segments, flow, difference)
         segment = difference.write_segment(auxiliary)
@@ -245,17 +282,14 @@ class ChangeLoad:
         self.lake.compact(auxiliary.name)
 
 
+def _identity(flow: Flow) -> dict[str, Any]:
+    """What of a flow must stay the same for the life of its target."""
+    return {"keys": sorted(key.lower() for key in flow.keys), "sequence": flow.sequence_type}
+
+
 def _position(state: TableState) -> Mapping[str, Any]:
     return state.progress.position if state.progress else {}
 
 
 def _keeps_given(target: DataFrame) -> bool:
     return "given:" in target.schema[RESERVED].dataType.simpleString()
-
-
-def _target_schema(flow: Flow) -> str:
-    columns = [f"{quote_name(column.name)} {column.type}" for column in flow.columns]
-    if flow.keeps_history:
-        columns += [f"{name} {flow.sequence_type}" for name in (START_AT, END_AT)]
-    given = f", given: {given_type(flow)}" if flow.is_partial else ""
-    return ", ".join([*columns, f"{RESERVED} struct<sequence: {flow.sequence_type}, row: bigint{given}>"])

@@ -1,8 +1,8 @@
-"""A small batch on the driver: Spark reads what it affects, the replay runs here on ranks, and no query is planned for it."""
+"""A small batch on the driver: what it affects is read and replayed here, on ranks, and no query is planned for it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.model.changes import Flow
+from penstock.lake.auxiliary import align
+from penstock.lake.few_rows import FewRows, is_one_of, is_open_or_from
+from penstock.model.changes import END_AT, RESERVED, START_AT, Flow
 from penstock.plan import change_replay
 from penstock.plan.change_replay import Delete, KeyChange, KeyEvents, Row, Upsert
 from penstock.transforms.change_events import DELETE, TRUNCATE, UPSERT
@@ -24,12 +26,61 @@ def can_replay(flow: Flow) -> bool:
     return not flow.is_partial and not any(part in type_ for type_ in types for part in _NESTED)
 
 
+def find_rows(
+    flow: Flow, stored: FewRows, names: Sequence[str], changes: pa.Table, first: str | None, most: int
+) -> pa.Table | None:
+    """The stored rows that events may affect, and perhaps more, with values in the events' types; None when too many.
+
+    `names` are the target's columns, `first` is the smallest sequence of the events.
+    """
+    present = {name.lower(): name for name in names}
+    keys = _whole(changes, "key")
+    conditions = [
+        is_one_of(present[column.key], column.type, pc.unique(keys.field(index).drop_null()).to_pylist())
+        for index, column in enumerate(flow.key_columns)
+    ]
+    if not any(conditions):
+        return None
+    times = [START_AT, END_AT] if flow.keeps_history else []
+    if flow.keeps_history and first is not None:
+        conditions.append(is_open_or_from(END_AT, flow.sequence_type, first))
+    columns = [present[column.key] for column in flow.columns if column.key in present]
+    found = stored.read([*dict.fromkeys([*columns, *times, RESERVED])], filter(None, conditions), most)
+    return _to_rows(found, changes.schema, present) if found is not None else None
+
+
+def _to_rows(found: pa.Table, like: pa.Schema, present: Mapping[str, str]) -> pa.Table:
+    """Stored rows as `find_affected` gives them."""
+
+    def values(field: pa.Field) -> pa.Array:
+        name = present.get(field.name.lower())
+        return align(_whole(found, name), field.type) if name is not None else pa.nulls(found.num_rows, field.type)
+
+    def struct(name: str) -> pa.Array:
+        fields = list(like.field(name).type)
+        return pa.StructArray.from_arrays([values(field) for field in fields], fields=fields)
+
+    reserved = _whole(found, RESERVED)
+    sequence = like.field("sequence").type
+    times = {"start": START_AT, "end": END_AT} if START_AT in found.column_names else {}
+    return pa.table(
+        {
+            "key": struct("key"),
+            "data": struct("data"),
+            "sequence": align(pc.struct_field(reserved, "sequence"), sequence),
+            "row": pc.struct_field(reserved, "row"),
+            **{name: align(_whole(found, column), sequence) for name, column in times.items()},
+        }
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
-    """New events, and what Spark found of the stored ones; each with `key` and `data` as structs."""
+    """New events, and what was found of the stored ones; each with `key` and `data` as structs."""
 
     changes: pa.Table
     rows: pa.Table
+    """Rows of the target that the events affect, and perhaps others."""
     copies: pa.Table | None
     """Events of the auxiliary table, of other keys too."""
 
@@ -90,7 +141,9 @@ class _Ranked:
             start, end = at, None
             if self.flow.keeps_history:
                 start, end = ranks[total + index], ranks[total + self.rows.num_rows + index]
-            keys[self.key_numbers[place]].rows.append(Row(start, end or None, at, place))
+            number = self.key_numbers[place]
+            if number in keys and (not end or end >= self.first[number]):
+                keys[number].rows.append(Row(start, end or None, at, place))
         for index in range(total - copies_from):
             place = copies_from + index
             kind, at, number = self.kinds[rows_from + index], ranks[place], self.key_numbers[place]
@@ -177,7 +230,13 @@ class _Output:
 
 def _stack(parts: Sequence[pa.Table], name: str) -> pa.Array:
     arrays = [_whole(part, name) for part in parts]
-    return pa.concat_arrays([array.cast(arrays[0].type) for array in arrays])
+    type_ = _nullable(arrays[0].type)
+    return pa.concat_arrays([array.cast(type_) for array in arrays])
+
+
+def _nullable(type_: pa.DataType) -> pa.DataType:
+    """The type with fields that may be NULL: where there is no event there are no values, whatever the source promises."""
+    return pa.struct([field.with_nullable(True) for field in type_]) if pa.types.is_struct(type_) else type_
 
 
 def _whole(table: pa.Table, name: str) -> pa.Array:

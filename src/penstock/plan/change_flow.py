@@ -9,7 +9,7 @@ from penstock.errors import ChangeFlowError
 from penstock.model.changes import END_AT, RESERVED, START_AT, Flow, FlowOptions
 from penstock.model.nearest import nearest_hint
 from penstock.model.schema import Column
-from penstock.model.types import comparable_type
+from penstock.model.types import Struct, comparable_type, parse_type, to_text
 from penstock.plan.common_type import common_type, widens_in_place
 
 _UNORDERABLE = ("map<", "variant", "interval", "void")
@@ -227,13 +227,20 @@ def _check_same_kind(flow: Flow, stored: Mapping[str, Column], remembered: Mappi
             f"the target's keys are {', '.join(map(str, keys))}, the flow's {', '.join(flow.keys)}",  # type: ignore[call-overload]
             hint="give another target, or drop the table and read the whole feed again",
         )
-    sequence = remembered.get("sequence")
+    sequence = remembered.get("sequence") or _stored_sequence(stored[RESERVED])
     if sequence is not None and comparable_type(str(sequence)) != comparable_type(flow.sequence_type):
         raise ChangeFlowError(
             "sequence_drift",
             f"the target's sequence is of type {sequence}, sequence_by gives {flow.sequence_type}",
             hint=f"cast it: sequence_by='cast(... as {sequence})', or drop the table and read the whole feed again",
         )
+
+
+def _stored_sequence(reserved: Column) -> str | None:
+    """The type of the sequence as the target itself has it, for when its progress is lost."""
+    type_ = parse_type(reserved.type)
+    fields = dict(type_.fields) if isinstance(type_, Struct) else {}
+    return to_text(fields["sequence"]) if "sequence" in fields else None
 
 
 def _merge_type(column: Column, sent: Column | None, *, is_key: bool) -> Column:

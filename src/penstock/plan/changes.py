@@ -96,7 +96,7 @@ def _find_problem(given: ChangesInput) -> Problem | None:
         return Problem(
             damage.code,
             f"{spec.name}: {damage.text}",
-            hint="RESTORE the version before it, or move the table's folder away and read the whole feed again",
+            hint="bring the table's folder back from a backup, or move it away and read the whole feed again",
             location=spec.location,
         )
     for name in spec.inputs:

@@ -1,0 +1,95 @@
+"""A few rows of a Delta table, read on the driver without Spark, whose planning alone takes longer than such a read.
+
+The conditions only narrow the search: rows that they let through must be looked at by the caller. Where the reader does
+not know a table's features, or the table is large, the answer is None, and Spark must be asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from penstock.lake.files import Files
+from penstock.model.names import DatasetName
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_KNOWN_FEATURES = frozenset({"deletionVectors", "timestampNtz"})
+_MOST_BYTES = 256 << 20
+"""Of all data files; beyond that many executors are faster than one driver."""
+_WHOLE = frozenset({"tinyint", "smallint", "int", "bigint"})
+_MILLISECOND = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class FewRows:
+    """A table to be read on the driver."""
+
+    files: Files
+    name: DatasetName
+
+    def read(self, columns: Sequence[str], conditions: Iterable[str], most: int) -> pa.Table | None:
+        """These columns of the rows for which all conditions hold, at the table's latest version.
+
+        None when there are more rows than `most`, or when they cannot be read here.
+        """
+        import pyarrow as pa
+        from deltalake import DeltaTable, QueryBuilder
+
+        path = self.files.spark_path(self.name.path).removeprefix("file://").replace("s3a://", "s3://", 1)
+        chosen = ", ".join(map(_quote, columns))
+        where = " AND ".join(f"({condition})" for condition in conditions)
+        try:
+            table = DeltaTable(path, storage_options=self.files.reader_options)
+            if not _is_readable(table):
+                return None
+            query = QueryBuilder().register("stored", table)
+            found = pa.table(query.execute(f"SELECT {chosen} FROM stored WHERE {where} LIMIT {most + 1}").read_all())  # noqa: S608
+        except Exception:  # noqa: BLE001 - whatever is wrong, Spark says it better
+            return None
+        return found if found.num_rows <= most else None
+
+
+def _is_readable(table: Any) -> bool:
+    if not set(table.protocol().reader_features or ()) <= _KNOWN_FEATURES:
+        return False
+    sizes: list[int] = table.get_add_actions().column("size_bytes").to_pylist()
+    return sum(sizes) <= _MOST_BYTES
+
+
+def is_one_of(name: str, type_: str, values: Iterable[Any]) -> str | None:
+    """That a column has one of these values; None for a type whose values have no text that is sure to be the same."""
+    if type_ in _WHOLE:
+        texts = [str(value) for value in values]
+    elif type_ == "string":
+        texts = [_text(value) for value in values]
+    else:
+        return None
+    return f"{_quote(name)} IN ({', '.join(texts)})" if texts else "FALSE"
+
+
+def is_open_or_from(name: str, type_: str, first: str) -> str | None:
+    """That a sequence is NULL or not before `first`, its exact text; None where there is no way to say it."""
+    if type_ in _WHOLE:
+        value = first
+    elif type_ == "string":
+        value = _text(first)
+    elif type_ == "date":
+        value = f"DATE '{first}'"
+    elif type_ == "timestamp":
+        # Statistics of files are cut to milliseconds: without one more, a file with a row in scope could be left out.
+        micros = (int(first) // _MILLISECOND - 1) * _MILLISECOND
+        value = f"arrow_cast({micros}, 'Timestamp(Microsecond, Some(\"UTC\"))')"
+    else:
+        return None
+    return f"{_quote(name)} IS NULL OR {_quote(name)} >= {value}"
+
+
+def _quote(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
