@@ -7,7 +7,7 @@ decides for both tables, nothing here needs a transaction of its own, and what a
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -17,7 +17,7 @@ from penstock.lake.files import Files
 from penstock.lake.progress import FOLDER
 from penstock.model.changes import Flow
 from penstock.model.names import DatasetName
-from penstock.model.progress import Segment
+from penstock.model.progress import RawFile, Segment
 from penstock.model.types import quote_name
 
 if TYPE_CHECKING:
@@ -90,16 +90,25 @@ class Auxiliary:
         """Every segment on storage, whoever wrote it: what counts when nobody knows any more what was committed."""
         import pyarrow.parquet as pq
 
-        found: dict[str, Segment] = {}
-        for file in self.files.walk(self._folder):
-            name = file.path.removeprefix(f"{self._folder}/").split("/")[0]
-            rows = 0
+        rows: dict[str, int] = {}
+        for name, file in self._files():
             if file.path.endswith(".parquet"):
                 with self.files.open(file.path) as content:
-                    rows = pq.ParquetFile(content).metadata.num_rows
-            known = found.get(name, Segment(name, 0, 0))
-            found[name] = Segment(name, known.rows + rows, known.size + file.size, truncates=1)
-        return tuple(found[name] for name in sorted(found))
+                    rows[name] = rows.get(name, 0) + pq.ParquetFile(content).metadata.num_rows
+        return tuple(
+            Segment(name, rows.get(name, 0), size, truncates=1) for name, size in sorted(self._sizes().items())
+        )
+
+    def _sizes(self) -> dict[str, int]:
+        sizes: dict[str, int] = {}
+        for name, file in self._files():
+            sizes[name] = sizes.get(name, 0) + file.size
+        return sizes
+
+    def _files(self) -> Iterator[tuple[str, RawFile]]:
+        """All files, each with the segment that it belongs to."""
+        for file in self.files.walk(self._folder):
+            yield file.path.removeprefix(f"{self._folder}/").split("/")[0], file
 
     def remove_except(self, kept: Iterable[Segment]) -> None:
         """Remove segments that nothing lists any more.
@@ -107,9 +116,8 @@ class Auxiliary:
         One that was written for an earlier load than ours cannot come to count: its attempt finds the table changed.
         """
         names = {segment.name for segment in kept}
-        for file in self.files.walk(self._folder):
-            part = file.path.removeprefix(f"{self._folder}/").split("/")[0]
-            if part not in names and int(part[:20]) <= self.base:
+        for name, file in self._files():
+            if name not in names and int(name[:20]) <= self.base:
                 self.files.remove(file.path)
 
 

@@ -103,7 +103,7 @@ class FlowLoad:
             if added is not None:
                 rows = rows.where(F.col("_metadata.file_name").isin([path.rsplit("/", 1)[-1] for path in added]))
             if self.lake.has_change_feed(source):
-                stamps = [F.lit("insert"), F.lit(mark["version"]), F.timestamp_millis(F.lit(mark["at"]))]
+                stamps = [F.lit("insert"), F.lit(mark["version"]).cast("bigint"), F.timestamp_millis(F.lit(mark["at"]))]
                 rows = rows.withColumns(dict(zip(COMMIT_COLUMNS, stamps, strict=True)))
             batch = to_batch(flow, rows)
         return replace(batch, source={flow.name: mark})
