@@ -42,7 +42,9 @@ LONGEST_LIST = 20
 """So many segments of the auxiliary table are read one by one; then a batch merges them into one."""
 COMPACT_AFTER = 25
 """After so many commits the target's small files are compacted."""
-_ATTEMPTS = 8
+_ATTEMPTS = 20
+_LONGEST_WAIT = 20
+"""Seconds. Two writers can fence each other off; the wait must grow beyond what an attempt takes, on a busy machine too."""
 _MANY = 50_000
 _SAMPLES = 5
 _UNREADABLE = {"progress_missing", "progress_unreadable", "progress_mismatch", "no_progress"}
@@ -61,7 +63,7 @@ class ChangeLoad:
         """Apply a batch: check, find what it affects, replay, diff, write; again from the start when another was faster."""
         retrying = Retrying(
             retry=retry_if_exception_type(ConcurrentRunError),
-            wait=wait_random_exponential(multiplier=0.1, max=5),
+            wait=wait_random_exponential(multiplier=0.2, max=_LONGEST_WAIT),
             stop=stop_after_attempt(_ATTEMPTS),
             reraise=True,
         )

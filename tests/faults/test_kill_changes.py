@@ -1,0 +1,121 @@
+"""kill -9 while change events are applied, and two writers at once: the target shows what the model says, nothing twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.faults import POINTS
+from tests.model_based.autocdc_histories import COLUMNS, ORACLE, check_rows
+from tests.model_based.autocdc_model import Event, Flow, delete, truncate, upsert
+from tests.spark.change_tables import to_model, to_row
+
+pytestmark = pytest.mark.spark
+
+WRITER = Path(__file__).with_name("change_writer.py")
+SCD2 = Flow(COLUMNS, frozenset(COLUMNS))
+SCD1 = Flow(COLUMNS, frozenset(), scd_type=1)
+STEPS = tuple(point for point in POINTS if point.startswith("changes."))
+
+
+def start(connect: str, *steps: dict[str, Any], **environment: str) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, str(WRITER), connect],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **environment},
+    )
+    assert process.stdin is not None
+    process.stdin.write(json.dumps(steps))
+    process.stdin.close()
+    process.stdin = None
+    return process
+
+
+def run(connect: str, *steps: dict[str, Any]) -> list[Any]:
+    return finish(start(connect, *steps))
+
+
+def finish(process: subprocess.Popen[str]) -> list[Any]:
+    output, errors = process.communicate(timeout=240)
+    assert process.returncode == 0, errors
+    return [json.loads(line) for line in output.splitlines()]
+
+
+def kill_at(connect: str, point: str, step: dict[str, Any]) -> None:
+    process = start(connect, step, PENSTOCK_FAULT=point)
+    output, errors = process.communicate(timeout=240)
+    assert process.returncode == -signal.SIGKILL, f"{point} was never reached\n{output}\n{errors}"
+
+
+def batch(target: Path, events: Sequence[Event], **more: Any) -> dict[str, Any]:
+    return {"target": str(target), "rows": [to_row(event) for event in events], **more}
+
+
+def check(shown: list[dict[str, Any]], flow: Flow, events: Iterable[Event]) -> None:
+    rows = [to_model(flow, row) for row in shown]
+    assert len(rows) == len(set(rows)), "a row twice"
+    assert set(rows) == ORACLE[flow.scd_type](flow, events)
+    if flow.scd_type == 2:
+        check_rows(rows)
+
+
+def some_events(seed: int, count: int = 40) -> list[Event]:
+    """Late, tied and repeated events of few keys: every batch hides some and brings hidden ones back."""
+    chance = random.Random(seed)  # noqa: S311
+    made = []
+    for _ in range(count):
+        key, at = (chance.choice("abcdef"), chance.randrange(2)), chance.randrange(30)
+        value = chance.choice((None, 1, 2)), chance.choice(("x", "y"))
+        made.append(delete(key, at) if chance.random() < 0.2 else upsert(key, at, *value))
+    return made
+
+
+@pytest.mark.parametrize("flow", [SCD1, SCD2], ids=["SCD1", "SCD2"])
+def test_changes_are_applied_over_spark_connect(tmp_path: Path, connect: str, flow: Flow) -> None:
+    """With columns as objects; small batches, and one with a truncate, which Spark replays."""
+    target = tmp_path / "db" / "target"
+    batches = [some_events(1), [*some_events(2), truncate(15)]]
+    steps = [batch(target, events, scd_type=flow.scd_type) for events in batches]
+    *_, again, shown = run(connect, *steps, steps[0], {"show": str(target)})
+    assert again["version"] is None
+    check(shown, flow, [event for events in batches for event in events])
+
+
+def test_kills_at_every_step_of_a_batch_with_late_events(tmp_path: Path, connect: str) -> None:
+    """One target lives through all of it. Each kill is followed by the same batch under the same id, applied once."""
+    target, seen = tmp_path / "db" / "target", list[Event]()
+    for number, point in enumerate(STEPS):
+        events = some_events(number)
+        more = number >= STEPS.index("changes.before_evolve")
+        step = batch(target, events, batch_id=number, more=more)
+        kill_at(connect, point, step)
+        seen += events
+        done, again, shown = run(connect, step, step, {"show": str(target)})
+        assert done["is_repeat"] == (point == "changes.after_commit"), "only what was committed is not done again"
+        assert again["is_repeat"]
+        check(shown, SCD2, seen)
+
+
+def test_two_writers_at_once_both_land(tmp_path: Path, connect: str) -> None:
+    """From the first batch on, which makes the target: neither loses an event of the other."""
+    target, seen = tmp_path / "db" / "target", list[Event]()
+    writers = []
+    for writer in range(2):
+        batches = [some_events(100 * writer + number) for number in range(2)]
+        seen += [event for events in batches for event in events]
+        writers.append(start(connect, *(batch(target, events) for events in batches)))
+    assert [len(finish(writer)) for writer in writers] == [2, 2]
+    (shown,) = run(connect, {"show": str(target)})
+    check(shown, SCD2, seen)
