@@ -35,7 +35,9 @@ def to_changes(
 ) -> DataFrame:
     """The rows of a source as events; the columns of the flow that the source lacks are NULL."""
     present = {name.lower(): name for name in frame.columns}
-    data = [_data_column(column.name, column.type, present) for column in flow.columns]
+    # A delete has no values: Arrow would refuse that of columns of which the source promises that they are never NULL.
+    has_values = kind == UPSERT
+    data = [F.when(has_values, _data_column(c.name, c.type, present)).alias(c.name) for c in flow.columns]
     keys = [_data_column(column.name, column.type, present) for column in flow.key_columns]
     events = frame.select(
         F.struct(*keys).alias("key"),
