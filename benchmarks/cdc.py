@@ -76,6 +76,10 @@ class Bar:
         return f"{verdict:5} {self.name:62} {self.ratio:6.2f} {self.must:6.2f} {self.aim:6.2f}  {spread}"
 
 
+def show_turn(turn: Turn) -> None:
+    print("   ", ", ".join(f"{name} {seconds:.2f}" for name, seconds in turn.items()), flush=True)
+
+
 def judge(name: str, turns: list[Turn], one: str, other: str, must: float, aim: float) -> Bar:
     """The median of the ratios within turns."""
     ratios = [turn[one] / turn[other] for turn in turns]
@@ -124,6 +128,7 @@ class Bench:
             batch = feed.batch(self.session, count)
             place = number % len(names)
             turns.append({name: time_of(contenders[name], batch) for name in names[place:] + names[:place]})
+            show_turn(turns[-1])
         return turns[self.sizes.warm_up :]
 
 
@@ -196,6 +201,7 @@ def measure_growth(bench: Bench) -> list[Bar]:
         place = number % len(feeds)
         order = [*feeds][place:] + [*feeds][:place]
         turns.append({name: time_of(targets[name], feeds[name].batch(bench.session, 1000)) for name in order})
+        show_turn(turns[-1])
     del turns[: sizes.warm_up]
     small = f"{sizes.rows:,} rows"
     return [
@@ -214,6 +220,7 @@ def measure_one(bench: Bench) -> list[Bar]:
     for _ in range(bench.sizes.warm_up + bench.sizes.rounds):
         one, thousand = feed.batch(bench.session, 1), feed.batch(bench.session, 1000)
         turns.append({OURS: time_of(ours, one), FLOOR: time_of(floor, thousand)})
+        show_turn(turns[-1])
     return [judge("1 event / append 1k rows, read their keys", turns[bench.sizes.warm_up :], OURS, FLOOR, 2.5, 1.3)]
 
 

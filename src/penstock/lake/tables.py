@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _CONFLICTS = ("DELTA_CONCURRENT", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
 _NEEDS_COLUMN_MAPPING = frozenset(" ,;{}()\n\t=")
+_SMALL_FILE = 2 << 20
+"""Files of fewer bytes are brought together."""
 
 
 @dataclass(slots=True)
@@ -127,9 +129,15 @@ class Lake:
         return self._read_back(name, number)
 
     def compact(self, name: DatasetName) -> None:
-        """Bring small files together; a rival that writes at the same time goes first."""
+        """Bring small files together, and rewrite those of which much is deleted; a rival that writes meanwhile goes first.
+
+        Larger files stay as they are: rewriting the whole table again and again costs more than its small files do,
+        and would mix rows that were laid out apart.
+        """
+        session = _sibling(self.session)
+        session.conf.set("spark.databricks.delta.optimize.minFileSize", str(_SMALL_FILE))
         with suppress(ConcurrentRunError), _conflicts_named(name):
-            self.session.sql(f"OPTIMIZE delta.{_quote(self.files.spark_path(name.path))}")
+            session.sql(f"OPTIMIZE delta.{_quote(self.files.spark_path(name.path))}")
 
     def replace(self, rows: DataFrame, name: DatasetName, number: int, layout: TableLayout) -> Commit:
         """Replace the whole table, its schema and its layout in one commit under this number."""
