@@ -174,7 +174,7 @@ def test_a_damaged_auxiliary_table_is_refused_and_never_made_anew(spark: Any, ta
                 apply(spark, copied, [(1, "x", 5, "u", 5)])
 
 
-def test_a_target_that_something_else_wrote_to_is_refused_until_it_is_restored(spark: Any, target: Path) -> None:
+def test_a_target_that_something_else_wrote_to_is_refused(spark: Any, target: Path) -> None:
     path = str(target)
     spark.sql(f"DELETE FROM delta.`{path}` WHERE id = 2")
     with refused(target.parent, "target_changed") as raised:
