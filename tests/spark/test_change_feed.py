@@ -96,7 +96,7 @@ def write_source(folder: Path, batches: Sequence[Sequence[Event]]) -> None:
 
 
 def live_through_a_stream(spark: Any, folder: Path, count: int, keys: int, stops: Sequence[int]) -> None:
-    chance = random.Random(count)  # noqa: S311
+    chance = random.Random(count)
     names = tuple((f"k{number}", 0) for number in range(keys))
     events = [random_event(chance, names, chance.randrange(40), 0) for _ in range(count * 6)]
     write_source(folder, [events[start : start + 6] for start in range(0, len(events), 6)])
