@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _KNOWN_FEATURES = frozenset({"deletionVectors", "timestampNtz"})
 _MOST_BYTES = 256 << 20
 """Of all data files; beyond that many executors are faster than one driver."""
+_SETTINGS = {"datafusion.execution.parquet.coerce_int96": "us"}
+"""Spark writes timestamps in 96 bits. Read as nanoseconds, which is the default, the year 9999 would become another one."""
 _WHOLE = frozenset({"tinyint", "smallint", "int", "bigint"})
 _MILLISECOND = 1000
 
@@ -45,7 +47,7 @@ class FewRows:
             table = DeltaTable(path, storage_options=self.files.reader_options)
             if not _is_readable(table):
                 return None
-            query = QueryBuilder().register("stored", table)
+            query = QueryBuilder(_SETTINGS).register("stored", table)
             found = pa.table(query.execute(f"SELECT {chosen} FROM stored WHERE {where} LIMIT {most + 1}").read_all())  # noqa: S608
         except Exception:  # noqa: BLE001 - whatever is wrong, Spark says it better
             return None
