@@ -16,6 +16,7 @@ from penstock.faults import fault_point
 from penstock.lake.auxiliary import Auxiliary, damaged_error
 from penstock.lake.delta_log import Commit
 from penstock.lake.few_rows import FewRows
+from penstock.lake.progress import LONGEST_CHAIN
 from penstock.lake.tables import Lake
 from penstock.loads.change_batch import (
     Batch,
@@ -30,7 +31,7 @@ from penstock.loads.change_batch import (
 from penstock.loads.change_difference import Difference, Stored, find_difference, merge_segments, target_schema
 from penstock.model.changes import RESERVED, ChangeMetrics, Flow
 from penstock.model.names import DatasetName
-from penstock.model.progress import Manifest, Segment, TableState
+from penstock.model.progress import ConsumedFile, Manifest, Segment, TableState
 from penstock.model.spec import TableLayout
 from penstock.model.types import quote_name
 from penstock.plan.change_flow import Fit, check_target, fit_to_target
@@ -129,12 +130,12 @@ class ChangeLoad:
         self, auxiliary: Auxiliary, segments: Sequence[Segment], target: DataFrame, flow: Flow, batch: Batch
     ) -> Iterator[Difference]:
         """The difference that a batch makes to what is stored."""
-        is_here = segments and batch.table is not None
+        table = batch.table
         stored = Stored(
             target,
             auxiliary.read(segments, flow) if segments else None,
             any(segment.truncates for segment in segments),
-            auxiliary.read_small(segments, batch.table.schema) if is_here and batch.table is not None else None,
+            auxiliary.read_small(segments, table.schema) if segments and table is not None else None,
             FewRows(self.lake.files, auxiliary.name),
         )
         with find_difference(flow, stored, batch) as difference:
@@ -196,13 +197,19 @@ class ChangeLoad:
         state: TableState,
         segments: Sequence[Segment],
         position: Mapping[str, Any] | None = None,
+        files: Sequence[ConsumedFile] = (),
     ) -> Manifest:
+        """The manifest of a change to this state; now and then it states all change files again, else only new ones."""
         progress = state.progress
+        complete = progress is None or len(progress.chain) >= LONGEST_CHAIN
+        known = dict(progress.files) if progress and complete else {}
+        known |= {entry.file.path: entry for entry in files}
         return Manifest(
             dataset=str(name),
             number=0,
             parent=progress.number if progress else None,
-            files=tuple(progress.files.values()) if progress else (),
+            complete=complete,
+            files=tuple(known.values()),
             build_request_id=self.build_request_id,
             segments=tuple(segments),
             position=position if position is not None else (progress.position if progress else {}),
@@ -256,9 +263,7 @@ class ChangeLoad:
     ) -> Commit:
         """Take a number for the state that was read, and commit rows, progress and segments with it."""
         position["commits"] = int(position.get("commits", 0)) + 1
-        manifest = self._manifest(name, state, segments, position)
-        known = {entry.file.path: entry for entry in (*manifest.files, *batch.files)}
-        manifest = replace(manifest, files=tuple(known.values()))
+        manifest = self._manifest(name, state, segments, position, batch.files)
         fault_point("changes.before_attempt", str(name))
         begun = self.lake.begin_append(manifest, name, manifest.parent)
         fault_point("changes.before_commit", str(name))
