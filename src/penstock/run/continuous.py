@@ -9,13 +9,16 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from penstock.errors import ChangeFlowError, SessionError, UsageError, first_line
+from pyspark.sql import functions as F
+
+from penstock.errors import ChangeFlowError, PenstockError, SessionError, UsageError
 from penstock.lake.files import Files
 from penstock.lake.progress import FOLDER
 from penstock.lake.session import open_session
 from penstock.lake.tables import Lake
 from penstock.loads.change_flows import FlowLoad, reader_options, to_batch
 from penstock.loads.changes import ChangeLoad
+from penstock.loads.user_code import describe
 from penstock.model.changes import ChangeMetrics, FeedFiles, FlowSpec
 from penstock.model.names import DatasetName
 from penstock.model.progress import ConsumedFile, RawFile
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
 OnBatch = Callable[[DatasetName, str, int, ChangeMetrics], None]
 ListFeed = Callable[[FeedFiles], Sequence[RawFile]]
 _CHECK_SECONDS = 0.5
+_FILE = "__penstock_file"
+"""The file that a row came from, while it is on its way."""
 
 
 @dataclass(slots=True)
@@ -44,6 +49,8 @@ class Continuous:
     build_request_id: str
     _quiet: threading.Lock = field(default_factory=threading.Lock)
     """Held while a batch is applied, so that a stop falls between two."""
+    _failure: BaseException | None = None
+    """What a batch failed of, as it was before Spark wrapped it."""
 
     def run(self, specs: Sequence[DatasetSpec], stop: threading.Event) -> None:
         """Keep the queries up until `stop` is set; an error of one of them ends all."""
@@ -64,8 +71,12 @@ class Continuous:
             while not stop.wait(_CHECK_SECONDS):
                 for flow, query in queries:
                     error = query.exception()
+                    if isinstance(self._failure, PenstockError):
+                        self._failure.location = self._failure.location or flow.location
+                        raise self._failure
                     if error is not None:
-                        raise ChangeFlowError("stream", f"{flow.name}: {_explain(error)}", location=flow.location)
+                        told = describe(self._failure or error)
+                        raise ChangeFlowError("stream", f"{flow.name}: {told}", location=flow.location)
             self._quiet.acquire()  # the batch at hand is finished first; no other begins
 
     def _start(self, lake: Lake, spec: DatasetSpec, flow: FlowSpec) -> Any:
@@ -73,10 +84,14 @@ class Continuous:
 
         def apply(frame: DataFrame, number: int) -> None:
             with self._quiet:
-                batch = replace(to_batch(flow, frame), batch_id=f"{flow.name}:{number}")
-                if isinstance(flow.source, FeedFiles):
-                    batch = replace(batch, files=self._consumed(flow.source, frame))
-                self.on_batch(spec.name, flow.name, number, load.apply(spec.name, batch))
+                try:
+                    batch = replace(to_batch(flow, frame.drop(_FILE)), batch_id=f"{flow.name}:{number}")
+                    if isinstance(flow.source, FeedFiles):
+                        batch = replace(batch, files=self._consumed(flow.source, frame))
+                    self.on_batch(spec.name, flow.name, number, load.apply(spec.name, batch))
+                except Exception as error:
+                    self._failure = error
+                    raise
 
         checkpoint = self.storage.spark_path(f"{spec.name.path}/{FOLDER}/checkpoints/{flow.name}")
         writer = self._read(lake, flow).writeStream.foreachBatch(apply).option("checkpointLocation", checkpoint)
@@ -87,7 +102,8 @@ class Continuous:
         if isinstance(source, FeedFiles):
             schema = source.schema or FlowLoad(lake, "").read_schema(flow, source, self.list_feed(source))
             reader = lake.session.readStream.format(source.format).options(**reader_options(source)).schema(schema)
-            return reader.option("recursiveFileLookup", "true").load(source.path)
+            frame = reader.option("recursiveFileLookup", "true").load(source.path)
+            return frame.select("*", F.col("_metadata.file_path").alias(_FILE))
         reader = lake.session.readStream.format("delta")
         if lake.has_change_feed(source):
             reader = reader.option("readChangeFeed", "true")
@@ -95,15 +111,11 @@ class Continuous:
 
     def _consumed(self, feed: FeedFiles, frame: DataFrame) -> tuple[ConsumedFile, ...]:
         """The files of a batch, so that the next `penstock run` does not read them again."""
-        found = frame.select("_metadata.file_path").distinct().collect()
-        paths = {unquote(str(row[0])).removeprefix("file://") for row in found}
-        return tuple(ConsumedFile(file, 0) for file in self.list_feed(feed) if file.path in paths)
+        found = frame.select(_FILE).distinct().collect()
+        paths = {_without_scheme(unquote(str(row[0]))) for row in found}
+        return tuple(ConsumedFile(file, 0) for file in self.list_feed(feed) if _without_scheme(file.path) in paths)
 
 
-def _explain(error: BaseException) -> str:
-    """What a query died of; our own errors arrive inside Spark's, with our words in them."""
-    text = str(error)
-    for line in text.splitlines():
-        if "Error: " in line and "penstock" in line:
-            return line.split("Error: ", 1)[1]
-    return first_line(error)
+def _without_scheme(path: str) -> str:
+    """`file:/a/b`, `file:///a/b` and `/a/b` are one file, and so are s3:// and s3a:// of one bucket."""
+    return path.split(":", 1)[1].lstrip("/") if "://" in path or path.startswith("file:") else path.lstrip("/")
