@@ -84,13 +84,23 @@ def iter_commits(files: Files, table: str) -> Iterator[Commit]:
         yield commit
 
 
-def find_added_files(files: Files, table: str, after: int) -> list[str] | None:
+def is_same_table(files: Files, table: str, version: int, timestamp_ms: int) -> bool:
+    """Whether the table still has this version from that time; if not, it was made anew in its place, or nobody can tell."""
+    try:
+        commit = _to_commit(version, files.read(f"{table}/_delta_log/{version:020d}.json"))
+    except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
+        return False
+    return commit.timestamp_ms == timestamp_ms
+
+
+def find_added_files(files: Files, table: str, version: int, timestamp_ms: int) -> list[str] | None:
     """The data files that came after this version; None when rows were changed or removed too, or nobody can tell."""
+    if not is_same_table(files, table, version, timestamp_ms):
+        return None
     added: list[str] = []
-    wanted = range(after + 1, (find_version(files, table) or 0) + 1)
-    for version in wanted:
+    for later in range(version + 1, (find_version(files, table) or 0) + 1):
         try:
-            lines = files.read(f"{table}/_delta_log/{version:020d}.json").splitlines()
+            lines = files.read(f"{table}/_delta_log/{later:020d}.json").splitlines()
             for action in map(json.loads, filter(None, lines)):
                 if "remove" in action and action["remove"].get("dataChange", True):
                     return None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from penstock.errors import ChangeFlowError, FeedError, PenstockError, first_line
-from penstock.lake.delta_log import find_added_files
+from penstock.lake.delta_log import find_added_files, is_same_table
 from penstock.lake.files import to_glob_literal
 from penstock.lake.tables import Lake
 from penstock.loads.change_batch import ChangeBatch
@@ -18,7 +18,7 @@ from penstock.loads.snapshots import to_snapshot_changes
 from penstock.model.changes import ChangeMetrics, FeedFiles, FlowSpec
 from penstock.model.names import DatasetName
 from penstock.model.plan import DatasetPlan
-from penstock.model.progress import ConsumedFile, RawFile
+from penstock.model.progress import ConsumedFile, InputMark, RawFile
 from penstock.model.results import LoadResult
 from penstock.model.types import quote_name
 from penstock.plan.changes import known_mark, to_mark
@@ -96,10 +96,10 @@ class FlowLoad:
         if flow.is_snapshot:
             current = self.lake.read(plan.name) if before.exists else None
             batch = to_snapshot_changes(flow, rows, current, mark["at"])
-        elif known is not None and known.version < mark["version"] and self.lake.has_change_feed(source):
+        elif known is not None and self._goes_on(source, known) and self.lake.has_change_feed(source):
             batch = to_batch(flow, self.lake.read_changes(source, known.version + 1))
         else:
-            added = find_added_files(self.lake.files, source.path, known.version) if known is not None else None
+            added = find_added_files(self.lake.files, source.path, known.version, known.at) if known else None
             if added is not None:
                 rows = rows.where(F.col("_metadata.file_name").isin([path.rsplit("/", 1)[-1] for path in added]))
             if self.lake.has_change_feed(source):
@@ -107,6 +107,10 @@ class FlowLoad:
                 rows = rows.withColumns(dict(zip(COMMIT_COLUMNS, stamps, strict=True)))
             batch = to_batch(flow, rows)
         return replace(batch, source={flow.name: mark})
+
+    def _goes_on(self, source: DatasetName, known: InputMark) -> bool:
+        """Whether the dataset is still the table that was read, and not one that was made anew in its place."""
+        return is_same_table(self.lake.files, source.path, known.version, known.at)
 
 
 def reader_options(feed: FeedFiles) -> dict[str, str]:

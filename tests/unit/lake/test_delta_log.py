@@ -8,7 +8,7 @@ import pytest
 from deltalake import DeltaTable
 
 from builders import clean_log, compact_table, write_table
-from penstock.lake.delta_log import DamagedLogError, find_version, iter_commits
+from penstock.lake.delta_log import DamagedLogError, find_added_files, find_version, iter_commits
 from penstock.lake.files import LocalFiles
 
 TABLE = "main/orders"
@@ -122,3 +122,27 @@ def test_a_commit_file_that_cannot_be_read_is_named(content: bytes, storage: Loc
     (storage.root / TABLE / "_delta_log" / f"{0:020d}.json").write_bytes(content)
     with pytest.raises(DamagedLogError, match="version 0 of main/orders"):
         next(iter_commits(storage, TABLE))
+
+
+def test_files_that_came_since_a_version(storage: LocalFiles) -> None:
+    write_table(storage.root / TABLE, 1)
+    known = next(iter_commits(storage, TABLE))
+    write_table(storage.root / TABLE, 2)
+    assert find_added_files(storage, TABLE, known.version, known.timestamp_ms) == _added_by(storage, 1)
+    newest = next(iter_commits(storage, TABLE))
+    assert find_added_files(storage, TABLE, newest.version, newest.timestamp_ms) == []
+
+
+def _added_by(storage: LocalFiles, version: int) -> list[str]:
+    lines = (storage.root / TABLE / "_delta_log" / f"{version:020d}.json").read_text().splitlines()
+    return [action["add"]["path"] for action in map(json.loads, lines) if "add" in action]
+
+
+def test_nobody_can_tell_what_came_since_when_rows_went_or_the_table_is_another(storage: LocalFiles) -> None:
+    write_table(storage.root / TABLE, 1)
+    known = next(iter_commits(storage, TABLE))
+    assert find_added_files(storage, TABLE, known.version, known.timestamp_ms - 1) is None, "made anew in its place"
+    assert find_added_files(storage, TABLE, known.version + 5, known.timestamp_ms) is None, "made anew, and younger"
+    write_table(storage.root / TABLE, 2)
+    DeltaTable(str(storage.root / TABLE)).delete()
+    assert find_added_files(storage, TABLE, known.version, known.timestamp_ms) is None
