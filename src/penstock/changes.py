@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
-
-from pyspark.sql import functions as F
 
 from penstock.errors import ChangeFlowError
 from penstock.lake.files import open_files
 from penstock.lake.session import borrow, check_delta
 from penstock.lake.tables import Lake, find_location, name_table
-from penstock.loads.change_batch import ChangeBatch
+from penstock.loads.change_batch import ChangeBatch, to_condition, to_expression
 from penstock.loads.changes import ChangeLoad
 from penstock.model.changes import ChangeMetrics, FlowOptions
 from penstock.model.names import DatasetName
-from penstock.model.types import quote_name
 from penstock.plan.change_flow import check_options
 
 if TYPE_CHECKING:
@@ -75,9 +73,9 @@ def apply_changes(  # noqa: PLR0913 - the parameters of pyspark.pipelines.create
     batch = ChangeBatch(
         changes,
         options,
-        sequence=_expression(changes, sequence_by),
-        is_delete=_condition(apply_as_deletes),
-        is_truncate=_condition(apply_as_truncates),
+        sequence=to_expression(changes, sequence_by),
+        is_delete=to_condition(apply_as_deletes),
+        is_truncate=to_condition(apply_as_truncates),
         batch_id=None if batch_id is None else str(batch_id),
         quarantine=quarantine,
     )
@@ -91,12 +89,16 @@ def apply_changes(  # noqa: PLR0913 - the parameters of pyspark.pipelines.create
 
 def _split(location: str) -> tuple[str, DatasetName]:
     """The folder above a table's last two, and the two as its name."""
-    parts = location.removeprefix("file:").rsplit("/", 2)
-    if len(parts) != 3 or not all(parts[1:]):
+    scheme, is_address, rest = location.partition("://")
+    is_local = not is_address or scheme == "file"
+    path = str(Path(location.removeprefix("file:").removeprefix("//")).resolve()) if is_local else rest
+    *above, database, name = ["", "", *path.strip("/").split("/")]
+    if not database or (not is_local and len(above) < 3):
         raise ChangeFlowError(
             "target", f"{location!r} is no place for a table", hint="give a path of at least two folders"
         )
-    return parts[0] or "/", DatasetName(parts[1], parts[2])
+    folders = "/".join(above[2:])
+    return f"/{folders}" if is_local else f"{scheme}://{folders}", DatasetName(database, name)
 
 
 def _scd_type(given: int | str) -> int:
@@ -116,16 +118,3 @@ def _name_of(frame: DataFrame, column: ColumnOrText) -> str:
         raise ChangeFlowError(
             "unknown_column", f"the column {column} is not in the source", hint=f"it has {', '.join(frame.columns)}"
         ) from error
-
-
-def _expression(frame: DataFrame, given: ColumnOrText) -> Column:
-    """A column by its name, whatever it is made of; an SQL expression; or a column as it is."""
-    if not isinstance(given, str):
-        return given
-    return F.col(quote_name(given)) if given in frame.columns else F.expr(given)
-
-
-def _condition(given: ColumnOrText | None) -> Column:
-    if given is None:
-        return F.lit(False)
-    return F.expr(given) if isinstance(given, str) else given

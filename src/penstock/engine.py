@@ -10,7 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,6 +29,7 @@ from penstock.model.project import Project
 from penstock.model.recording import BuildRecorder
 from penstock.model.results import DatasetResult, RunResult
 from penstock.model.spec import DatasetKind, DatasetSpec
+from penstock.plan.changes import check_continuous
 from penstock.run.catalog import (
     DatasetDetails,
     DatasetInfo,
@@ -63,6 +64,8 @@ if TYPE_CHECKING:
     from penstock.run.continuous import OnBatch
 
 _EVENT_LOG = "PENSTOCK__EVENT_LOG"
+_BATCH_WAITS = 24 * 3600.0
+"""Seconds that a batch of a stream waits for a run of the same project."""
 
 
 @dataclass(slots=True)
@@ -125,14 +128,21 @@ class Engine:
                 close_dead_builds(log, self.clock, [died.build_request_id])
             yield RunRecorder(log, BuildRecorder(self.clock, build_request_id))
 
+    def check_continuous(self) -> None:
+        """Raise when `run_continuously` has nothing that it could keep running."""
+        check_continuous(self.specs, self.project.spark.remote)
+
     def run_continuously(self, on_batch: OnBatch, stop: threading.Event, seconds: float) -> None:
-        """Keep every flow of the project running until `stop` is set; what is new is applied as it comes."""
+        """Keep every flow of the project running until `stop` is set; what is new is applied as it comes.
+
+        A batch is recorded as a run, and waits for other runs of the project as a run does.
+        """
         from penstock.run.continuous import Continuous
 
-        continuous = Continuous(
-            self.project, self.storage, self.planner.list_feed, on_batch, seconds, str(uuid7(self.clock))
-        )
-        continuous.run(self.specs, stop)
+        def record() -> AbstractContextManager[RunRecorder]:
+            return self._recorded(_BATCH_WAITS, _ignore)
+
+        Continuous(self.project, self.storage, self.planner.list_feed, on_batch, seconds, record).run(self.specs, stop)
 
     def _run(
         self,

@@ -72,3 +72,34 @@ def test_changes_are_applied_as_they_come(tmp_path: Path) -> None:
         ("Oslo", 5, None),
         ("Rome", 1, 3),
     ]
+    builds = json.loads(project.penstock("log", "builds", "--json").stdout)["builds"]
+    assert [build["status"] for build in builds] == ["COMPLETED"] * 3, (
+        "the first run, and each batch as a run of its own"
+    )
+
+
+def test_without_flows_nothing_is_run(tmp_path: Path) -> None:
+    project = ProjectFolder(tmp_path / "shop").configure()
+    project.define("t.sql", "CREATE MATERIALIZED VIEW t AS SELECT 1 AS x;")
+    done = project.penstock("run", "--continuous", check=None)
+    assert done.returncode in (1, 2)
+    assert "no flow of this project can run continuously" in done.stderr
+    assert not (project.root / "storage").exists()
+
+
+def test_a_file_that_cannot_be_read_ends_the_stream_and_is_named(tmp_path: Path) -> None:
+    project = ProjectFolder(tmp_path / "shop").configure()
+    project.define("flows.py", DEFINITION)
+    write(project, "1", id=1, city="Rome", ts=1, op="U")
+    process = project.start("run", "--continuous", "--every", "0.2")
+    try:
+        wait_for(process, "Waiting for changes")
+        (project.root / "feeds/customers/2.json").write_text('{"id": 1, "ci')
+        _, error = process.communicate(timeout=120)
+        assert process.returncode == 1
+        assert "feeds/customers/2.json" in error
+        assert "flows.py:5" in error
+    finally:
+        process.kill()
+    builds = json.loads(project.penstock("log", "builds", "--json").stdout)["builds"]
+    assert sorted(build["status"] for build in builds) == ["COMPLETED", "FAILED"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock.engine import open_engine
+from penstock.engine import Engine, open_engine
 from penstock.model.plan import Action
 from penstock.model.results import Outcome
 from tests.projects import ProjectFolder
@@ -100,9 +100,9 @@ def debezium(op: str, ts: int, before: Any = None, after: Any = None) -> dict[st
     return {"before": before, "after": after, "op": op, "ts_ms": ts, "source": {"lsn": ts}}
 
 
-def run(project: ProjectFolder) -> dict[str, Any]:
+def run(project: ProjectFolder, **words: Any) -> dict[str, Any]:
     engine = open_engine(project.root, environment={})
-    result = engine.run(engine.request(None, None, None, False, None))
+    result = engine.run(engine.request(**words))
     problems = [str(dataset.problem) for dataset in result.datasets if dataset.problem]
     assert not problems, problems
     return {str(dataset.name): dataset for dataset in result.datasets}
@@ -165,3 +165,138 @@ def test_flows_of_a_pipeline(project: ProjectFolder, spark: Any) -> None:
     columns = spark.read.format("delta").load(str(project.root / "storage/main/everything")).columns
     assert columns == ["id", "name", "__START_AT", "__END_AT"], "what is stored beside the rows is not shown"
     assert rows(spark, project, "cities", "city", "rows") == [("Bonn", 1), ("Oslo", 1), ("Rome", 1)]
+
+
+ONE_FLOW = """
+from penstock import pipelines as dp
+
+dp.create_streaming_table("customers")
+dp.create_auto_cdc_flow(
+    target="customers",
+    source=dp.change_files("feeds/customers", schema="id int, city string, ts int"),
+    keys=["id"],
+    sequence_by="ts",
+    except_column_list=["ts"],
+    stored_as_scd_type=2,
+)
+"""
+
+
+def problem_of(project: ProjectFolder) -> Any:
+    engine: Engine = open_engine(project.root, environment={})
+    (result,) = engine.run().datasets
+    assert result.outcome is Outcome.ERROR
+    return result.problem
+
+
+def test_a_full_refresh_builds_the_table_anew_by_one_commit(project: ProjectFolder, spark: Any) -> None:
+    """A target that somebody else wrote to is mended by it; the files that were read stay read."""
+    project.define("feeds.py", ONE_FLOW)
+    write_feed(project, "customers", "1", {"id": 1, "city": "Rome", "ts": 1}, {"id": 1, "city": "Rome", "ts": 2})
+    write_feed(project, "customers", "2", {"id": 1, "city": "Oslo", "ts": 5}, {"id": 2, "city": "Bonn", "ts": 5})
+    run(project)
+    columns = ("id", "city", "__START_AT", "__END_AT")
+    before = rows(spark, project, "customers", *columns)
+    path = str(project.root / "storage/main/customers")
+    spark.sql(f"DELETE FROM delta.`{path}` WHERE id = 2")
+    assert problem_of(project).code == "foreign_write"
+    versions = spark.sql(f"DESCRIBE HISTORY delta.`{path}`").count()
+
+    done = run(project, full_refresh="customers")["main.customers"]
+    assert (done.action, done.load.rows) == (Action.REBUILD, 3)
+    assert rows(spark, project, "customers", *columns) == before
+    assert spark.sql(f"DESCRIBE HISTORY delta.`{path}`").count() == versions + 1
+    assert open_engine(project.root, environment={}).plan().has_work is False
+
+    write_feed(project, "customers", "3", {"id": 1, "city": "Bari", "ts": 1})
+    run(project)
+    assert rows(spark, project, "customers", *columns)[:2] == [(1, "Oslo", 5, None), (1, "Rome", 1, 5)]
+
+
+@pytest.mark.parametrize(
+    ("schema", "line", "words"),
+    [
+        ("id int, city string, ts int", '{"id": 1, "ci', "feeds/customers/2.json"),
+        ("id itn, city string, ts int", '{"id": 1}', "UNSUPPORTED_DATATYPE"),
+    ],
+    ids=["half a line", "a schema that is none"],
+)
+def test_change_files_that_cannot_be_read(project: ProjectFolder, schema: str, line: str, words: str) -> None:
+    project.define("feeds.py", ONE_FLOW.replace("id int, city string, ts int", schema))
+    write_feed(project, "customers", "1", {"id": 1, "city": "Rome", "ts": 1})
+    (project.root / "feeds/customers/2.json").write_text(line)
+    problem = problem_of(project)
+    assert (problem.code, str(problem.location)) == ("change_feed", "transformations/feeds.py:5")
+    assert words in problem.message
+    assert problem.hint
+    assert not (project.root / "storage/main/customers").exists()
+
+
+def test_a_folder_of_change_files_that_is_not_there_is_said(project: ProjectFolder) -> None:
+    project.define("feeds.py", ONE_FLOW)
+    plan = open_engine(project.root, environment={}).plan()
+    assert not plan.has_work
+    assert [f"feeds.py:5: the flow customers reads {project.root}/feeds/customers" in text for text in plan.warnings]
+
+
+SNAPSHOTS = """
+from pathlib import Path
+from penstock import pipelines as dp
+
+def next_prices(version):
+    after = 0 if version is None else version
+    waiting = sorted(int(file.stem) for file in Path("SNAPSHOTS").glob("*.json"))
+    later = [number for number in waiting if number > after]
+    return (dp.spark.read.json(f"SNAPSHOTS/{later[0]}.json"), later[0]) if later else None
+
+dp.create_streaming_table("prices")
+dp.create_auto_cdc_from_snapshot_flow(target="prices", source=next_prices, keys=["sku"], stored_as_scd_type=2)
+"""
+
+
+def test_a_function_gives_one_snapshot_after_the_other(project: ProjectFolder, spark: Any) -> None:
+    folder = project.root / "snapshots"
+    folder.mkdir(parents=True)
+
+    def give(version: int, **prices: int) -> None:
+        lines = [json.dumps({"sku": sku, "price": price}) for sku, price in prices.items()]
+        (folder / f"{version}.json").write_text("\n".join(lines))
+
+    project.define("feeds.py", SNAPSHOTS.replace("SNAPSHOTS", str(folder)))
+    give(1, a=1, b=2)
+    give(2, a=1, b=3)
+    run(project)
+    columns = ("sku", "price", "__START_AT", "__END_AT")
+    assert rows(spark, project, "prices", *columns) == [("a", 1, 1, None), ("b", 2, 1, 2), ("b", 3, 2, None)]
+    again = run(project)["main.prices"]
+    assert again.load.rows == 0
+
+    give(5, a=1)
+    run(project)
+    assert rows(spark, project, "prices", *columns) == [("a", 1, 1, None), ("b", 2, 1, 2), ("b", 3, 2, 5)]
+    everything = rows(spark, project, "prices", *columns)
+    run(project, full_refresh="prices", allow_history_loss="prices")
+    assert rows(spark, project, "prices", *columns) == everything
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("return dp.spark.range(1)", "not a DataFrame and its version"),
+        ("return dp.spark.range(1), 1.5", "a version of type float"),
+        ("return dp.spark.range(1), 1", "after version 1 and gave version 1"),
+        ("return dp.read('x'), 1", "does not work in a snapshot function"),
+        ("raise KeyError('lost')", "KeyError"),
+    ],
+)
+def test_a_snapshot_function_that_goes_wrong_is_told_so(project: ProjectFolder, body: str, words: str) -> None:
+    project.define(
+        "feeds.py",
+        "from penstock import pipelines as dp\n\n"
+        f"def ask(version):\n    {body}\n\n"
+        'dp.create_streaming_table("t")\n'
+        'dp.create_auto_cdc_from_snapshot_flow(target="t", source=ask, keys=["id"])\n',
+    )
+    problem = problem_of(project)
+    assert words in problem.message
+    assert problem.location.file == "transformations/feeds.py"

@@ -13,10 +13,11 @@ from penstock import pipelines as dp
 from penstock.errors import DefinitionError
 from penstock.model.spec import DatasetKind, OnViolation, TableLayout
 from penstock.pipelines import spark
+from penstock.pipelines.registry import collect_definitions, use_reader
 
 
 def test_bare_and_called_decorators_register_and_return_the_function() -> None:
-    with dp.collect_definitions() as registry:
+    with collect_definitions() as registry:
 
         @dp.materialized_view
         def orders() -> int:
@@ -44,7 +45,7 @@ def test_bare_and_called_decorators_register_and_return_the_function() -> None:
 
 
 def test_expectations_keep_their_order_above_and_below_the_dataset_decorator() -> None:
-    with dp.collect_definitions() as registry:
+    with collect_definitions() as registry:
 
         @dp.expect("first", "a > 0")
         @dp.expect_all_or_drop({"second": "b > 0", "third": "c > 0"})
@@ -96,7 +97,7 @@ def _function() -> None: ...
     ],
 )
 def test_wrong_use_in_a_load_names_the_users_line(decorate: Any, message: str) -> None:
-    with dp.collect_definitions({"threshold": 3}), pytest.raises(DefinitionError, match=message) as caught:
+    with collect_definitions({"threshold": 3}), pytest.raises(DefinitionError, match=message) as caught:
         decorate()
     assert caught.value.location is not None
     assert caught.value.location.file == __file__
@@ -106,13 +107,13 @@ def test_wrong_use_in_a_load_names_the_users_line(decorate: Any, message: str) -
     "settings", [{"spark_conf": {}}, {"format": "delta"}, {"schema": None}, {"query_function": None}]
 )
 def test_harmless_settings_pass(settings: dict[str, Any]) -> None:
-    with dp.collect_definitions() as registry:
+    with collect_definitions() as registry:
         dp.table(**settings)(_function)
     assert len(registry.definitions) == 1
 
 
 def test_expectations_without_a_dataset_are_an_error() -> None:
-    with dp.collect_definitions() as registry:
+    with collect_definitions() as registry:
         dp.expect("a", "b")(_function)
     with pytest.raises(DefinitionError, match="not a dataset"):
         registry.check_complete()
@@ -126,7 +127,7 @@ class _Reader:
 
 
 def test_reads_and_session_come_from_the_reader() -> None:
-    with dp.use_reader(_Reader()):
+    with use_reader(_Reader()):
         assert dp.read("orders") == "rows of orders"
         assert spark.version == dp.spark.version == "4.2.0"
     with pytest.raises(DefinitionError, match=r"dp\.read works only inside a definition"):
@@ -137,7 +138,7 @@ def test_reads_and_session_come_from_the_reader() -> None:
 
 
 def test_variables_come_from_the_project_then_from_the_default() -> None:
-    with dp.collect_definitions({"threshold": 3}):
+    with collect_definitions({"threshold": 3}):
         assert dp.var("threshold") == 3
         assert dp.var("threshold", default=4) == 3
         assert dp.var("other", default=4) == 4

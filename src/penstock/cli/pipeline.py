@@ -27,7 +27,7 @@ AllowHistoryLoss = Annotated[
     str | None,
     typer.Option(
         "--allow-history-loss",
-        help="Let rebuilds of these tables lose rows whose raw files are gone (comma-separated).",
+        help="Let rebuilds of these tables lose rows whose files, or other sources, are gone (comma-separated).",
     ),
 ]
 DropRetired = Annotated[
@@ -77,6 +77,8 @@ def run(
     ] = 2.0,
 ) -> None:
     """Bring the tables up to date: do what the plan says, in order, side by side where possible."""
+    if continuous:
+        open_from_settings(current_settings()).check_continuous()
     run_project(
         current_settings(),
         wait,

@@ -10,7 +10,7 @@ from penstock.errors import ConfigError, DefinitionError, Location
 from penstock.model.contract import Contract, DeclaredColumn, Nested, OnDrift, OnRemovedFiles
 from penstock.model.names import is_name_part
 from penstock.model.types import normal_type
-from penstock.pipelines import StagingDeclaration
+from penstock.pipelines.registry import StagingDeclaration
 
 
 def read_contracts(root: Node, values: Mapping[str, Any]) -> dict[str, Contract]:

@@ -20,7 +20,7 @@ from penstock.model.names import STAGING_DATABASE, DatasetName, to_dataset_name
 from penstock.model.nearest import nearest_names
 from penstock.model.project import Project
 from penstock.model.spec import DatasetKind, DatasetSpec, OnViolation, TableLayout, Untraced
-from penstock.pipelines import Definition, Registry, bind_variables, collect_definitions
+from penstock.pipelines.registry import Definition, Registry, bind_variables, collect_definitions
 from penstock.plan.graph import CycleError, order
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import ChangeFlowError, DefinitionError, Location
-from penstock.model.changes import FeedFiles, FlowOptions, FlowSpec
+from penstock.model.changes import FeedFiles, FlowOptions, FlowSpec, SnapshotFunction
 from penstock.model.fingerprint import fingerprint
 from penstock.model.names import DatasetName
 from penstock.model.spec import DatasetKind, DatasetSpec
-from penstock.pipelines import FlowDeclaration, TargetDeclaration
+from penstock.pipelines.registry import FlowDeclaration, TargetDeclaration
 from penstock.plan.change_flow import check_options
 
 FORMATS = ("json", "parquet", "csv")
@@ -87,7 +87,9 @@ def to_flow(declared: FlowDeclaration, target: DatasetName, place: Location, to_
         check_options(options)
     except ChangeFlowError as error:
         raise DefinitionError(error.message, hint=error.hint, location=place) from None
-    if not isinstance(source, FeedFiles):
+    if declared.is_snapshot and callable(source):
+        source = SnapshotFunction(getattr(source, "__name__", "the snapshot function"), source)
+    elif not isinstance(source, FeedFiles):
         source = to_name(_text(given, "source", place), place)
     elif source.format not in FORMATS or source.envelope not in {None, *ENVELOPES}:
         raise DefinitionError(

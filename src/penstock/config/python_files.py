@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from penstock.config.project_modules import ProjectFiles, ProjectFinder
 from penstock.errors import DefinitionError, Location
-from penstock.pipelines import Definition
+from penstock.pipelines.registry import Definition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

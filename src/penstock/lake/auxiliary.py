@@ -152,5 +152,6 @@ def damaged_error(name: DatasetName, what: str) -> ChangeFlowError:
     return ChangeFlowError(
         "auxiliary_damaged",
         f"{name}: the auxiliary table is damaged: {what}; nothing was written",
-        hint="bring back the target's _penstock folder from a backup, or rebuild the target from the change feed",
+        hint="bring back the target's _penstock folder from a backup, or rebuild the target from the change feed; "
+        f"in a pipeline: penstock run --full-refresh {name}",
     )

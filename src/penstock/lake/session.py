@@ -15,8 +15,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
 
 from penstock.errors import SessionError, first_line
 from penstock.lake.class_archive import archive_options
@@ -105,6 +106,39 @@ def borrow(session: SparkSession) -> Iterator[None]:
     finally:
         with best_effort():
             session.conf.set(_WIDENING, before) if before is not None else session.conf.unset(_WIDENING)
+
+
+def make_sibling(session: SparkSession) -> SparkSession:
+    """A new session beside this one: the same settings now, and its own from now on."""
+    clone = getattr(session, "cloneSession", None)
+    if clone is not None:
+        return cast("SparkSession", clone())
+    sibling = session.newSession()
+    _copy_settings(session, sibling, {})
+    return sibling
+
+
+_for_few: WeakKeyDictionary[SparkSession, SparkSession] = WeakKeyDictionary()
+
+
+def session_for_few(session: SparkSession) -> SparkSession:
+    """A session beside this one for work on few rows: one task, and no plan that is made anew between two stages.
+
+    It is made once. Without adaptive plans Spark starts half as many jobs for a small write, and plans less.
+    """
+    if session not in _for_few:
+        _for_few[session] = make_sibling(session)
+    sibling = _for_few[session]
+    _copy_settings(session, sibling, _SHORT)
+    return sibling
+
+
+def _copy_settings(session: SparkSession, sibling: SparkSession, own: Mapping[str, str]) -> None:
+    """Give a sibling what was set on the session since: credentials among them; `own` stay its own."""
+    known = sibling.conf.getAll
+    for name, value in {**session.conf.getAll, **own}.items():
+        if known.get(name) != value:
+            sibling.conf.set(name, value)
 
 
 @contextmanager

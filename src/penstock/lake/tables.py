@@ -18,7 +18,7 @@ from penstock.faults import fault_point
 from penstock.lake.delta_log import APPLICATION, Commit, iter_commits
 from penstock.lake.files import Files
 from penstock.lake.progress import FOLDER, create_manifest, find_attempts, read_table_state, remove_manifest
-from penstock.lake.session import best_effort
+from penstock.lake.session import best_effort, make_sibling
 from penstock.model.changes import RESERVED
 from penstock.model.names import DatasetName
 from penstock.model.progress import Manifest, ManifestKind, TableState
@@ -114,7 +114,7 @@ class Lake:
         columns = ", ".join(map(_quote, rows.columns))
         values = ", ".join(f"s.{_quote(column)}" for column in rows.columns)
         # MERGE takes its transaction number from the session's settings, so it runs in a session of its own.
-        session = _sibling(self.session)
+        session = make_sibling(self.session)
         session.conf.set("spark.databricks.delta.write.txnAppId", APPLICATION)
         session.conf.set("spark.databricks.delta.write.txnVersion", str(number))
         try:
@@ -134,7 +134,7 @@ class Lake:
         Larger files stay as they are: rewriting the whole table again and again costs more than its small files do,
         and would mix rows that were laid out apart.
         """
-        session = _sibling(self.session)
+        session = make_sibling(self.session)
         session.conf.set("spark.databricks.delta.optimize.minFileSize", str(_SMALL_FILE))
         with suppress(ConcurrentRunError), _conflicts_named(name):
             session.sql(f"OPTIMIZE delta.{_quote(self.files.spark_path(name.path))}")
@@ -145,7 +145,7 @@ class Lake:
         complete = complete_layout(layout, find_names(schema), json.dumps(schema))
         statement = replace_statement(self.files.spark_path(name.path), number, complete)
         with _conflicts_named(name):
-            self.session.sql(statement, rows=rows)
+            rows.sparkSession.sql(statement, rows=rows)
         return self._read_back(name, number)
 
     def prepare_evolution(self, name: DatasetName, columns: Mapping[str, str], *, widen: bool) -> None:
@@ -242,12 +242,6 @@ class Lake:
         raise ConcurrentRunError(
             f"{name}: another run committed meanwhile; this attempt ({number}) changed nothing", hint="run again"
         )
-
-
-def _sibling(session: SparkSession) -> SparkSession:
-    """A session beside this one, with settings of its own."""
-    clone = getattr(session, "cloneSession", None)
-    return clone() if clone is not None else session.newSession()
 
 
 def _drop_order(path: str) -> int:

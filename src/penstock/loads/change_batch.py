@@ -23,7 +23,8 @@ from penstock.model.progress import ConsumedFile
 from penstock.model.schema import Column
 from penstock.model.types import normal_type, quote_name
 from penstock.plan.change_flow import resolve_flow
-from penstock.transforms.change_events import DELETE, EVENT, TRUNCATE, UPSERT, Scope, comparable, to_changes
+from penstock.transforms.change_events import DELETE, EVENT, TRUNCATE, UPSERT, Scope, to_changes
+from penstock.transforms.equality import comparable
 from penstock.transforms.feeds import CHANGE
 
 SMALL = 20_000
@@ -49,6 +50,20 @@ class ChangeBatch:
     """How far the feed is read once the batch is applied."""
     files: tuple[ConsumedFile, ...] = ()
     quarantine: bool = False
+
+
+def to_expression(frame: DataFrame, given: SparkColumn | str) -> SparkColumn:
+    """A column by its name, whatever it is made of; an SQL expression; or a column as it is."""
+    if not isinstance(given, str):
+        return given
+    return F.col(quote_name(given)) if given in frame.columns else F.expr(given)
+
+
+def to_condition(given: SparkColumn | str | None) -> SparkColumn:
+    """A condition from SQL or as it is; one that was not given never holds."""
+    if given is None:
+        return F.lit(False)
+    return F.expr(given) if isinstance(given, str) else given
 
 
 def resolve_batch(batch: ChangeBatch) -> Flow:
@@ -146,7 +161,7 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Batch:
+class NewEvents:
     """New events, read once: as a table on the driver when they are few, kept by Spark otherwise."""
 
     source: DataFrame
@@ -179,25 +194,24 @@ class Batch:
 
     def scope(self, flow: Flow) -> Scope:
         """Where to look for what the batch affects."""
-        changes = F.broadcast(self.changes) if self.is_small else self.changes
         is_timeless = flow.is_partial or not flow.keeps_history
         first = self.summary.first
         literal = to_literal(flow, first) if first is not None and not is_timeless else None
-        return Scope(changes, is_timeless, literal, bool(self.summary.truncates))
+        return Scope(self.changes, is_timeless, literal, bool(self.summary.truncates), self.is_small)
 
 
 @contextmanager
-def read_batch(flow: Flow, events: DataFrame) -> Iterator[Batch]:
+def read_batch(flow: Flow, events: DataFrame) -> Iterator[NewEvents]:
     """Read new events once, and look at them; they are kept until the block ends."""
     if can_replay(flow):
         table = _make_nullable(events.limit(SMALL + 1).toArrow())
         summary = look_at_table(flow, table)
         if summary.events <= SMALL and not summary.truncates:
-            yield Batch(events, table, summary)
+            yield NewEvents(events, table, summary)
             return
     kept = events.persist()
     try:
-        yield Batch(kept, None, look_at_frame(flow, kept))
+        yield NewEvents(kept, None, look_at_frame(flow, kept))
     finally:
         kept.unpersist()
 

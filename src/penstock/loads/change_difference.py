@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import reduce
 from math import ceil, log2
 from uuid import uuid4
 
@@ -16,15 +15,15 @@ from pyspark.sql import functions as F
 
 from penstock.lake.auxiliary import Auxiliary, to_schema
 from penstock.lake.few_rows import FewRows
-from penstock.loads.change_batch import SMALL, Batch
+from penstock.lake.session import session_for_few
+from penstock.loads.change_batch import SMALL, NewEvents
 from penstock.loads.small_batch import Found, find_rows, replay_small
 from penstock.model.changes import END_AT, RESERVED, START_AT, Flow
 from penstock.model.progress import Segment
 from penstock.model.types import quote_name
 from penstock.transforms import change_events as events_
 from penstock.transforms.change_events import FORGET, TRUNCATE
-from penstock.transforms.scd1 import replay_scd1
-from penstock.transforms.scd2 import replay_scd2
+from penstock.transforms.replay import Stored, replay
 
 _MOST_ROWS = 200_000
 """So many stored rows are replayed on the driver at most."""
@@ -56,7 +55,7 @@ class Difference:
         flow = self.flow
         if not isinstance(self.found, DataFrame):
             rows = _to_target(flow, self.found, number)
-            return self.session.createDataFrame(rows, target_schema(flow)).coalesce(1)
+            return session_for_few(self.session).createDataFrame(rows, target_schema(flow)).coalesce(1)
         added = self.found.where("is_added") if self.added else self.found.limit(0)
         partitions = max(1, ceil(self.added / _ROWS_PER_PARTITION))
         added = self._lay_out(added, partitions)
@@ -119,16 +118,12 @@ def target_schema(flow: Flow) -> str:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Stored:
-    """What is kept of a target."""
+class AtHand:
+    """What is kept of a target as the driver can read it, for batches that are replayed there."""
 
-    target: DataFrame
-    auxiliary: DataFrame | None
-    has_truncates: bool
     copies: pa.Table | None = None
-    """The auxiliary table on the driver, when it is small."""
-    few: FewRows | None = None
-    """The target, to be read on the driver."""
+    """The auxiliary table, when it is small."""
+    rows: FewRows | None = None
 
 
 def _given_column(flow: Flow) -> Column:
@@ -145,32 +140,32 @@ def _row_numbers(number: int, partitions: int) -> Column:
 
 
 @contextmanager
-def find_difference(flow: Flow, stored: Stored, batch: Batch) -> Iterator[Difference]:
+def find_difference(flow: Flow, stored: Stored, at_hand: AtHand, batch: NewEvents) -> Iterator[Difference]:
     """Find the difference that a batch makes, and keep it until the block ends."""
     attempt = uuid4().int >> 65
     if batch.is_small:
-        table = _replay_here(flow, stored, batch, batch.table) if batch.table is not None else None
+        table = _replay_here(flow, stored, at_hand, batch, batch.table) if batch.table is not None else None
         if table is None:
-            table = _replay(flow, stored, batch).toArrow()
+            table = replay(flow, stored, batch.scope(flow)).toArrow()
         yield Difference(flow, table, stored.target.sparkSession, attempt, *_count(table))
         return
-    kept = _replay(flow, stored, batch).persist()
+    kept = replay(flow, stored, batch.scope(flow)).persist()
     try:
         yield Difference(flow, kept, kept.sparkSession, attempt, *_count(kept))
     finally:
         kept.unpersist()
 
 
-def _replay_here(flow: Flow, stored: Stored, batch: Batch, table: pa.Table) -> pa.Table | None:
+def _replay_here(flow: Flow, stored: Stored, at_hand: AtHand, batch: NewEvents, table: pa.Table) -> pa.Table | None:
     """Find what the batch affects, and replay on the driver; None when so much is affected that Spark should."""
-    rows = _find_here(flow, stored, batch, table)
+    rows = _find_here(flow, at_hand, stored.target.columns, batch, table)
     if rows is None:
         rows = events_.find_affected(flow, stored.target, batch.scope(flow)).limit(_MOST_ROWS + 1).toArrow()
     if rows.num_rows > _MOST_ROWS:
         return None
     if batch.summary.bad:
         table = table.filter(pc.invert(table.column("is_bad")))
-    copies = stored.copies
+    copies = at_hand.copies
     if copies is None and stored.auxiliary is not None:
         is_truncate = F.col("kind") == TRUNCATE
         found = events_.find_copies(stored.auxiliary, batch.scope(flow))
@@ -178,71 +173,11 @@ def _replay_here(flow: Flow, stored: Stored, batch: Batch, table: pa.Table) -> p
     return replay_small(flow, Found(table, rows, copies))
 
 
-def _find_here(flow: Flow, stored: Stored, batch: Batch, table: pa.Table) -> pa.Table | None:
+def _find_here(flow: Flow, at_hand: AtHand, names: Sequence[str], batch: NewEvents, table: pa.Table) -> pa.Table | None:
     """Rows that the batch may affect, without Spark; None when that cannot be."""
-    if stored.few is None or not table.num_rows:
+    if at_hand.rows is None or not table.num_rows:
         return None
-    return find_rows(flow, stored.few, stored.target.columns, table, batch.summary.first, _MOST_ROWS)
-
-
-def _replay(flow: Flow, stored: Stored, batch: Batch) -> DataFrame:
-    """Union of what is stored and what is new, collapsed, replayed, compared."""
-    scope = batch.scope(flow)
-    rows = events_.find_affected(flow, stored.target, scope)
-    events = events_.explode_rows(flow, rows)
-    events = events.unionByName(batch.changes.where(F.col("kind") != TRUNCATE), allowMissingColumns=True)
-    empty = {"attempt": "bigint", "truncated": "boolean"}
-    if stored.auxiliary is not None:
-        copies = events_.find_copies(stored.auxiliary, scope)
-        events = events.unionByName(copies, allowMissingColumns=True)
-    truncates = _truncates(stored, batch)
-    if truncates is not None:
-        keys = scope.first_of_keys(events)
-        events = events.unionByName(events_.to_deletes(keys, truncates), allowMissingColumns=True)
-    missing = {name: F.lit(None).cast(type_) for name, type_ in empty.items() if name not in events.columns}
-    events = events.withColumns(missing) if missing else events
-    events = events.repartition(1) if batch.is_small else events.repartition("key")
-    if stored.auxiliary is not None and flow.keeps_history:
-        events = events_.drop_uncovered(events)
-    collapsed = events_.fill_silent(flow, events_.collapse(flow, events))
-    found = replay_scd2(flow, collapsed) if flow.keeps_history else replay_scd1(flow, collapsed)
-    return (
-        found.unionByName(_new_truncates(flow, stored, batch), allowMissingColumns=True)
-        if batch.summary.truncates
-        else found
-    )
-
-
-def _truncates(stored: Stored, batch: Batch) -> DataFrame | None:
-    """All truncates, old and new; None when there are none."""
-    frames = [batch.changes] if batch.summary.truncates else []
-    if stored.has_truncates and stored.auxiliary is not None:
-        frames.append(stored.auxiliary)
-    found = [frame.where(F.col("kind") == TRUNCATE).select("sequence") for frame in frames]
-    return reduce(DataFrame.unionByName, found) if found else None
-
-
-def _new_truncates(flow: Flow, stored: Stored, batch: Batch) -> DataFrame:
-    """Truncates to remember; of a target without history only the last one matters."""
-    new = batch.changes.where(F.col("kind") == TRUNCATE).select("sequence").distinct()
-    if not flow.keeps_history:
-        new = new.agg(F.max("sequence").alias("sequence"))
-    if stored.has_truncates and stored.auxiliary is not None:
-        old = stored.auxiliary.where(F.col("kind") == TRUNCATE).select("sequence")
-        if not flow.keeps_history:
-            latest = F.coalesce(F.col("sequence") > F.col("latest"), F.lit(True))
-            new = new.crossJoin(old.agg(F.max("sequence").alias("latest"))).where(latest).drop("latest")
-        new = new.join(old, "sequence", "left_anti")
-    nobody = F.struct(*(F.lit(None).cast(column.type).alias(column.name) for column in flow.key_columns))
-    return new.select(
-        nobody.alias("key"),
-        "sequence",
-        F.lit(TRUNCATE).alias("kind"),
-        F.lit(False).alias("is_added"),
-        F.lit(True).alias("is_remembered"),
-        F.lit(False).alias("is_damaged"),
-        F.array().cast("array<bigint>").alias("forget"),
-    )
+    return find_rows(flow, at_hand.rows, names, table, batch.summary.first, _MOST_ROWS)
 
 
 def _count(found: pa.Table | DataFrame) -> tuple[int, int, int, int, int, bool]:

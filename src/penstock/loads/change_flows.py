@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from pyspark.sql import functions as F
 
@@ -12,16 +16,17 @@ from penstock.errors import ChangeFlowError, FeedError, PenstockError, first_lin
 from penstock.lake.delta_log import find_added_files, is_same_table
 from penstock.lake.files import to_glob_literal
 from penstock.lake.tables import Lake
-from penstock.loads.change_batch import ChangeBatch
+from penstock.loads.change_batch import ChangeBatch, to_condition, to_expression
 from penstock.loads.changes import ChangeLoad
-from penstock.loads.snapshots import to_snapshot_changes
-from penstock.model.changes import ChangeMetrics, FeedFiles, FlowSpec
+from penstock.loads.snapshots import ask_for_snapshot, to_snapshot_changes
+from penstock.model.changes import FeedFiles, FlowSpec, SnapshotFunction
 from penstock.model.names import DatasetName
-from penstock.model.plan import DatasetPlan
-from penstock.model.progress import ConsumedFile, InputMark, RawFile
+from penstock.model.plan import Action, DatasetPlan
+from penstock.model.progress import ConsumedFile, InputMark, RawFile, TableState
+from penstock.model.project import Scalar
 from penstock.model.results import LoadResult
 from penstock.model.types import quote_name
-from penstock.plan.changes import known_mark, to_mark
+from penstock.plan.changes import known_mark, known_snapshot, to_mark, to_snapshot_mark
 from penstock.transforms.feeds import CHANGE, DELETE, TRUNCATE, decode_debezium, decode_events
 
 if TYPE_CHECKING:
@@ -30,6 +35,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
 
+_UNREADABLE = ("MALFORMED_RECORD", "FAILED_READ_FILE", "MALFORMED_CSV", "CANNOT_READ_FILE")
+_FILE_NAME = re.compile(r"reading file (?:[a-z0-9]+:/*)?(/?\S+?)\.?(?:\s|$)")
 COMMIT_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 
 
@@ -39,6 +46,7 @@ class FlowLoad:
 
     lake: Lake
     build_request_id: str
+    variables: Mapping[str, Scalar] = field(default_factory=dict)
 
     def apply(self, plan: DatasetPlan) -> LoadResult:
         """Apply what is new in each flow, one after the other."""
@@ -47,23 +55,39 @@ class FlowLoad:
             raise ValueError(f"{plan.name} has no definition")
         load = ChangeLoad(self.lake, self.build_request_id, spec.layout)
         version, rows, quarantined = plan.state.version, 0, 0
+        is_anew = plan.action is Action.REBUILD
         for flow in spec.flows:
-            try:
-                batch = self._read(plan, flow)
-                metrics = load.apply(plan.name, batch) if batch is not None else ChangeMetrics()
-            except PenstockError as error:
-                error.location = error.location or flow.location
-                raise
-            version = metrics.version if metrics.version is not None else version
-            rows, quarantined = rows + metrics.rows_added, quarantined + metrics.quarantined
+            with errors_located(flow):
+                state = TableState() if is_anew else self.lake.state(plan.name)
+                for batch in self._read(plan, flow, state):
+                    done = load.rebuild(plan.name, batch) if is_anew else load.apply(plan.name, batch)
+                    is_anew = False
+                    version = done.version if done.version is not None else version
+                    rows, quarantined = rows + done.rows_added, quarantined + done.quarantined
         return LoadResult(version, rows, quarantined=quarantined)
 
-    def _read(self, plan: DatasetPlan, flow: FlowSpec) -> ChangeBatch | None:
+    def _read(self, plan: DatasetPlan, flow: FlowSpec, state: TableState) -> Iterator[ChangeBatch]:
+        """What is new in a flow's source for a target in this state."""
         if isinstance(flow.source, FeedFiles):
             root = f"{flow.source.path.rstrip('/')}/"
-            files = [new.file for new in plan.files if new.file.path.startswith(root)]
-            return self.read_files(flow, flow.source, files) if files else None
-        return self._read_dataset(plan, flow, flow.source)
+            if files := [new.file for new in plan.files if new.file.path.startswith(root)]:
+                yield self.read_files(flow, flow.source, files)
+        elif isinstance(flow.source, SnapshotFunction):
+            yield from self._read_snapshots(plan.name, flow, flow.source, state)
+        elif batch := self._read_dataset(plan.name, flow, flow.source, state):
+            yield batch
+
+    def _read_snapshots(
+        self, name: DatasetName, flow: FlowSpec, source: SnapshotFunction, state: TableState
+    ) -> Iterator[ChangeBatch]:
+        """One snapshot after the other, as long as the function gives some; each is compared with what the last one left."""
+        known = known_snapshot(state, flow.name)
+        is_anew = not state.exists
+        while (found := ask_for_snapshot(self.lake.session, flow, source, known, self.variables)) is not None:
+            current = self.lake.read(name) if not is_anew else None
+            batch = to_snapshot_changes(flow, found.rows, current, found.sequence)
+            yield replace(batch, source={flow.name: to_snapshot_mark(found.version)})
+            known, is_anew = found.version, False
 
     def read_files(self, flow: FlowSpec, feed: FeedFiles, files: Sequence[RawFile]) -> ChangeBatch:
         """The changes in these files."""
@@ -78,24 +102,25 @@ class FlowLoad:
 
     def _load_files(self, flow: FlowSpec, feed: FeedFiles, files: Sequence[RawFile]) -> DataFrame:
         reader = self.lake.session.read.format(feed.format).options(**reader_options(feed))
-        reader = reader.schema(feed.schema) if feed.schema else reader
         try:
+            reader = reader.schema(feed.schema) if feed.schema else reader
             return reader.load([to_glob_literal(file.path) for file in files])
         except Exception as error:  # noqa: BLE001 - readers fail in many ways
             raise FeedError(
                 f"the change files of {flow.name} cannot be read: {first_line(error)}", hint="check format and schema"
             ) from None
 
-    def _read_dataset(self, plan: DatasetPlan, flow: FlowSpec, source: DatasetName) -> ChangeBatch | None:
+    def _read_dataset(
+        self, name: DatasetName, flow: FlowSpec, source: DatasetName, state: TableState
+    ) -> ChangeBatch | None:
         """What changed in a dataset: by its change feed where it has one, its new rows, or all of them."""
-        before, now = self.lake.state(plan.name), self.lake.state(source)
-        known, mark = known_mark(before, flow.name), to_mark(now)
+        known, mark = known_mark(state, flow.name), to_mark(self.lake.state(source))
         if known is not None and (known.version, known.at) == (mark["version"], mark["at"]):
             return None
         rows = self.lake.read_shown(source)
         if flow.is_snapshot:
-            current = self.lake.read(plan.name) if before.exists else None
-            batch = to_snapshot_changes(flow, rows, current, mark["at"])
+            current = self.lake.read(name) if state.exists else None
+            batch = to_snapshot_changes(flow, rows, current, F.timestamp_millis(F.lit(mark["at"])))
         elif known is not None and self._goes_on(source, known) and self.lake.has_change_feed(source):
             batch = to_batch(flow, self.lake.read_changes(source, known.version + 1))
         else:
@@ -113,6 +138,27 @@ class FlowLoad:
         return is_same_table(self.lake.files, source.path, known.version, known.at)
 
 
+@contextmanager
+def errors_located(flow: FlowSpec) -> Iterator[None]:
+    """Say of an error which flow it belongs to; a change file that cannot be read is the user's to mend."""
+    try:
+        yield
+    except PenstockError as error:
+        error.location = error.location or flow.location
+        raise
+    except Exception as error:
+        if not isinstance(flow.source, FeedFiles) or not any(code in str(error) for code in _UNREADABLE):
+            raise
+        file = _FILE_NAME.search(str(error))
+        what = f"the change file {unquote(file[1])}" if file else "a change file"
+        raise FeedError(
+            f"{what} of the flow {flow.name} cannot be read; nothing was written",
+            hint="mend or remove the file, or check the flow's format= and schema=; Spark's words are in "
+            ".penstock/logs/spark.log",
+            location=flow.location,
+        ) from None
+
+
 def reader_options(feed: FeedFiles) -> dict[str, str]:
     """How a folder is read: with a schema, a line that does not fit it is an error and not a row of NULLs."""
     options = {"mode": "FAILFAST"} if feed.schema and feed.format != "parquet" else {}
@@ -123,17 +169,18 @@ def reader_options(feed: FeedFiles) -> dict[str, str]:
 def to_batch(flow: FlowSpec, frame: DataFrame) -> ChangeBatch:
     """Rows of a source as a batch: out of their envelope, and with what says what they do."""
     envelope = flow.source.envelope if isinstance(flow.source, FeedFiles) else None
-    deletes = [_condition(flow.apply_as_deletes)]
-    truncates = [_condition(flow.apply_as_truncates)]
+    deletes = [to_condition(flow.apply_as_deletes)]
+    truncates = [to_condition(flow.apply_as_truncates)]
     is_understood: Column | None = None
     unavailable: Column | None = None
     if envelope is not None:
-        frame = decode_debezium(frame) if envelope == "debezium" else decode_events(frame)
+        is_debezium = envelope == "debezium"
+        frame = decode_debezium(frame) if is_debezium else decode_events(frame)
         operation = F.col(f"{CHANGE}.operation")
         deletes.append(operation == DELETE)
         truncates.append(operation == TRUNCATE)
         is_understood = operation.isNotNull()
-        if not frame.isStreaming and frame.where(F.size(f"{CHANGE}.unavailable") > 0).limit(1).count():
+        if is_debezium and frame.where(F.size(f"{CHANGE}.unavailable") > 0).limit(1).count():
             unavailable = F.col(f"{CHANGE}.unavailable")
     options = flow.options
     if COMMIT_COLUMNS[0] in frame.columns:
@@ -143,11 +190,10 @@ def to_batch(flow: FlowSpec, frame: DataFrame) -> ChangeBatch:
             options = replace(options, except_column_list=(*(options.except_column_list or ()), *COMMIT_COLUMNS))
     if flow.sequence_by is None:
         raise ChangeFlowError("no_sequence", f"the flow {flow.name} has no sequence_by", location=flow.location)
-    is_name = flow.sequence_by in frame.columns
     return ChangeBatch(
         frame,
         options,
-        sequence=F.col(quote_name(flow.sequence_by)) if is_name else F.expr(flow.sequence_by),
+        sequence=to_expression(frame, flow.sequence_by),
         is_delete=reduce(_either, deletes),
         is_truncate=reduce(_either, truncates),
         is_understood=is_understood,
@@ -167,7 +213,3 @@ def _without_replaced(flow: FlowSpec, frame: DataFrame) -> DataFrame:
 
 def _either(one: Column, other: Column) -> Column:
     return F.coalesce(one, F.lit(False)) | F.coalesce(other, F.lit(False))
-
-
-def _condition(text: str | None) -> Column:
-    return F.expr(text) if text is not None else F.lit(False)

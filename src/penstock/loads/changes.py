@@ -19,8 +19,8 @@ from penstock.lake.few_rows import FewRows
 from penstock.lake.progress import LONGEST_CHAIN
 from penstock.lake.tables import Lake
 from penstock.loads.change_batch import (
-    Batch,
     ChangeBatch,
+    NewEvents,
     Summary,
     is_bad_row,
     read_batch,
@@ -28,13 +28,14 @@ from penstock.loads.change_batch import (
     to_columns,
     to_events,
 )
-from penstock.loads.change_difference import Difference, Stored, find_difference, merge_segments, target_schema
+from penstock.loads.change_difference import AtHand, Difference, find_difference, merge_segments, target_schema
 from penstock.model.changes import RESERVED, ChangeMetrics, Flow
 from penstock.model.names import DatasetName
 from penstock.model.progress import ConsumedFile, Manifest, Segment, TableState
 from penstock.model.spec import TableLayout
 from penstock.model.types import quote_name
 from penstock.plan.change_flow import Fit, check_target, fit_to_target
+from penstock.transforms.replay import Stored
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 LONGEST_LIST = 20
 """So many segments of the auxiliary table are read one by one; then a batch merges them into one."""
 COMPACT_AFTER = 25
-"""After so many commits the target's small files are compacted."""
+"""After so many attempts the target's small files are compacted."""
 _ATTEMPTS = 20
 _LONGEST_WAIT = 20
 """Seconds. Two writers can fence each other off; the wait must grow beyond what an attempt takes, on a busy machine too."""
@@ -106,17 +107,33 @@ class ChangeLoad:
                     return ChangeMetrics(summary.events, quarantined=quarantined)
                 kept = self._write_segment(auxiliary, segments, fit.flow, difference)
                 commit = self._commit(name, state, batch, difference, kept, after)
-        self._tidy(auxiliary, kept, after)
-        return ChangeMetrics(
-            events=summary.events,
-            rows_added=difference.added,
-            rows_removed=difference.removed,
-            remembered=difference.remembered,
-            auxiliary_rows=sum(segment.rows for segment in kept),
-            auxiliary_bytes=sum(segment.size for segment in kept),
-            quarantined=quarantined,
-            version=commit.version,
-        )
+        self._tidy(auxiliary, kept, commit)
+        return _to_metrics(summary, difference, kept, quarantined, commit)
+
+    def rebuild(self, name: DatasetName, batch: ChangeBatch) -> ChangeMetrics:
+        """Make the target anew from this batch alone, by one commit: until then readers see the rows of before."""
+        flow = resolve_batch(batch)
+        state = self.lake.state(name)
+        empty = self.lake.session.createDataFrame([], target_schema(flow))
+        auxiliary = self._auxiliary(name, state)
+        with (
+            read_batch(flow, to_events(flow, batch)) as new,
+            find_difference(flow, Stored(empty, None, has_truncates=False), AtHand(), new) as difference,
+        ):
+            quarantined = self._set_aside(name, batch, flow, new.summary)
+            segment = difference.write_segment(auxiliary)
+            kept = (segment,) if segment else ()
+            position = {**_identity(flow), **({"source": dict(batch.source)} if batch.source else {})}
+            manifest = self._manifest(name, TableState(), kept, position, batch.files)
+            begun = self.lake.begin(manifest, name)
+            fault_point("changes.before_rebuild", str(name))
+            commit = self.lake.replace(difference.rows(begun.number), name, begun.number, self._layout)
+        auxiliary.remove_except(kept)
+        return _to_metrics(new.summary, difference, kept, quarantined, commit)
+
+    @property
+    def _layout(self) -> TableLayout:
+        return replace(self.layout, table_properties=(*_PROPERTIES, *self.layout.table_properties))
 
     def _auxiliary(self, name: DatasetName, state: TableState) -> Auxiliary:
         return Auxiliary(self.lake.session, self.lake.files, name, state.progress.number if state.progress else 0)
@@ -127,18 +144,17 @@ class ChangeLoad:
 
     @contextmanager
     def _find(
-        self, auxiliary: Auxiliary, segments: Sequence[Segment], target: DataFrame, flow: Flow, batch: Batch
+        self, auxiliary: Auxiliary, segments: Sequence[Segment], target: DataFrame, flow: Flow, batch: NewEvents
     ) -> Iterator[Difference]:
         """The difference that a batch makes to what is stored."""
         table = batch.table
-        stored = Stored(
-            target,
-            auxiliary.read(segments, flow) if segments else None,
-            any(segment.truncates for segment in segments),
+        copies = auxiliary.read(segments, flow) if segments else None
+        stored = Stored(target, copies, any(segment.truncates for segment in segments))
+        at_hand = AtHand(
             auxiliary.read_small(segments, table.schema) if segments and table is not None else None,
             FewRows(self.lake.files, auxiliary.name),
         )
-        with find_difference(flow, stored, batch) as difference:
+        with find_difference(flow, stored, at_hand, batch) as difference:
             yield difference
 
     @contextmanager
@@ -164,7 +180,8 @@ class ChangeLoad:
             raise ChangeFlowError(
                 "target_changed",
                 f"{name}: {state.damage.text}",
-                hint="bring the table's folder back from a backup, or move it away and read the whole feed again",
+                hint="bring the table's folder back from a backup, or move it away and read the whole feed again; "
+                f"in a pipeline: penstock run --full-refresh {name}",
             )
         return state
 
@@ -176,8 +193,7 @@ class ChangeLoad:
         if self.lake.state(name).progress is not None:  # from here on, a rival that appends fences this attempt off
             raise ConcurrentRunError(f"{name} was made by another writer meanwhile", hint="run again")
         fault_point("changes.before_create", str(name))
-        properties = (*_PROPERTIES, *self.layout.table_properties)
-        self.lake.replace(empty, name, begun.number, replace(self.layout, table_properties=properties))
+        self.lake.replace(empty, name, begun.number, self._layout)
         return self.lake.state(name)
 
     def _evolve(self, name: DatasetName, state: TableState, fit: Fit) -> TableState:
@@ -262,7 +278,6 @@ class ChangeLoad:
         position: dict[str, Any],
     ) -> Commit:
         """Take a number for the state that was read, and commit rows, progress and segments with it."""
-        position["commits"] = int(position.get("commits", 0)) + 1
         manifest = self._manifest(name, state, segments, position, batch.files)
         fault_point("changes.before_attempt", str(name))
         begun = self.lake.begin_append(manifest, name, manifest.parent)
@@ -272,21 +287,36 @@ class ChangeLoad:
             commit = self.lake.merge(rows, difference.removed_rows(), name, begun.number)
         elif difference.removed:
             ids = ", ".join(map(str, difference.removed_ids()))
-            # New rows have higher numbers than all others, and Delta wants the condition to hold for them too.
+            # New rows have higher numbers than all others, and Delta wants the condition to hold for them too. It checks
+            # that row by row, so what holds for them stands before the long list.
             first = begun.number << 32
-            condition = f"{RESERVED}.row IN ({ids}) OR {RESERVED}.row >= {first}"
+            condition = f"{RESERVED}.row >= {first} OR {RESERVED}.row IN ({ids})"
             commit = self.lake.amend(rows, name, begun.number, condition)
         else:
             commit = self.lake.append(rows, name, begun.number)
         fault_point("changes.after_commit", str(name))
         return commit
 
-    def _tidy(self, auxiliary: Auxiliary, segments: Sequence[Segment], position: Mapping[str, Any]) -> None:
+    def _tidy(self, auxiliary: Auxiliary, segments: Sequence[Segment], commit: Commit) -> None:
         """Compact small files now and then, and remove segments that nothing lists any more."""
-        if int(position.get("commits", 0)) % COMPACT_AFTER:
-            return
-        auxiliary.remove_except(segments)
-        self.lake.compact(auxiliary.name)
+        if auxiliary.base // COMPACT_AFTER != (commit.number or 0) // COMPACT_AFTER:
+            auxiliary.remove_except(segments)
+            self.lake.compact(auxiliary.name)
+
+
+def _to_metrics(
+    summary: Summary, difference: Difference, segments: Sequence[Segment], quarantined: int, commit: Commit
+) -> ChangeMetrics:
+    return ChangeMetrics(
+        events=summary.events,
+        rows_added=difference.added,
+        rows_removed=difference.removed,
+        remembered=difference.remembered,
+        auxiliary_rows=sum(segment.rows for segment in segments),
+        auxiliary_bytes=sum(segment.size for segment in segments),
+        quarantined=quarantined,
+        version=commit.version,
+    )
 
 
 def _identity(flow: Flow) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from penstock.model.progress import Manifest, TableState
 from penstock.model.project import Scalar
 from penstock.model.results import ExpectationOutcome, LoadResult
 from penstock.model.spec import DatasetSpec, Expectation, OnViolation, TableLayout
-from penstock.pipelines import use_reader, use_variables
+from penstock.pipelines.registry import use_reader, use_variables
 from penstock.plan.derived import mark_input
 from penstock.transforms.expectations import count_violations, is_kept, is_met, keep_dropped
 

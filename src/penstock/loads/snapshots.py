@@ -2,25 +2,100 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from penstock.errors import BadChangesError
+from penstock.errors import BadChangesError, DefinitionError, PenstockError, UserCodeError
 from penstock.loads.change_batch import ChangeBatch
-from penstock.model.changes import END_AT, RESERVED, START_AT, FlowSpec
+from penstock.loads.user_code import describe
+from penstock.model.changes import END_AT, RESERVED, START_AT, FlowSpec, SnapshotFunction, SnapshotVersion
+from penstock.model.project import Scalar
 from penstock.model.types import quote_name
-from penstock.transforms.change_events import comparable
+from penstock.pipelines.registry import use_reader, use_variables
+from penstock.transforms.equality import comparable
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 _IS_GONE = "_is_gone"
 
 
-def to_snapshot_changes(flow: FlowSpec, snapshot: DataFrame, target: DataFrame | None, at_ms: int) -> ChangeBatch:
-    """New and changed rows as upserts, missing keys as deletes, all at the time of the snapshot.
+@dataclass(frozen=True, slots=True, eq=False)
+class Snapshot:
+    """What a user's function gave."""
+
+    rows: DataFrame
+    version: SnapshotVersion
+
+    @property
+    def sequence(self) -> Column:
+        """The version as a sequence; whole numbers are of one type, however small they begin."""
+        literal = F.lit(self.version)
+        return literal.cast("bigint") if isinstance(self.version, int) else literal
+
+
+@dataclass(frozen=True, slots=True)
+class _SessionOnly:
+    """What a snapshot function may use: the session. Datasets of the project are not its inputs."""
+
+    session: SparkSession
+
+    def read(self, name: str) -> Any:
+        raise DefinitionError(
+            f"dp.read({name!r}) does not work in a snapshot function",
+            hint=f'give the dataset itself: source="{name}"',
+        )
+
+
+def ask_for_snapshot(
+    session: SparkSession,
+    flow: FlowSpec,
+    source: SnapshotFunction,
+    known: SnapshotVersion | None,
+    variables: Mapping[str, Scalar],
+) -> Snapshot | None:
+    """The snapshot after the one that is known; None when there is none yet. What the function does wrong is said as such."""
+    try:
+        with use_reader(_SessionOnly(session)), use_variables(variables):
+            found = source.function(known)
+    except PenstockError:
+        raise
+    except Exception as error:
+        raise UserCodeError(f"{source.name} failed: {describe(error)}", location=flow.location) from error
+    if found is None:
+        return None
+    if not isinstance(found, tuple) or len(found) != 2 or not hasattr(found[0], "isStreaming"):
+        raise UserCodeError(
+            f"{source.name} returned {type(found).__name__}, not a DataFrame and its version",
+            hint="return (snapshot, version), or None when there is no newer one",
+            location=flow.location,
+        )
+    rows, version = found
+    _check_version(flow, source, version, known)
+    return Snapshot(rows, version)
+
+
+def _check_version(flow: FlowSpec, source: SnapshotFunction, version: Any, known: SnapshotVersion | None) -> None:
+    if isinstance(version, bool) or not isinstance(version, int | str | date):
+        raise UserCodeError(
+            f"{source.name} gave a version of type {type(version).__name__}",
+            hint="versions are whole numbers, texts, dates or times",
+            location=flow.location,
+        )
+    if known is not None and (type(version) is not type(known) or not version > known):  # type: ignore[operator]
+        raise UserCodeError(
+            f"{source.name} was asked for a snapshot after version {known} and gave version {version}",
+            hint="return the next version, of the same type, or None when there is none",
+            location=flow.location,
+        )
+
+
+def to_snapshot_changes(flow: FlowSpec, snapshot: DataFrame, target: DataFrame | None, sequence: Column) -> ChangeBatch:
+    """New and changed rows as upserts, missing keys as deletes, all at the place of the snapshot in the order.
 
     Rows that are as they were make no event: they would only be remembered as hidden ones.
     """
@@ -38,7 +113,7 @@ def to_snapshot_changes(flow: FlowSpec, snapshot: DataFrame, target: DataFrame |
     return ChangeBatch(
         changed,
         options,
-        sequence=F.timestamp_millis(F.lit(at_ms)),
+        sequence=sequence,
         is_delete=F.col(_IS_GONE),
         is_truncate=F.lit(False),
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from datetime import date
 from typing import Any
 
 from penstock.errors import Location
@@ -41,12 +43,24 @@ class FeedFiles:
     options: tuple[tuple[str, str], ...] = ()
 
 
+SnapshotVersion = int | str | date
+"""What tells one snapshot from the next: a number, a text, a date or a time; the later one is the greater one."""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotFunction:
+    """A user's function that gives the snapshot after a version, and its own version; None when there is none yet."""
+
+    name: str
+    function: Callable[[SnapshotVersion | None], Any] = field(repr=False)
+
+
 @dataclass(frozen=True, slots=True)
 class FlowSpec:
     """A flow of changes into a target, as a definition file declares it."""
 
     name: str
-    source: DatasetName | FeedFiles
+    source: DatasetName | FeedFiles | SnapshotFunction
     options: FlowOptions
     sequence_by: str | None
     """None for snapshots: their own time is their order."""

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date, datetime
+from typing import Any
 
-from penstock.model.changes import FlowSpec
+from penstock.errors import SessionError, UsageError
+from penstock.model.changes import FeedFiles, FlowSpec, SnapshotFunction, SnapshotVersion
 from penstock.model.names import DatasetName
 from penstock.model.plan import Action, DatasetPlan, NewFile, Problem, Reason
 from penstock.model.progress import InputMark, RawFile, TableState
@@ -27,6 +30,8 @@ class ChangesInput:
     input_states: Mapping[DatasetName, TableState] = field(default_factory=dict)
     input_plans: Mapping[DatasetName, DatasetPlan] = field(default_factory=dict)
     full_refresh: bool = False
+    may_lose_rows: bool = False
+    """The user named this table as one that may lose what its sources no longer have."""
 
 
 def plan_changes(given: ChangesInput) -> DatasetPlan:
@@ -38,6 +43,8 @@ def plan_changes(given: ChangesInput) -> DatasetPlan:
     problem = _find_problem(given)
     if problem is not None:
         return _plan(given, Action.SKIP, [Reason(problem.code, problem.message)], problem)
+    if given.full_refresh:
+        return _plan_rebuild(given)
     reasons, files = [], list[NewFile]()
     for flow in given.spec.flows:
         new = find_new_files(given.state, given.files.get(flow.name, ()))
@@ -46,11 +53,51 @@ def plan_changes(given: ChangesInput) -> DatasetPlan:
             reasons.append(Reason("new_files", f"{counted(len(new), 'new change file')} for the flow {flow.name}"))
         elif isinstance(flow.source, DatasetName) and (why := _input_reason(given, flow, flow.source)):
             reasons.append(why)
+        elif isinstance(flow.source, SnapshotFunction):
+            reasons.append(_snapshot_reason(given.state, flow, flow.source))
     if reasons and given.state.damage is not None:
         reasons.insert(0, Reason(given.state.damage.code, f"{given.state.damage.text}: the feed is read again"))
     if reasons:
         return _plan(given, Action.APPLY, reasons, files=files)
     return _plan(given, Action.NONE, [Reason("up_to_date", "no new changes")])
+
+
+def _plan_rebuild(given: ChangesInput) -> DatasetPlan:
+    """Read everything again, into a table that replaces this one; what is gone from the sources must be allowed to go."""
+    files = [NewFile(file, 0) for current in given.files.values() for file in current]
+    reasons = [Reason("full_refresh", "a full refresh was asked for")]
+    others = [flow for flow in given.spec.flows if not isinstance(flow.source, FeedFiles)]
+    if not files and not others:
+        problem = Problem(
+            "nothing_to_rebuild_from",
+            f"{given.spec.name} cannot be built anew: its flows have no change files",
+            hint="bring the change files back; the table is left as it is",
+            location=given.spec.location,
+        )
+        return _plan(given, Action.SKIP, reasons, problem)
+    if lost := _may_lose(given, [new.file.path for new in files], others):
+        if not given.may_lose_rows:
+            problem = Problem(
+                "history_loss",
+                f"{given.spec.name} would be built anew, but {lost}, so history could be lost",
+                hint=f"allow it: --allow-history-loss {given.spec.name}; the table is left as it is",
+                location=given.spec.location,
+            )
+            return _plan(given, Action.SKIP, reasons, problem)
+        reasons.append(Reason("history_lost", f"{lost}: what only the table still has is lost, as allowed"))
+    return _plan(given, Action.REBUILD, reasons, files=files)
+
+
+def _may_lose(given: ChangesInput, current: Sequence[str], others: Sequence[FlowSpec]) -> str | None:
+    """Why the sources may no longer have what the table was made of; None when they have it all."""
+    if not given.state.exists:
+        return None
+    known = given.state.progress.files if given.state.progress else given.state.last_known
+    if gone := len(set(known).difference(current)):
+        return f"{counted(gone, 'change file')} that it was made of {'is' if gone == 1 else 'are'} gone"
+    if others:
+        return f"the flow {others[0].name} reads what its source is now, not what it was"
+    return None
 
 
 def find_new_files(state: TableState, current: Sequence[RawFile]) -> list[RawFile]:
@@ -71,6 +118,33 @@ def known_mark(state: TableState, flow: str) -> InputMark | None:
     return InputMark(int(mark["version"]), int(mark["at"])) if mark else None
 
 
+def to_snapshot_mark(version: SnapshotVersion) -> dict[str, Any]:
+    """The version of a snapshot as a target remembers it."""
+    return {"snapshot": version.isoformat() if isinstance(version, date) else version, "of": type(version).__name__}
+
+
+def known_snapshot(state: TableState, flow: str) -> SnapshotVersion | None:
+    """The version of the last snapshot that was applied; None when there was none."""
+    sources = state.progress.position.get("source", {}) if state.progress else {}
+    mark = sources.get(flow, {})
+    read: dict[str, Any] = {"date": date.fromisoformat, "datetime": datetime.fromisoformat}
+    return read.get(mark.get("of"), lambda version: version)(mark["snapshot"]) if "snapshot" in mark else None
+
+
+def _snapshot_reason(state: TableState, flow: FlowSpec, source: SnapshotFunction) -> Reason:
+    known = known_snapshot(state, flow.name)
+    after = f"a snapshot after {known}" if known is not None else "the first snapshot"
+    return Reason("asks_for_snapshot", f"{source.name} is asked for {after}")
+
+
+def check_continuous(specs: Sequence[DatasetSpec], remote: str | None) -> None:
+    """UsageError when no flow can run continuously, SessionError where none could."""
+    if not any(not flow.is_snapshot for spec in specs for flow in spec.flows):
+        raise UsageError("no flow of this project can run continuously", hint="add dp.create_auto_cdc_flow(...)")
+    if remote:
+        raise SessionError("--continuous needs a session of its own, not spark.remote", hint="leave spark.remote out")
+
+
 def _input_reason(given: ChangesInput, flow: FlowSpec, source: DatasetName) -> Reason | None:
     plan, state = given.input_plans.get(source), given.input_states[source]
     if plan is not None and plan.action.is_work:
@@ -84,19 +158,12 @@ def _input_reason(given: ChangesInput, flow: FlowSpec, source: DatasetName) -> R
 
 def _find_problem(given: ChangesInput) -> Problem | None:
     spec = given.spec
-    if given.full_refresh:
-        return Problem(
-            "cannot_refresh",
-            f"{spec.name} keeps history that its feed may no longer have, so it is not built anew by --full-refresh",
-            hint="to read the whole feed again, move the table's folder away and run",
-            location=spec.location,
-        )
     damage = given.state.damage
-    if damage is not None and damage.code not in REREAD:
+    if damage is not None and damage.code not in REREAD and not given.full_refresh:
         return Problem(
             damage.code,
             f"{spec.name}: {damage.text}",
-            hint="bring the table's folder back from a backup, or move it away and read the whole feed again",
+            hint=f"bring the table's folder back from a backup, or read the whole feed again: --full-refresh {spec.name}",
             location=spec.location,
         )
     for name in spec.inputs:

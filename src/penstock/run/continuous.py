@@ -4,32 +4,38 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from pyspark.sql import functions as F
 
-from penstock.errors import ChangeFlowError, PenstockError, SessionError, UsageError
+from penstock.errors import ChangeFlowError, PenstockError
 from penstock.lake.files import Files
 from penstock.lake.progress import FOLDER
 from penstock.lake.session import open_session
 from penstock.lake.tables import Lake
-from penstock.loads.change_flows import FlowLoad, reader_options, to_batch
+from penstock.loads.change_flows import FlowLoad, errors_located, reader_options, to_batch
 from penstock.loads.changes import ChangeLoad
 from penstock.loads.user_code import describe
-from penstock.model.changes import ChangeMetrics, FeedFiles, FlowSpec
+from penstock.model.changes import ChangeMetrics, FeedFiles, FlowSpec, SnapshotFunction
 from penstock.model.names import DatasetName
+from penstock.model.plan import Action, DatasetPlan, Plan, Reason
 from penstock.model.progress import ConsumedFile, RawFile
 from penstock.model.project import Project
+from penstock.model.results import LoadResult, RunResult
 from penstock.model.spec import DatasetSpec
+from penstock.plan.changes import check_continuous
 from penstock.run.execution import to_request
+from penstock.run.recording import RunRecorder
+from penstock.run.scheduler import Scheduler
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 OnBatch = Callable[[DatasetName, str, int, ChangeMetrics], None]
+Record = Callable[[], AbstractContextManager[RunRecorder]]
 ListFeed = Callable[[FeedFiles], Sequence[RawFile]]
 _CHECK_SECONDS = 0.5
 _FILE = "__penstock_file"
@@ -46,7 +52,8 @@ class Continuous:
     on_batch: OnBatch
     seconds: float
     """How long a query waits for new changes before it looks again."""
-    build_request_id: str
+    record: Record
+    """Opens the record of one batch: a batch is a small run of its own, alone on the project while it lasts."""
     _quiet: threading.Lock = field(default_factory=threading.Lock)
     """Held while a batch is applied, so that a stop falls between two."""
     _failure: BaseException | None = None
@@ -54,13 +61,8 @@ class Continuous:
 
     def run(self, specs: Sequence[DatasetSpec], stop: threading.Event) -> None:
         """Keep the queries up until `stop` is set; an error of one of them ends all."""
+        check_continuous(specs, self.project.spark.remote)
         flows = [(spec, flow) for spec in specs for flow in spec.flows if not flow.is_snapshot]
-        if not flows:
-            raise UsageError("no flow of this project can run continuously", hint="add dp.create_auto_cdc_flow(...)")
-        if self.project.spark.remote:
-            raise SessionError(
-                "--continuous needs a session of its own, not spark.remote", hint="leave spark.remote out"
-            )
         with open_session(to_request(self.project, is_short=False)) as session, ExitStack() as stack:
             lake = Lake(session, self.storage)
             queries = []
@@ -80,15 +82,10 @@ class Continuous:
             self._quiet.acquire()  # the batch at hand is finished first; no other begins
 
     def _start(self, lake: Lake, spec: DatasetSpec, flow: FlowSpec) -> Any:
-        load = ChangeLoad(lake, self.build_request_id, spec.layout)
-
         def apply(frame: DataFrame, number: int) -> None:
             with self._quiet:
                 try:
-                    batch = replace(to_batch(flow, frame.drop(_FILE)), batch_id=f"{flow.name}:{number}")
-                    if isinstance(flow.source, FeedFiles):
-                        batch = replace(batch, files=self._consumed(flow.source, frame))
-                    self.on_batch(spec.name, flow.name, number, load.apply(spec.name, batch))
+                    self._run_batch(lake, spec, flow, frame, number)
                 except Exception as error:
                     self._failure = error
                     raise
@@ -97,8 +94,35 @@ class Continuous:
         writer = self._read(lake, flow).writeStream.foreachBatch(apply).option("checkpointLocation", checkpoint)
         return writer.trigger(processingTime=f"{self.seconds} seconds").queryName(f"{spec.name}/{flow.name}").start()
 
+    def _run_batch(self, lake: Lake, spec: DatasetSpec, flow: FlowSpec, frame: DataFrame, number: int) -> None:
+        """Apply one batch, and record it as a run of its own."""
+        done: list[ChangeMetrics] = []
+        with self.record() as recorder:
+            build_request_id = recorder.events.build_request_id
+
+            def apply(_: DatasetPlan) -> LoadResult:
+                with errors_located(flow):
+                    batch = replace(to_batch(flow, frame.drop(_FILE)), batch_id=f"{flow.name}:{number}")
+                    if isinstance(flow.source, FeedFiles):
+                        batch = replace(batch, files=self._consumed(flow.source, frame))
+                    done.append(ChangeLoad(lake, build_request_id, spec.layout).apply(spec.name, batch))
+                return LoadResult(done[0].version, done[0].rows_added, quarantined=done[0].quarantined)
+
+            reasons = (Reason("new_changes", f"new changes for the flow {flow.name}"),)
+            dataset = DatasetPlan(spec.name, spec.kind, Action.APPLY, reasons, spec.inputs, spec=spec)
+            recorder.received("penstock run --continuous")
+            recorder.planned(Plan(self.project.name, self.project.target, (dataset,)))
+            result = Scheduler(apply, (recorder,)).work(dataset)
+            recorder.ended(result)
+            recorder.finished(RunResult(build_request_id, (result,), result.seconds))
+        if result.problem is not None:
+            raise result.problem.to_error()
+        self.on_batch(spec.name, flow.name, number, done[0])
+
     def _read(self, lake: Lake, flow: FlowSpec) -> DataFrame:
         source = flow.source
+        if isinstance(source, SnapshotFunction):
+            raise ValueError(f"{flow.name} is asked for snapshots")
         if isinstance(source, FeedFiles):
             schema = source.schema or FlowLoad(lake, "").read_schema(flow, source, self.list_feed(source))
             reader = lake.session.readStream.format(source.format).options(**reader_options(source)).schema(schema)

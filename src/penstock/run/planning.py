@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from penstock.config.definitions import check_cycles, check_inputs
 from penstock.errors import RawFileError, UsageError
@@ -67,17 +68,18 @@ class Planner:
             if name not in selected:
                 continue
             if name in resolved and resolved[name].spec.flows:
-                plans[name] = self._plan_changes(resolved[name].spec, states, plans, name in refresh)
+                given = self._to_changes_input(resolved[name].spec, states, plans)
+                plans[name] = plan_changes(replace(given, full_refresh=name in refresh, may_lose_rows=name in may_lose))
             elif name in resolved:
                 plans[name] = self._plan_derived(resolved[name], states, plans, name in refresh)
             else:
-                given = self._to_staging_input(name, listing, states[name], request)
-                given = replace(given, full_refresh=name in refresh, may_lose_rows=name in may_lose)
-                plans[name] = self._plan_staging(given, listing)
+                raw = self._to_staging_input(name, listing, states[name], request)
+                raw = replace(raw, full_refresh=name in refresh, may_lose_rows=name in may_lose)
+                plans[name] = self._plan_staging(raw, listing)
         raw_bytes = sum(file.size for files in listing.tables.values() for file in files)
         bad_names = () if request.select else _bad_names(listing)
         datasets = (*bad_names, *plans.values())
-        warnings = (*_warnings(listing), *self._find_idle_contracts(staging))
+        warnings = (*_warnings(listing), *self._find_idle_contracts(staging), *self._find_missing_feeds(plans))
         return Plan(self.project.name, self.project.target, datasets, views, warnings, raw_bytes)
 
     def dataset_kinds(self) -> list[tuple[DatasetName, DatasetKind]]:
@@ -234,25 +236,27 @@ class Planner:
             )
         )
 
-    def _plan_changes(
+    def _to_changes_input(
         self,
         spec: DatasetSpec,
         states: Mapping[DatasetName, TableState],
         plans: Mapping[DatasetName, DatasetPlan],
-        refresh: bool,
-    ) -> DatasetPlan:
-        return plan_changes(
-            ChangesInput(
-                spec=spec,
-                state=states[spec.name],
-                files={
-                    flow.name: self.list_feed(flow.source) for flow in spec.flows if isinstance(flow.source, FeedFiles)
-                },
-                input_states={table: states[table] for table in spec.inputs},
-                input_plans={table: plans[table] for table in spec.inputs if table in plans},
-                full_refresh=refresh,
-            )
+    ) -> ChangesInput:
+        return ChangesInput(
+            spec=spec,
+            state=states[spec.name],
+            files={flow.name: self.list_feed(flow.source) for flow in spec.flows if isinstance(flow.source, FeedFiles)},
+            input_states={table: states[table] for table in spec.inputs},
+            input_plans={table: plans[table] for table in spec.inputs if table in plans},
         )
+
+    def _find_missing_feeds(self, plans: Mapping[DatasetName, DatasetPlan]) -> Iterator[str]:
+        """Folders of change files that are not there: perhaps nothing has come yet, perhaps a slip of the pen."""
+        for plan in plans.values():
+            for flow in plan.spec.flows if plan.spec else ():
+                feed = flow.source
+                if isinstance(feed, FeedFiles) and "://" not in feed.path and not Path(feed.path).is_dir():
+                    yield f"{flow.location}: the flow {flow.name} reads {feed.path}, which is not there"
 
     def list_feed(self, feed: FeedFiles) -> list[RawFile]:
         """The change files of a folder, by the whole path of each; hidden ones are left out."""

@@ -59,7 +59,7 @@ class Scheduler:
             self._skip_blocked(waiting)
             for dataset in _ready(waiting, running.values()):
                 context = contextvars.copy_context()
-                running[pool.submit(context.run, self._work, dataset)] = dataset.name
+                running[pool.submit(context.run, self.work, dataset)] = dataset.name
             if not running:
                 break
             done, _ = wait(running, return_when=FIRST_COMPLETED)
@@ -85,7 +85,8 @@ class Scheduler:
                     self._settle(waiting, DatasetResult(dataset.name, Action.SKIP, Outcome.SKIP, (reason,)))
                     blocked = True
 
-    def _work(self, dataset: DatasetPlan) -> DatasetResult:
+    def work(self, dataset: DatasetPlan) -> DatasetResult:
+        """Do what is planned for one dataset; whatever goes wrong becomes part of the result."""
         begun = self.clock()
         for listener in self.listeners:
             listener.started(dataset)

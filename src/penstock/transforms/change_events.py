@@ -6,10 +6,8 @@ something about, for partial flows), and for stored events where they come from:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import reduce
-from operator import or_
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -18,6 +16,7 @@ from pyspark.sql import types as T
 from penstock.model.changes import END_AT, RESERVED, START_AT, Flow
 from penstock.model.types import normal_type, quote_name
 from penstock.transforms.conform import convert
+from penstock.transforms.equality import comparable, fields_of
 
 UPSERT, DELETE, TRUNCATE, FORGET = 0, 1, 2, 3
 """Kinds of events; FORGET is kept in the auxiliary table only: the copy with this attempt is of no use any more."""
@@ -88,6 +87,8 @@ class Scope:
     first: Column | None
     """The smallest sequence of the batch as a literal, where there is one: so that whole files can be left out."""
     is_for_all: bool
+    is_small: bool = False
+    """Few events: they are sent to every task, and one task replays them."""
 
     def limit(self, stored: DataFrame, is_from: Callable[[Column], Column]) -> DataFrame:
         """The stored events in scope; `is_from` tells whether one matters for a batch that begins at this sequence."""
@@ -98,6 +99,7 @@ class Scope:
             begins = F.broadcast(self.changes.agg(F.min("sequence").alias("its_sequence")))
             return stored.crossJoin(begins).where(is_from(begin)).drop("its_sequence")
         batch = self.changes.select(F.col("key").alias("its_key"), F.col("sequence").alias("its_sequence"))
+        batch = F.broadcast(batch) if self.is_small else batch
         condition = F.col("key") == F.col("its_key")
         return stored.join(batch, condition if self.is_timeless else condition & is_from(begin), "left_semi")
 
@@ -249,7 +251,7 @@ def _settle_tie(flow: Flow, events: DataFrame) -> list[Column]:
         order = F.when(is_upsert, comparable(F.col("data"), type_))
         return [F.max_by("data", order).alias("data"), F.lit(None).cast("array<string>").alias("given")]
     values, names = [], []
-    for field in _fields(type_):
+    for field in fields_of(type_):
         value = F.col("data")[field.name]
         is_given = is_upsert & is_in(field.name)
         order = F.when(is_given, comparable(value, field.dataType))
@@ -298,48 +300,3 @@ def fill_silent(flow: Flow, collapsed: DataFrame) -> DataFrame:
     return filled.withColumns({"shown": F.when(upsert, shown), "given_at": F.when(upsert, given_at)}).drop(
         "life", "last"
     )
-
-
-def comparable(value: Column, type_: T.DataType) -> Column:
-    """The value in a form that can be ordered and compared: a map as its sorted entries, at any depth."""
-    if not _has_map(type_):
-        return value
-    if isinstance(type_, T.MapType):
-        entries = F.transform(
-            F.map_entries(value),
-            lambda entry: F.struct(
-                comparable(entry["key"], type_.keyType).alias("key"),
-                comparable(entry["value"], type_.valueType).alias("value"),
-            ),
-        )
-        return F.array_sort(entries)
-    if isinstance(type_, T.ArrayType):
-        return F.transform(value, lambda item: comparable(item, type_.elementType))
-    fields = [comparable(value[field.name], field.dataType).alias(field.name) for field in _fields(type_)]
-    return F.when(value.isNotNull(), F.struct(*fields))
-
-
-def is_same(flow: Flow, one: Column, other: Column, frame: DataFrame, names: Sequence[str] | None = None) -> Column:
-    """Whether two rows of data are equal, NULLs included; in these columns only, if given."""
-    type_ = frame.schema["data"].dataType
-    if names is None and not _has_map(type_):
-        return one.eqNullSafe(other)
-    chosen = set(names if names is not None else flow.names)
-    fields = [field for field in _fields(type_) if field.name in chosen]
-    unequal = [
-        ~comparable(one[field.name], field.dataType).eqNullSafe(comparable(other[field.name], field.dataType))
-        for field in fields
-    ]
-    return ~reduce(or_, unequal) if unequal else F.lit(True)
-
-
-def _fields(type_: T.DataType) -> list[T.StructField]:
-    return type_.fields if isinstance(type_, T.StructType) else []
-
-
-def _has_map(type_: T.DataType) -> bool:
-    if isinstance(type_, T.MapType):
-        return True
-    if isinstance(type_, T.ArrayType):
-        return _has_map(type_.elementType)
-    return isinstance(type_, T.StructType) and any(_has_map(field.dataType) for field in type_.fields)

@@ -6,8 +6,8 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from penstock.model.changes import Flow
-from penstock.transforms.change_events import is_same
-from penstock.transforms.scd2 import find_difference
+from penstock.transforms.compare import compare_with_stored
+from penstock.transforms.equality import is_same
 
 
 def replay_scd1(flow: Flow, collapsed: DataFrame) -> DataFrame:
@@ -34,4 +34,4 @@ def replay_scd1(flow: Flow, collapsed: DataFrame) -> DataFrame:
     same = is_same(flow, stored["data"], F.col("shown"), collapsed)
     if flow.is_partial:
         same &= stored["given"].eqNullSafe(F.col("given_at"))
-    return find_difference(flow, cut, F.col("is_shown") & stored.isNotNull() & same)
+    return compare_with_stored(flow, cut, F.col("is_shown") & stored.isNotNull() & same)

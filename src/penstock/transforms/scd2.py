@@ -6,12 +6,13 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from penstock.model.changes import Flow
-from penstock.transforms.change_events import DELETE, UPSERT, is_same
+from penstock.transforms.compare import compare_with_stored
+from penstock.transforms.equality import is_same
 
 
 def replay_scd2(flow: Flow, collapsed: DataFrame) -> DataFrame:
-    """Cut the events of each key into runs, and compare with what is stored; see `find_difference` for the columns."""
-    return find_difference(flow, _cut_runs(flow, collapsed), _is_kept(flow, collapsed))
+    """Cut the events of each key into runs, and compare with what is stored; see `compare_with_stored` for the columns."""
+    return compare_with_stored(flow, _cut_runs(flow, collapsed), _is_kept(flow, collapsed))
 
 
 def _cut_runs(flow: Flow, collapsed: DataFrame) -> DataFrame:
@@ -41,37 +42,3 @@ def _is_kept(flow: Flow, collapsed: DataFrame) -> Column:
     if flow.is_partial:
         same &= stored["given"].eqNullSafe(F.col("given"))
     return F.col("is_shown") & stored.isNotNull() & same
-
-
-def find_difference(flow: Flow, cut: DataFrame, is_kept: Column) -> DataFrame:
-    """Events that change something: `added` is the row to write, `removed` the number of the row to take out,
-    `is_remembered` the event itself for the auxiliary table, `forget` the attempts whose copies of it are of no use."""
-    is_needed = F.col("is_hidden") | F.col("is_lone")
-
-    def is_useful(copy: Column) -> Column:
-        """Whether a copy says what must be remembered at its place."""
-        same = is_same(flow, copy["data"], F.col("data"), cut) & copy["given"].eqNullSafe(F.col("given"))
-        hidden = (copy["kind"] == UPSERT) & F.col("is_hidden") & same
-        return hidden | ((copy["kind"] == DELETE) & F.col("is_lone"))
-
-    kept_copies = F.filter("copies", is_useful)
-    forget = F.transform(F.filter("copies", lambda copy: ~is_useful(copy)), lambda copy: copy["attempt"])
-    # A delete at which a row ended may still lie in the auxiliary table, but it was given up then.
-    is_known = (F.size(kept_copies) > 0) & ~(F.col("is_delete") & F.col("was_end"))
-    judged = cut.withColumn("is_kept", is_kept)
-    return judged.select(
-        "key",
-        "sequence",
-        F.when(F.col("is_delete"), DELETE).otherwise(UPSERT).alias("kind"),
-        "data",
-        "given",
-        "shown",
-        "given_at",
-        "start",
-        "end",
-        (F.col("is_shown") & ~F.col("is_kept")).alias("is_added"),
-        F.when(~F.col("is_kept"), F.col("stored.row")).alias("removed"),
-        (is_needed & ~is_known).alias("is_remembered"),
-        forget.alias("forget"),
-        "is_damaged",
-    ).where("is_added OR removed IS NOT NULL OR is_remembered OR size(forget) > 0 OR is_damaged")

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from datetime import UTC, date, datetime
 
 import pytest
 
-from penstock.errors import Location
-from penstock.model.changes import FeedFiles, FlowOptions, FlowSpec
+from penstock.errors import Location, SessionError, UsageError
+from penstock.model.changes import FeedFiles, FlowOptions, FlowSpec, SnapshotFunction, SnapshotVersion
 from penstock.model.names import DatasetName
 from penstock.model.plan import Action, DatasetPlan, Problem, Reason
 from penstock.model.progress import ConsumedFile, Damage, Progress, RawFile, TableState
 from penstock.model.spec import DatasetKind, DatasetSpec
-from penstock.plan.changes import ChangesInput, plan_changes
+from penstock.plan.changes import ChangesInput, check_continuous, known_snapshot, plan_changes, to_snapshot_mark
 
 SOURCE = DatasetName("staging", "feed")
 OPTIONS = FlowOptions(("id",))
 OF_FILES = FlowSpec("files", FeedFiles("/feeds"), OPTIONS, "ts")
 OF_DATASET = FlowSpec("rows", SOURCE, OPTIONS, "ts")
+OF_FUNCTION = FlowSpec(
+    "prices", SnapshotFunction("next_prices", lambda version: version), OPTIONS, None, is_snapshot=True
+)
 FILE = RawFile("/feeds/1.json", 10, 1)
 INPUT = TableState(version=4, data_version=3, data_at=7)
 
@@ -97,7 +102,65 @@ def test_what_cannot_be_read_is_said() -> None:
     assert (skipped.action, codes(skipped)) == (Action.SKIP, ["upstream_error"])
 
 
-def test_history_is_not_thrown_away_by_a_full_refresh() -> None:
-    plan = plan_changes(given(OF_FILES, files={"files": [FILE]}, full_refresh=True))
+def test_a_full_refresh_reads_every_file_again() -> None:
+    known = built(files={FILE.path: ConsumedFile(FILE, 0)})
+    plan = plan_changes(given(OF_FILES, state=known, files={"files": [FILE]}, full_refresh=True))
+    assert (plan.action, codes(plan), plan.problem) == (Action.REBUILD, ["full_refresh"], None)
+    assert [new.file for new in plan.files] == [FILE]
+
+
+@pytest.mark.parametrize("code", ["foreign_write", "log_damaged", "progress_missing"])
+def test_a_full_refresh_mends_a_target_that_is_damaged(code: str) -> None:
+    state = TableState(version=3, number=2, damage=Damage(code, "somebody wrote"))
+    plan = plan_changes(given(OF_FILES, state=state, files={"files": [FILE]}, full_refresh=True))
+    assert plan.action is Action.REBUILD
+
+
+@pytest.mark.parametrize(
+    ("flow", "known"),
+    [
+        (OF_FILES, built(files={"/feeds/0.json": ConsumedFile(replace(FILE, path="/feeds/0.json"), 0)})),
+        (OF_FILES, TableState(3, 2, last_known={"/feeds/0.json": ConsumedFile(FILE, 0)})),
+        (OF_DATASET, built()),
+        (OF_FUNCTION, built()),
+    ],
+    ids=["a file is gone", "a file is gone, by an older manifest", "a dataset is what it is now", "so is a function"],
+)
+def test_history_is_not_thrown_away_by_a_full_refresh(flow: FlowSpec, known: TableState) -> None:
+    wanted = given(flow, state=known, files={"files": [FILE]} if flow is OF_FILES else {}, full_refresh=True)
+    refused = plan_changes(wanted)
+    assert refused.problem is not None
+    assert (refused.action, refused.problem.code) == (Action.SKIP, "history_loss")
+    assert "--allow-history-loss main.t" in (refused.problem.hint or "")
+    allowed = plan_changes(replace(wanted, may_lose_rows=True))
+    assert (allowed.action, codes(allowed)) == (Action.REBUILD, ["full_refresh", "history_lost"])
+
+
+def test_a_full_refresh_needs_something_to_read() -> None:
+    plan = plan_changes(given(OF_FILES, state=built(), full_refresh=True, may_lose_rows=True))
     assert plan.problem is not None
-    assert plan.problem.code == "cannot_refresh"
+    assert plan.problem.code == "nothing_to_rebuild_from"
+
+
+@pytest.mark.parametrize(
+    "version", [7, "2026-10", date(2026, 10, 1), datetime(2026, 10, 1, 12, 30), datetime(2026, 10, 1, tzinfo=UTC)]
+)
+def test_a_function_is_asked_for_what_comes_after_the_last_snapshot(version: SnapshotVersion) -> None:
+    assert "first snapshot" in plan_changes(given(OF_FUNCTION)).reasons[0].text
+    mark = json.loads(json.dumps(to_snapshot_mark(version)))
+    read = built(position={"source": {OF_FUNCTION.name: mark}})
+    assert known_snapshot(read, OF_FUNCTION.name) == version
+    plan = plan_changes(given(OF_FUNCTION, state=read))
+    assert (plan.action, codes(plan)) == (Action.APPLY, ["asks_for_snapshot"])
+    assert str(version) in plan.reasons[0].text
+
+
+def test_only_flows_of_changes_run_continuously() -> None:
+    def spec(*flows: FlowSpec) -> DatasetSpec:
+        return given(*flows).spec
+
+    check_continuous([spec(OF_FUNCTION), spec(OF_FILES)], None)
+    with pytest.raises(UsageError, match="no flow"):
+        check_continuous([spec(OF_FUNCTION)], None)
+    with pytest.raises(SessionError, match=r"spark\.remote"):
+        check_continuous([spec(OF_FILES)], "sc://127.0.0.1:15002")

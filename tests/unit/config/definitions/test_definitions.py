@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock import pipelines
 from penstock.config.definitions import check_cycles, check_inputs, find_definition_files
 from penstock.config.project_modules import loaded_project_modules
 from penstock.errors import DefinitionError
 from penstock.model.names import DatasetName
 from penstock.model.spec import DatasetKind, OnViolation
+from penstock.pipelines.registry import use_reader
 
 if TYPE_CHECKING:
     from conftest import Folder
@@ -68,7 +68,7 @@ def test_functions_run_with_reader_and_variables_in_any_thread(folder: Folder) -
 
     def run() -> None:
         assert spec.function is not None
-        with pipelines.use_reader(Reader()):
+        with use_reader(Reader()):
             found.append(spec.function())
 
     thread = threading.Thread(target=run)

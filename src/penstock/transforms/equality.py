@@ -1,0 +1,59 @@
+"""Comparing values as the rules of change events do: NULLs are equal, and maps compare by their entries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from operator import or_
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from penstock.model.changes import Flow
+
+
+def comparable(value: Column, type_: T.DataType) -> Column:
+    """The value in a form that can be ordered and compared: a map as its sorted entries, at any depth."""
+    if not _has_map(type_):
+        return value
+    if isinstance(type_, T.MapType):
+        entries = F.transform(
+            F.map_entries(value),
+            lambda entry: F.struct(
+                comparable(entry["key"], type_.keyType).alias("key"),
+                comparable(entry["value"], type_.valueType).alias("value"),
+            ),
+        )
+        return F.array_sort(entries)
+    if isinstance(type_, T.ArrayType):
+        return F.transform(value, lambda item: comparable(item, type_.elementType))
+    fields = [comparable(value[field.name], field.dataType).alias(field.name) for field in fields_of(type_)]
+    return F.when(value.isNotNull(), F.struct(*fields))
+
+
+def is_same(flow: Flow, one: Column, other: Column, frame: DataFrame, names: Sequence[str] | None = None) -> Column:
+    """Whether two rows of data are equal, NULLs included; in these columns only, if given."""
+    type_ = frame.schema["data"].dataType
+    if names is None and not _has_map(type_):
+        return one.eqNullSafe(other)
+    chosen = set(names if names is not None else flow.names)
+    fields = [field for field in fields_of(type_) if field.name in chosen]
+    unequal = [
+        ~comparable(one[field.name], field.dataType).eqNullSafe(comparable(other[field.name], field.dataType))
+        for field in fields
+    ]
+    return ~reduce(or_, unequal) if unequal else F.lit(True)
+
+
+def fields_of(type_: T.DataType) -> list[T.StructField]:
+    """The fields of a struct; none of another type."""
+    return type_.fields if isinstance(type_, T.StructType) else []
+
+
+def _has_map(type_: T.DataType) -> bool:
+    if isinstance(type_, T.MapType):
+        return True
+    if isinstance(type_, T.ArrayType):
+        return _has_map(type_.elementType)
+    return isinstance(type_, T.StructType) and any(_has_map(field.dataType) for field in type_.fields)
