@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from penstock.model.changes import FeedFiles
+from penstock.model.changes import FeedFiles, SnapshotFunction
 from penstock.model.plan import Action, DatasetPlan, Plan
 from penstock.model.results import DatasetResult, Outcome, RunResult
 from penstock.model.wording import counted
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from penstock.model.changes import ChangeMetrics
     from penstock.model.drift import Change
     from penstock.model.names import DatasetName
+    from penstock.model.spec import DatasetSpec
 
 _STYLES = {
     "none": "dim",
@@ -108,8 +109,7 @@ class TextOutput:
             facts.append(("files loaded", str(len(info.state.progress.files))))
         if spec:
             facts.append(("defined in", str(spec.location)))
-            folders = [flow.source.path for flow in spec.flows if isinstance(flow.source, FeedFiles)]
-            facts.append(("reads", ", ".join([*map(str, spec.inputs), *folders]) or "-"))
+            facts.append(("reads", ", ".join([*map(str, spec.inputs), *_outside_sources(spec)]) or "-"))
             if spec.layout.comment:
                 facts.append(("comment", spec.layout.comment))
             facts += [(f"{e.on_violation.value} unless", f"{e.condition}  ({e.name})") for e in spec.expectations]
@@ -280,6 +280,15 @@ def _result_row(result: DatasetResult) -> tuple[str, ...]:
     if result.load and result.load.quarantined:
         words.append(f"{result.load.quarantined} rows do not fit and are in quarantine")
     return str(result.name), result.action.value, result.outcome.value, rows, seconds, "; ".join(words)
+
+
+def _outside_sources(spec: DatasetSpec) -> Iterator[str]:
+    """What the flows of a streaming table read that is no dataset: folders, and functions that give snapshots."""
+    for flow in spec.flows:
+        if isinstance(flow.source, FeedFiles):
+            yield flow.source.path
+        elif isinstance(flow.source, SnapshotFunction):
+            yield f"{flow.source.name}()"
 
 
 def _when(timestamp_ms: int) -> str:

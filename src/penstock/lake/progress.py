@@ -32,6 +32,8 @@ from penstock.model.types import comparable_type
 
 FORMAT = 3
 FOLDER = "_penstock"
+KEPT_MANIFESTS = 1000
+"""So many are kept of a table that gets a load every few seconds: listing them is part of every load."""
 LONGEST_CHAIN = 20
 """After this many increments the next manifest states everything again, so that a reader follows few files."""
 
@@ -160,6 +162,17 @@ def create_manifest(files: Files, name: DatasetName, manifest: Manifest) -> Mani
 def remove_manifest(files: Files, name: DatasetName, number: int) -> None:
     """Remove the manifest of a commit whose rows turned out wrong; its number stays used, by the commit itself."""
     files.remove(_path(name, number))
+
+
+def remove_old_manifests(files: Files, name: DatasetName, progress: Progress) -> None:
+    """Remove manifests that are long past: of the last ones, and of all that the progress rests on, none goes.
+
+    What is lost is only which build made a version so long ago.
+    """
+    oldest = min(progress.chain[0], progress.number - KEPT_MANIFESTS + 1)
+    for number in _numbers(files, name):
+        if number < oldest:
+            files.remove(_path(name, number))
 
 
 def find_attempts(files: Files, name: DatasetName, after: int) -> list[int]:

@@ -17,7 +17,14 @@ from penstock.errors import ConcurrentRunError, SessionError, StorageError, firs
 from penstock.faults import fault_point
 from penstock.lake.delta_log import APPLICATION, Commit, iter_commits
 from penstock.lake.files import Files
-from penstock.lake.progress import FOLDER, create_manifest, find_attempts, read_table_state, remove_manifest
+from penstock.lake.progress import (
+    FOLDER,
+    create_manifest,
+    find_attempts,
+    read_table_state,
+    remove_manifest,
+    remove_old_manifests,
+)
 from penstock.lake.session import best_effort, make_sibling
 from penstock.model.changes import RESERVED
 from penstock.model.names import DatasetName
@@ -199,6 +206,12 @@ class Lake:
     def disown(self, name: DatasetName, number: int) -> None:
         """Take back what a commit claims to have loaded: without its manifest the next plan rebuilds the table."""
         remove_manifest(self.files, name, number)
+
+    def forget_old_loads(self, name: DatasetName) -> None:
+        """Remove manifests that nothing rests on any more."""
+        progress = self.state(name).progress
+        if progress is not None:
+            remove_old_manifests(self.files, name, progress)
 
     def register(self, name: DatasetName) -> None:
         """Make the table known by its name to SQL and `spark.table` in this session."""

@@ -249,6 +249,8 @@ class ChangeLoad:
         found = rows.select(F.to_json(F.struct("*")).alias("row_json")).distinct()
         if self.lake.state(table).exists:
             found = found.join(self.lake.read(table), "row_json", "left_anti")
+            if found.isEmpty():
+                return summary.bad
         number = self.lake.begin(Manifest(str(table), 0, None, build_request_id=self.build_request_id), table).number
         if self.lake.state(table).exists:
             self.lake.append(found, table, number)
@@ -301,6 +303,7 @@ class ChangeLoad:
         """Compact small files now and then, and remove segments that nothing lists any more."""
         if auxiliary.base // COMPACT_AFTER != (commit.number or 0) // COMPACT_AFTER:
             auxiliary.remove_except(segments)
+            self.lake.forget_old_loads(auxiliary.name)
             self.lake.compact(auxiliary.name)
 
 

@@ -9,8 +9,16 @@ from typing import Any
 import pytest
 
 from builders import NAME, begin, clean_log, compact_table, consumed, load, write_table
+from penstock.lake import progress as progress_module
 from penstock.lake.files import LocalFiles
-from penstock.lake.progress import FOLDER, FORMAT, create_manifest, find_build, read_table_state
+from penstock.lake.progress import (
+    FOLDER,
+    FORMAT,
+    create_manifest,
+    find_build,
+    read_table_state,
+    remove_old_manifests,
+)
 from penstock.model.contract import NO_CONTRACT
 from penstock.model.names import DatasetName
 from penstock.model.progress import InputMark, Manifest, ManifestKind, TableState
@@ -79,6 +87,27 @@ def test_a_number_is_never_used_again_not_even_when_all_manifests_are_gone(stora
     assert create_manifest(storage, NAME, Manifest(str(NAME), 7, None)).number == 8
     shutil.rmtree(storage.root / NAME.path / FOLDER)
     assert create_manifest(storage, NAME, Manifest(str(NAME), 8, None)).number == 9
+
+
+def test_old_manifests_go_and_what_the_progress_rests_on_stays(
+    storage: LocalFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress_module, "KEPT_MANIFESTS", 3)
+    for number in range(1, 5):
+        load(storage, files=(consumed(f"{number}"),))
+    for number in range(5, 10):
+        load(storage, files=(consumed(f"{number}"),), complete=False, parent=number - 1)
+    begin(storage)
+    before = read_table_state(storage, NAME)
+    assert before.progress is not None
+    remove_old_manifests(storage, NAME, before.progress)
+    assert read_table_state(storage, NAME) == before
+    assert sorted(storage.names(f"{NAME.path}/{FOLDER}")) == [f"{number:020d}.json" for number in range(4, 11)]
+    load(storage, files=(consumed("10"),))
+    after = read_table_state(storage, NAME)
+    assert after.progress is not None
+    remove_old_manifests(storage, NAME, after.progress)
+    assert sorted(storage.names(f"{NAME.path}/{FOLDER}")) == [f"{number:020d}.json" for number in (9, 10, 11)]
 
 
 def test_other_files_beside_manifests_do_not_matter(storage: LocalFiles) -> None:
