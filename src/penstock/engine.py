@@ -118,11 +118,22 @@ class Engine:
             return self._run(lambda: plan, recorder, listeners, _ignore).datasets
 
     @contextmanager
-    def _recorded(self, wait_seconds: float, on_wait: Callable[[Holder], None]) -> Iterator[RunRecorder]:
+    def _recorded(
+        self,
+        wait_seconds: float,
+        on_wait: Callable[[Holder], None],
+        is_stopped: Callable[[], bool] = lambda: False,
+    ) -> Iterator[RunRecorder]:
         """A new build request, alone on the project; a build whose process died is closed first."""
         build_request_id = uuid7(self.clock)
         holder = this_process(build_request_id, self.now().isoformat(timespec="seconds"))
-        lock = hold_project(self.project.state_folder, holder=holder, wait_seconds=wait_seconds, on_wait=on_wait)
+        lock = hold_project(
+            self.project.state_folder,
+            holder=holder,
+            wait_seconds=wait_seconds,
+            on_wait=on_wait,
+            is_stopped=is_stopped,
+        )
         with lock as died, self._open_log() as log:
             if died is not None:
                 close_dead_builds(log, self.clock, [died.build_request_id])
@@ -139,8 +150,8 @@ class Engine:
         """
         from penstock.run.continuous import Continuous
 
-        def record() -> AbstractContextManager[RunRecorder]:
-            return self._recorded(_BATCH_WAITS, _ignore)
+        def record(is_stopped: Callable[[], bool]) -> AbstractContextManager[RunRecorder]:
+            return self._recorded(_BATCH_WAITS, _ignore, is_stopped)
 
         Continuous(self.project, self.storage, self.planner.list_feed, on_batch, seconds, record).run(self.specs, stop)
 

@@ -31,6 +31,7 @@ POINTS = (
     "changes.before_attempt",
     "changes.before_commit",
     "changes.after_commit",
+    "changes.before_rebuild",
     "fence.after_commit",
     "drop.after_file",
     "run.after_dataset",

@@ -81,3 +81,37 @@ def test_a_project_on_an_object_store(tmp_path: Path, bucket: tuple[S3Store, dic
     put(store, "orders", "0002", {**MORE_ORDERS, "amount": [1.0, 2.0]})
     assert "changed since: orders/0002.parquet" in shop.penstock("plan").stdout
     assert environment["S3_SECRET"] not in (shop.root / ".penstock" / "manifest.json").read_text()
+
+
+FLOW_PY = f"""
+from penstock import pipelines as dp
+
+dp.create_streaming_table("customers")
+dp.create_auto_cdc_flow(
+    target="customers",
+    source=dp.change_files("s3://{BUCKET}/lake/feeds", schema="id int, city string, ts int"),
+    keys=["id"],
+    sequence_by="ts",
+    except_column_list=["ts"],
+    stored_as_scd_type=2,
+)
+"""
+
+
+def test_change_files_and_their_table_on_an_object_store(
+    tmp_path: Path, bucket: tuple[S3Store, dict[str, str]]
+) -> None:
+    store, environment = bucket
+    shop = ProjectFolder(tmp_path / "shop", environment).configure(PROJECT)
+    shop.define("flow.py", FLOW_PY)
+    for number, (city, at) in enumerate((("Rome", 1), ("Oslo", 5), ("Bonn", 3), ("Bonn", 4))):
+        obstore.put(store, f"lake/feeds/{number}.json", f'{{"id": 1, "city": "{city}", "ts": {at}}}\n'.encode())
+        if number != 1:
+            shop.penstock("run")
+    assert "Nothing to do" in shop.penstock("run", JAVA_HOME="/nowhere").stdout
+    rows = shop.penstock("show", "customers", "--rows", "9").stdout
+    assert sorted(line.split() for line in rows.splitlines()[1:4]) == [
+        ["1", "Bonn", "3", "5"],
+        ["1", "Oslo", "5", "NULL"],
+        ["1", "Rome", "1", "3"],
+    ]

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import penstock
+from penstock.loads import changes
 
 SCHEMA = "key string, part int, ts int, op string, a int, b string"
 
@@ -33,6 +34,8 @@ def show(session: Any, target: str) -> list[dict[str, Any]]:
 def apply(session: Any, step: dict[str, Any]) -> dict[str, Any]:
     """Apply one batch, with columns as objects, as a notebook on a server does."""
     frame = session.createDataFrame([tuple(row) for row in step["rows"]], SCHEMA)
+    changes.COMPACT_AFTER = step.get("compact_after", changes.COMPACT_AFTER)
+    changes._MANY = step.get("many", changes._MANY)
     if step.get("more"):
         frame = frame.withColumn("more", F.lit(None).cast("string"))
     columns = ["key", "part", "a", "b", *(["more"] if step.get("more") else [])]

@@ -17,6 +17,7 @@ import pytest
 from penstock.faults import POINTS
 from tests.model_based.autocdc_histories import COLUMNS, ORACLE, check_rows
 from tests.model_based.autocdc_model import Event, Flow, delete, truncate, upsert
+from tests.projects import ProjectFolder
 from tests.spark.change_tables import to_model, to_row
 
 pytestmark = pytest.mark.spark
@@ -24,7 +25,20 @@ pytestmark = pytest.mark.spark
 WRITER = Path(__file__).with_name("change_writer.py")
 SCD2 = Flow(COLUMNS, frozenset(COLUMNS))
 SCD1 = Flow(COLUMNS, frozenset(), scd_type=1)
-STEPS = tuple(point for point in POINTS if point.startswith("changes."))
+REBUILD = "changes.before_rebuild"
+STEPS = tuple(point for point in POINTS if point.startswith("changes.") and point != REBUILD)
+FLOW = """
+from penstock import pipelines as dp
+
+dp.create_streaming_table("customers")
+dp.create_auto_cdc_flow(
+    target="customers",
+    source=dp.change_files("feeds", schema="id int, city string, ts int"),
+    keys=["id"],
+    sequence_by="ts",
+    stored_as_scd_type=2,
+)
+"""
 
 
 def start(connect: str, *steps: dict[str, Any], **environment: str) -> subprocess.Popen[str]:
@@ -84,10 +98,12 @@ def some_events(seed: int, count: int = 40) -> list[Event]:
 
 @pytest.mark.parametrize("flow", [SCD1, SCD2], ids=["SCD1", "SCD2"])
 def test_changes_are_applied_over_spark_connect(tmp_path: Path, connect: str, flow: Flow) -> None:
-    """With columns as objects; small batches, and one with a truncate, which Spark replays."""
+    """With columns as objects; small batches, and one with a truncate, which Spark replays. The last is written by MERGE
+    and compacts: both use a session beside, and the process ends all the same."""
     target = tmp_path / "db" / "target"
-    batches = [some_events(1), [*some_events(2), truncate(15)]]
+    batches = [some_events(1), [*some_events(2), truncate(15)], some_events(3)]
     steps = [batch(target, events, scd_type=flow.scd_type) for events in batches]
+    steps[2] |= {"many": 0, "compact_after": 1}
     *_, again, shown = run(connect, *steps, steps[0], {"show": str(target)})
     assert again["version"] is None
     check(shown, flow, [event for events in batches for event in events])
@@ -119,3 +135,27 @@ def test_two_writers_at_once_both_land(tmp_path: Path, connect: str) -> None:
     assert [len(finish(writer)) for writer in writers] == [2, 2]
     (shown,) = run(connect, {"show": str(target)})
     check(shown, SCD2, seen)
+
+
+def test_a_kill_while_a_table_is_built_anew_leaves_the_old_one(tmp_path: Path) -> None:
+    """With a JVM of its own, which dies too. The next run goes on from there, and the dead build is closed."""
+    project = ProjectFolder(tmp_path / "shop").configure()
+    project.define("flows.py", FLOW)
+    feeds = project.root / "feeds"
+    feeds.mkdir()
+    (feeds / "1.json").write_text('{"id": 1, "city": "Rome", "ts": 1}\n{"id": 1, "city": "Rome", "ts": 2}\n')
+    project.penstock("run")
+    before = project.rows("main.customers")
+    (feeds / "2.json").write_text('{"id": 1, "city": "Oslo", "ts": 5}\n')
+    killed = project.penstock("run", "--full-refresh", "customers", check=None, PENSTOCK_FAULT=REBUILD)
+    assert killed.returncode == -signal.SIGKILL
+    assert project.rows("main.customers") == before
+    project.penstock("run", "--full-refresh", "customers")
+    shown = json.loads(project.penstock("show", "customers", "--rows", "9", "--json").stdout)
+    assert sorted((row["city"], row["__START_AT"], row["__END_AT"]) for row in shown) == [
+        ("Oslo", 5, None),
+        ("Rome", 1, 5),
+    ]
+    assert json.loads(project.penstock("plan", "--json").stdout)["datasets"][0]["action"] == "none"
+    builds = json.loads(project.penstock("log", "builds", "--json").stdout)["builds"]
+    assert sorted(build["status"] for build in builds) == ["COMPLETED", "COMPLETED", "FAILED"]

@@ -9,11 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
 
 import penstock
 from penstock.errors import BadChangesError, ChangeFlowError
+from penstock.lake.session import frame_of_few
 from penstock.lake.tables import Lake
 from penstock.loads import change_batch
 
@@ -52,6 +54,20 @@ def refused(folder: Path, code: str) -> Iterator[pytest.ExceptionInfo[ChangeFlow
     assert raised.value.code == f"change_flow.{code}"
     assert raised.value.hint
     assert files(folder) == before
+
+
+def test_the_session_stays_the_active_one(spark: Any, tmp_path: Path) -> None:
+    """Small writes go through a session beside it, which takes over its settings, also those that nobody declared."""
+    spark.conf.set("fs.s3a.penstock.test", "a")
+    apply(spark, tmp_path / "db" / "target")
+    assert type(spark).getActiveSession() is spark
+    spark.conf.set("fs.s3a.penstock.test", "b")
+    frame = frame_of_few(spark, pa.table({"x": pa.array([1], pa.int32())}), "x int")
+    beside = frame.sparkSession
+    assert beside is not spark
+    assert beside.conf.get("fs.s3a.penstock.test") == "b"
+    assert (beside.conf.get("spark.sql.adaptive.enabled"), type(spark).getActiveSession()) == ("false", spark)
+    spark.conf.unset("fs.s3a.penstock.test")
 
 
 @pytest.mark.parametrize("how", ["on the driver", "by Spark"])

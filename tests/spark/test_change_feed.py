@@ -131,18 +131,12 @@ def _identity(row: dict[str, Any]) -> tuple[Any, ...]:
     return row["key"]["key"], row["sequence"], row["attempt"]
 
 
-def test_a_stream_out_of_order_with_a_restart_equals_one_sorted_batch(
-    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Short, so it merges segments and compacts files earlier than usual."""
-    monkeypatch.setattr(changes, "COMPACT_AFTER", 5)
-    monkeypatch.setattr(changes, "LONGEST_LIST", 4)
-    live_through_a_stream(spark, tmp_path, count=10, keys=3, stops=(4,))
-
-
-@pytest.mark.deep
-@pytest.mark.parametrize(("count", "keys", "stops"), [(40, 8, (11, 17)), (200, 20, (30, 70, 1))])
-def test_a_long_stream_keeps_its_auxiliary_table_small(
+@pytest.mark.parametrize(
+    ("count", "keys", "stops"),
+    [(40, 8, (11, 17)), pytest.param(200, 20, (30, 70, 1), marks=pytest.mark.deep)],
+)
+def test_a_stream_out_of_order_with_restarts_equals_one_sorted_batch(
     spark: Any, tmp_path: Path, count: int, keys: int, stops: tuple[int, ...]
 ) -> None:
+    """And its auxiliary table stays small."""
     live_through_a_stream(spark, tmp_path, count, keys, stops)

@@ -278,6 +278,56 @@ def test_a_function_gives_one_snapshot_after_the_other(project: ProjectFolder, s
     run(project, full_refresh="prices", allow_history_loss="prices")
     assert rows(spark, project, "prices", *columns) == everything
 
+    (folder / "7.json").write_text('{"sku": "a", "price": "007"}')
+    assert problem_of(project).code == "change_flow.type_drift", "a text is not made a number on the way"
+    assert rows(spark, project, "prices", *columns) == everything
+
+
+def test_what_reads_a_table_that_has_no_snapshot_yet_waits(project: ProjectFolder) -> None:
+    project.define("feeds.py", SNAPSHOTS.replace("SNAPSHOTS", str(project.root / "nothing")))
+    project.define("v.sql", "CREATE MATERIALIZED VIEW v AS SELECT * FROM prices;")
+    done = run(project)
+    assert {str(name): result.outcome for name, result in done.items()} == {
+        "main.prices": Outcome.SKIP,
+        "main.v": Outcome.SKIP,
+    }
+
+
+TWO_FLOWS = (
+    ONE_FLOW.replace("except_column_list", 'name="one", except_column_list')
+    + """
+dp.create_auto_cdc_flow(
+    target="customers",
+    source=dp.change_files("feeds/others", schema="id int, city string, ts int"),
+    keys=["id"],
+    sequence_by="ts",
+    name="two",
+    except_column_list=["ts"],
+    stored_as_scd_type=2,
+)
+"""
+)
+
+
+def test_a_table_of_two_flows_is_not_built_anew_when_one_of_them_cannot_be_read(
+    project: ProjectFolder, spark: Any
+) -> None:
+    project.define("feeds.py", TWO_FLOWS)
+    write_feed(project, "customers", "1", {"id": 1, "city": "Rome", "ts": 1})
+    write_feed(project, "others", "1", {"id": 1, "city": "Oslo", "ts": 5}, {"id": 2, "city": "Bonn", "ts": 5})
+    run(project)
+    columns = ("id", "city", "__START_AT", "__END_AT")
+    before = rows(spark, project, "customers", *columns)
+    assert len(before) == 3
+    run(project, full_refresh="customers")
+    assert rows(spark, project, "customers", *columns) == before
+    write_feed(project, "others", "2", {"id": None, "city": "Nice", "ts": 7})
+    engine = open_engine(project.root, environment={})
+    (result,) = engine.run(engine.request(full_refresh="customers")).datasets
+    assert result.problem is not None
+    assert result.problem.code == "change_flow.bad_rows"
+    assert rows(spark, project, "customers", *columns) == before
+
 
 @pytest.mark.parametrize(
     ("body", "words"),
@@ -285,6 +335,8 @@ def test_a_function_gives_one_snapshot_after_the_other(project: ProjectFolder, s
         ("return dp.spark.range(1)", "not a DataFrame and its version"),
         ("return dp.spark.range(1), 1.5", "a version of type float"),
         ("return dp.spark.range(1), 1", "after version 1 and gave version 1"),
+        ("return dp.spark.range(1).withColumnRenamed('id', 'x'), 1", "keys has 'id'"),
+        ("return dp.spark.readStream.format('rate').load(), 1", "a snapshot is no stream"),
         ("return dp.read('x'), 1", "does not work in a snapshot function"),
         ("raise KeyError('lost')", "KeyError"),
     ],
@@ -298,5 +350,5 @@ def test_a_snapshot_function_that_goes_wrong_is_told_so(project: ProjectFolder, 
         'dp.create_auto_cdc_from_snapshot_flow(target="t", source=ask, keys=["id"])\n',
     )
     problem = problem_of(project)
-    assert words in problem.message
+    assert words in f"{problem.message} {problem.hint}"
     assert problem.location.file == "transformations/feeds.py"

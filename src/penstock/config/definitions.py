@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.config.contracts import from_declaration
-from penstock.config.flows import to_streaming_tables
+from penstock.config.flows import FlowNames, to_streaming_tables
 from penstock.config.parse_cache import ParseCache
 from penstock.config.project_modules import ProjectFiles, ProjectFinder, project_imports
 from penstock.config.python_files import check_callable, load_python_file
@@ -82,6 +82,15 @@ def check_inputs(specs: Iterable[DatasetSpec], known: AbstractSet[DatasetName]) 
                     f"{spec.name} reads {name}, which is neither defined nor a raw folder",
                     hint=_nearest_dataset(name, names),
                     location=spec.location,
+                )
+    views = {spec.name for spec in specs if spec.kind is DatasetKind.TEMPORARY_VIEW}
+    for spec in specs:
+        for flow in spec.flows:
+            if flow.source in views:
+                raise DefinitionError(
+                    f"the flow {flow.name} reads the temporary view {flow.source}, whose changes nobody keeps",
+                    hint="make it a materialized view, or let the flow read what the view reads",
+                    location=flow.location,
                 )
 
 
@@ -180,8 +189,9 @@ class _Loader:
                 self.contracts.append(from_declaration(declared, place))
             tracer = Tracer(self._files, self._project.vars, self._cache)
             specs = [self._from_definition(definition, registry, tracer) for definition in registry.definitions]
+            names = FlowNames(self._dataset_name, self._source_name)
             return specs + to_streaming_tables(
-                registry.targets, registry.flows, self._files.shown, self._source_name, self._project.root
+                registry.targets, registry.flows, self._files.shown, names, self._project.root
             )
 
     def _check_complete(self, registry: Registry) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,31 +21,39 @@ ENVELOPES = ("events", "debezium")
 ToName = Callable[[str, Location], DatasetName]
 
 
+@dataclass(frozen=True, slots=True)
+class FlowNames:
+    """How names in flows are understood: what they fill is defined here, what they read may be anybody's."""
+
+    target: ToName
+    source: ToName
+
+
 def to_streaming_tables(
     targets: Sequence[TargetDeclaration],
     flows: Sequence[FlowDeclaration],
     shown: Callable[[str], str],
-    to_name: ToName,
+    names: FlowNames,
     root: Path,
 ) -> list[DatasetSpec]:
     """The streaming tables of a project, each with its flows; a flow may create its target on the way."""
     found: dict[DatasetName, tuple[TargetDeclaration, list[FlowSpec]]] = {}
     for target in targets:
         place = Location(shown(target.location.file), target.location.line)
-        name = to_name(target.name, place)
+        name = names.target(target.name, place)
         if name in found:
             raise DefinitionError(f"{name} is created twice", hint="create it once", location=place)
         found[name] = (target, [])
     for flow in flows:
         place = Location(shown(flow.location.file), flow.location.line)
-        name = to_name(_text(flow.given, "target", place), place)
+        name = names.target(_text(flow.given, "target", place), place)
         if name not in found:
             raise DefinitionError(
                 f"the flow's target {name} is not created",
                 hint=f'write dp.create_streaming_table("{name.name}") before it',
                 location=place,
             )
-        found[name][1].append(to_flow(flow, name, place, to_name, root))
+        found[name][1].append(to_flow(flow, name, place, names.source, root))
     return [_to_spec(name, target, flows_, shown) for name, (target, flows_) in found.items()]
 
 
@@ -60,6 +68,7 @@ def _to_spec(
         raise DefinitionError(
             f"{name} has two flows called {min(repeated)!r}", hint="give each a name=", location=flows[-1].location
         )
+    _check_together(name, flows)
     inputs = {flow.source: None for flow in flows if isinstance(flow.source, DatasetName)}
     return DatasetSpec(
         name=name,
@@ -71,6 +80,22 @@ def _to_spec(
         tags=target.tags,
         flows=tuple(flows),
     )
+
+
+def _check_together(name: DatasetName, flows: Sequence[FlowSpec]) -> None:
+    """Flows into one table are one feed: the same rows by the same keys; a snapshot, which is the whole state, is alone."""
+    first = flows[0].options
+    for flow in flows[1:]:
+        if {key.lower() for key in flow.options.keys} != {key.lower() for key in first.keys}:
+            raise DefinitionError(f"the flows into {name} have different keys", location=flow.location)
+        if flow.options.scd_type != first.scd_type:
+            raise DefinitionError(f"the flows into {name} have different SCD types", location=flow.location)
+    if len(flows) > 1 and (snapshot := next((flow for flow in flows if flow.is_snapshot), None)):
+        raise DefinitionError(
+            f"the snapshot flow {snapshot.name} is not the only flow into {name}: it would delete what others bring",
+            hint="give each a table of its own",
+            location=snapshot.location,
+        )
 
 
 def to_flow(declared: FlowDeclaration, target: DatasetName, place: Location, to_name: ToName, root: Path) -> FlowSpec:
@@ -87,6 +112,12 @@ def to_flow(declared: FlowDeclaration, target: DatasetName, place: Location, to_
         check_options(options)
     except ChangeFlowError as error:
         raise DefinitionError(error.message, hint=error.hint, location=place) from None
+    if declared.is_snapshot and isinstance(source, FeedFiles):
+        raise DefinitionError(
+            "change files are no snapshots",
+            hint="use dp.create_auto_cdc_flow, or a function that gives snapshots",
+            location=place,
+        )
     if declared.is_snapshot and callable(source):
         source = SnapshotFunction(getattr(source, "__name__", "the snapshot function"), source)
     elif not isinstance(source, FeedFiles):

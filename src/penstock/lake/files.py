@@ -62,6 +62,16 @@ def open_files(uri: str, configuration: Mapping[str, str] | None = None) -> File
     return LocalFiles(Path(uri.removeprefix("file://")))
 
 
+def to_spark_uri(uri: str) -> str:
+    """An address as Spark's file systems know it: they call S3 `s3a`."""
+    return uri.replace("s3://", "s3a://", 1) if uri.startswith("s3://") else uri
+
+
+def without_scheme(path: str) -> str:
+    """`file:/a/b`, `file:///a/b` and `/a/b` are one file, and so are s3:// and s3a:// of one bucket."""
+    return path.split(":", 1)[1].lstrip("/") if "://" in path or path.startswith("file:") else path.lstrip("/")
+
+
 def to_glob_literal(path: str) -> str:
     """The path so that Spark's readers take it by the letter: they would read `a?b` as a pattern for other files too."""
     return re.sub(r"([\\*?\[\]{}])", r"\\\1", path)
@@ -236,7 +246,7 @@ class ObjectFiles:
             raise self._failed(error) from error
 
     def spark_path(self, path: str) -> str:
-        base = self.uri.replace("s3://", "s3a://", 1)
+        base = to_spark_uri(self.uri)
         return f"{base}/{path}" if path else base
 
     def _level(self, prefix: str) -> Any:

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
@@ -27,7 +27,8 @@ from penstock.model.names import DatasetName
 from penstock.model.project import SparkSettings
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
 
 EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
@@ -108,11 +109,23 @@ def borrow(session: SparkSession) -> Iterator[None]:
             session.conf.set(_WIDENING, before) if before is not None else session.conf.unset(_WIDENING)
 
 
-def make_sibling(session: SparkSession) -> SparkSession:
-    """A new session beside this one: the same settings now, and its own from now on."""
+@contextmanager
+def sibling_of(session: SparkSession) -> Iterator[SparkSession]:
+    """A session beside this one for the block: the same settings now, and its own from now on."""
     clone = getattr(session, "cloneSession", None)
-    if clone is not None:
-        return cast("SparkSession", clone())
+    if clone is None:
+        yield _new_sibling(session)
+        return
+    sibling = clone()
+    try:
+        yield sibling
+    finally:
+        with best_effort():  # a clone that is left open keeps its process from ending
+            sibling.client.release_session()
+            sibling.client.close()
+
+
+def _new_sibling(session: SparkSession) -> SparkSession:
     sibling = session.newSession()
     _copy_settings(session, sibling, {})
     return sibling
@@ -121,16 +134,21 @@ def make_sibling(session: SparkSession) -> SparkSession:
 _for_few: WeakKeyDictionary[SparkSession, SparkSession] = WeakKeyDictionary()
 
 
-def session_for_few(session: SparkSession) -> SparkSession:
-    """A session beside this one for work on few rows: one task, and no plan that is made anew between two stages.
+def frame_of_few(session: SparkSession, rows: pa.Table, schema: str) -> DataFrame:
+    """A frame of few rows, to be written by one task and without plans that are made anew between two stages.
 
-    It is made once. Without adaptive plans Spark starts half as many jobs for a small write, and plans less.
+    It belongs to a session beside this one, which is made once: Spark starts half as many jobs for a small write then.
+    Over Connect a session beside costs more than it saves.
     """
+    if hasattr(session, "cloneSession"):
+        return session.createDataFrame(rows, schema)
     if session not in _for_few:
-        _for_few[session] = make_sibling(session)
-    sibling = _for_few[session]
-    _copy_settings(session, sibling, _SHORT)
-    return sibling
+        _for_few[session] = _new_sibling(session)
+    _copy_settings(session, _for_few[session], _SHORT)
+    try:
+        return _for_few[session].createDataFrame(rows, schema)
+    finally:
+        session.createDataFrame([], "x int")  # who makes a frame becomes the active session, which others may ask for
 
 
 def _copy_settings(session: SparkSession, sibling: SparkSession, own: Mapping[str, str]) -> None:
@@ -138,7 +156,8 @@ def _copy_settings(session: SparkSession, sibling: SparkSession, own: Mapping[st
     known = sibling.conf.getAll
     for name, value in {**session.conf.getAll, **own}.items():
         if known.get(name) != value:
-            sibling.conf.set(name, value)
+            with suppress(Exception):  # some settings hold for all sessions, and cannot be set
+                sibling.conf.set(name, value)
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from penstock.lake.progress import (
     remove_manifest,
     remove_old_manifests,
 )
-from penstock.lake.session import best_effort, make_sibling
+from penstock.lake.session import best_effort, sibling_of
 from penstock.model.changes import RESERVED
 from penstock.model.names import DatasetName
 from penstock.model.progress import Manifest, ManifestKind, TableState
@@ -121,11 +121,10 @@ class Lake:
         columns = ", ".join(map(_quote, rows.columns))
         values = ", ".join(f"s.{_quote(column)}" for column in rows.columns)
         # MERGE takes its transaction number from the session's settings, so it runs in a session of its own.
-        session = make_sibling(self.session)
-        session.conf.set("spark.databricks.delta.write.txnAppId", APPLICATION)
-        session.conf.set("spark.databricks.delta.write.txnVersion", str(number))
         try:
-            with _conflicts_named(name):
+            with _conflicts_named(name), sibling_of(self.session) as session:
+                session.conf.set("spark.databricks.delta.write.txnAppId", APPLICATION)
+                session.conf.set("spark.databricks.delta.write.txnVersion", str(number))
                 session.sql(
                     f"MERGE INTO delta.{_quote(self.files.spark_path(name.path))} t USING global_temp.{_quote(view)} s "  # noqa: S608
                     f"ON t.{RESERVED}.row = s.removed WHEN MATCHED THEN DELETE "
@@ -141,9 +140,8 @@ class Lake:
         Larger files stay as they are: rewriting the whole table again and again costs more than its small files do,
         and would mix rows that were laid out apart.
         """
-        session = make_sibling(self.session)
-        session.conf.set("spark.databricks.delta.optimize.minFileSize", str(_SMALL_FILE))
-        with suppress(ConcurrentRunError), _conflicts_named(name):
+        with suppress(ConcurrentRunError), _conflicts_named(name), sibling_of(self.session) as session:
+            session.conf.set("spark.databricks.delta.optimize.minFileSize", str(_SMALL_FILE))
             session.sql(f"OPTIMIZE delta.{_quote(self.files.spark_path(name.path))}")
 
     def replace(self, rows: DataFrame, name: DatasetName, number: int, layout: TableLayout) -> Commit:

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from penstock.lake.auxiliary import Auxiliary, to_schema
 from penstock.lake.few_rows import FewRows
-from penstock.lake.session import session_for_few
+from penstock.lake.session import frame_of_few
 from penstock.loads.change_batch import SMALL, NewEvents
 from penstock.loads.small_batch import Found, find_rows, replay_small
 from penstock.model.changes import END_AT, RESERVED, START_AT, Flow
@@ -55,7 +55,7 @@ class Difference:
         flow = self.flow
         if not isinstance(self.found, DataFrame):
             rows = _to_target(flow, self.found, number)
-            return session_for_few(self.session).createDataFrame(rows, target_schema(flow)).coalesce(1)
+            return frame_of_few(self.session, rows, target_schema(flow)).coalesce(1)
         added = self.found.where("is_added") if self.added else self.found.limit(0)
         partitions = max(1, ceil(self.added / _ROWS_PER_PARTITION))
         added = self._lay_out(added, partitions)

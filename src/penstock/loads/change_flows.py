@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from penstock.errors import ChangeFlowError, FeedError, PenstockError, first_line
 from penstock.lake.delta_log import find_added_files, is_same_table
-from penstock.lake.files import to_glob_literal
+from penstock.lake.files import to_glob_literal, to_spark_uri, without_scheme
 from penstock.lake.tables import Lake
 from penstock.loads.change_batch import ChangeBatch, to_condition, to_expression
 from penstock.loads.changes import ChangeLoad
@@ -26,6 +26,7 @@ from penstock.model.progress import ConsumedFile, InputMark, RawFile, TableState
 from penstock.model.project import Scalar
 from penstock.model.results import LoadResult
 from penstock.model.types import quote_name
+from penstock.plan.change_flow import check_keys
 from penstock.plan.changes import known_mark, known_snapshot, to_mark, to_snapshot_mark
 from penstock.transforms.feeds import CHANGE, DELETE, TRUNCATE, decode_debezium, decode_events
 
@@ -35,8 +36,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
 
-_UNREADABLE = ("MALFORMED_RECORD", "FAILED_READ_FILE", "MALFORMED_CSV", "CANNOT_READ_FILE")
-_FILE_NAME = re.compile(r"reading file (?:[a-z0-9]+:/*)?(/?\S+?)\.?(?:\s|$)")
+_MALFORMED = ("MALFORMED_RECORD_IN_PARSING", "MALFORMED_CSV_RECORD")
+_UNREADABLE = (*_MALFORMED, "FAILED_READ_FILE", "CANNOT_READ_FILE")
+_FILE_NAME = re.compile(r"reading file (\S+?)\.?(?:\s|$)")
 COMMIT_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 
 
@@ -56,6 +58,8 @@ class FlowLoad:
         load = ChangeLoad(self.lake, self.build_request_id, spec.layout)
         version, rows, quarantined = plan.state.version, 0, 0
         is_anew = plan.action is Action.REBUILD
+        if is_anew and len(spec.flows) > 1:
+            self._check_all(plan, spec.flows, load)
         for flow in spec.flows:
             with errors_located(flow):
                 state = TableState() if is_anew else self.lake.state(plan.name)
@@ -64,7 +68,19 @@ class FlowLoad:
                     is_anew = False
                     version = done.version if done.version is not None else version
                     rows, quarantined = rows + done.rows_added, quarantined + done.quarantined
+        if is_anew:
+            raise FeedError(
+                f"{plan.name} cannot be built anew: {spec.flows[0].name} gives nothing; it is left as it is",
+                location=spec.flows[0].location,
+            )
         return LoadResult(version, rows, quarantined=quarantined)
+
+    def _check_all(self, plan: DatasetPlan, flows: Sequence[FlowSpec], load: ChangeLoad) -> None:
+        """Look at what all flows have before the first one replaces the table."""
+        for flow in flows:
+            with errors_located(flow):
+                for batch in self._read(plan, flow, TableState()):
+                    load.check(plan.name, batch)
 
     def _read(self, plan: DatasetPlan, flow: FlowSpec, state: TableState) -> Iterator[ChangeBatch]:
         """What is new in a flow's source for a target in this state."""
@@ -104,7 +120,7 @@ class FlowLoad:
         reader = self.lake.session.read.format(feed.format).options(**reader_options(feed))
         try:
             reader = reader.schema(feed.schema) if feed.schema else reader
-            return reader.load([to_glob_literal(file.path) for file in files])
+            return reader.load([to_spark_uri(to_glob_literal(file.path)) for file in files])
         except Exception as error:  # noqa: BLE001 - readers fail in many ways
             raise FeedError(
                 f"the change files of {flow.name} cannot be read: {first_line(error)}", hint="check format and schema"
@@ -147,16 +163,24 @@ def errors_located(flow: FlowSpec) -> Iterator[None]:
         error.location = error.location or flow.location
         raise
     except Exception as error:
-        if not isinstance(flow.source, FeedFiles) or not any(code in str(error) for code in _UNREADABLE):
+        what = _find_unreadable(flow.source, str(error)) if isinstance(flow.source, FeedFiles) else None
+        if what is None:
             raise
-        file = _FILE_NAME.search(str(error))
-        what = f"the change file {unquote(file[1])}" if file else "a change file"
         raise FeedError(
             f"{what} of the flow {flow.name} cannot be read; nothing was written",
             hint="mend or remove the file, or check the flow's format= and schema=; Spark's words are in "
             ".penstock/logs/spark.log",
             location=flow.location,
         ) from None
+
+
+def _find_unreadable(feed: FeedFiles, message: str) -> str | None:
+    """The change file that Spark could not read, by its message; None when that speaks of something else, say the target."""
+    file = _FILE_NAME.search(message)
+    if file and any(code in message for code in _UNREADABLE):
+        path = unquote(file[1])
+        return f"the change file {path}" if without_scheme(path).startswith(without_scheme(feed.path)) else None
+    return "a change file" if any(code in message for code in _MALFORMED) else None
 
 
 def reader_options(feed: FeedFiles) -> dict[str, str]:
@@ -204,6 +228,7 @@ def to_batch(flow: FlowSpec, frame: DataFrame) -> ChangeBatch:
 
 def _without_replaced(flow: FlowSpec, frame: DataFrame) -> DataFrame:
     """A table's own changes without the old side of updates: a row that was replaced by one commit was not deleted by it."""
+    check_keys(flow.options, frame.columns)
     kind, version = F.col(COMMIT_COLUMNS[0]), COMMIT_COLUMNS[1]
     identity = [*flow.options.keys, version]
     written = frame.where(kind.isin("insert", "update_postimage"))

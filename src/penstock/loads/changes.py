@@ -110,6 +110,13 @@ class ChangeLoad:
         self._tidy(auxiliary, kept, commit)
         return _to_metrics(summary, difference, kept, quarantined, commit)
 
+    def check(self, name: DatasetName, batch: ChangeBatch) -> None:
+        """Raise what applying the batch would raise because of its own rows; nothing is written."""
+        flow = resolve_batch(batch)
+        with read_batch(flow, to_events(flow, batch)) as new:
+            if new.summary.bad and not batch.quarantine:
+                self._set_aside(name, batch, flow, new.summary)
+
     def rebuild(self, name: DatasetName, batch: ChangeBatch) -> ChangeMetrics:
         """Make the target anew from this batch alone, by one commit: until then readers see the rows of before."""
         flow = resolve_batch(batch)

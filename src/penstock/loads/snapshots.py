@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
@@ -16,12 +16,14 @@ from penstock.model.changes import END_AT, RESERVED, START_AT, FlowSpec, Snapsho
 from penstock.model.project import Scalar
 from penstock.model.types import quote_name
 from penstock.pipelines.registry import use_reader, use_variables
+from penstock.plan.change_flow import check_keys
 from penstock.transforms.equality import comparable
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 _IS_GONE = "_is_gone"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,6 +36,8 @@ class Snapshot:
     @property
     def sequence(self) -> Column:
         """The version as a sequence; whole numbers are of one type, however small they begin."""
+        if isinstance(self.version, datetime):
+            return F.timestamp_micros(F.lit((self.version - _EPOCH) // timedelta(microseconds=1)))
         literal = F.lit(self.version)
         return literal.cast("bigint") if isinstance(self.version, int) else literal
 
@@ -62,30 +66,49 @@ def ask_for_snapshot(
     try:
         with use_reader(_SessionOnly(session)), use_variables(variables):
             found = source.function(known)
+            is_pair = isinstance(found, tuple) and len(found) == 2 and getattr(found[0], "isStreaming", True) is False
     except PenstockError:
         raise
     except Exception as error:
         raise UserCodeError(f"{source.name} failed: {describe(error)}", location=flow.location) from error
     if found is None:
         return None
-    if not isinstance(found, tuple) or len(found) != 2 or not hasattr(found[0], "isStreaming"):
+    if not is_pair:
         raise UserCodeError(
             f"{source.name} returned {type(found).__name__}, not a DataFrame and its version",
-            hint="return (snapshot, version), or None when there is no newer one",
+            hint="return (snapshot, version), or None when there is no newer one; a snapshot is no stream",
             location=flow.location,
         )
-    rows, version = found
-    _check_version(flow, source, version, known)
-    return Snapshot(rows, version)
-
-
-def _check_version(flow: FlowSpec, source: SnapshotFunction, version: Any, known: SnapshotVersion | None) -> None:
-    if isinstance(version, bool) or not isinstance(version, int | str | date):
+    rows, given = found
+    version = _to_version(given)
+    if version is None:
         raise UserCodeError(
-            f"{source.name} gave a version of type {type(version).__name__}",
+            f"{source.name} gave a version of type {type(given).__name__}",
             hint="versions are whole numbers, texts, dates or times",
             location=flow.location,
         )
+    _check_later(flow, source, version, known)
+    return Snapshot(rows, version)
+
+
+def _to_version(given: Any) -> SnapshotVersion | None:
+    """A version as itself, whatever class of its own it is of; times without a zone are taken as UTC. None for no version."""
+    if isinstance(given, bool):
+        return None
+    if isinstance(given, int):
+        return int(given)
+    if isinstance(given, str):
+        return str(given)
+    if isinstance(given, datetime):
+        day = given.year, given.month, given.day
+        time = given.hour, given.minute, given.second, given.microsecond
+        return datetime(*day, *time, tzinfo=given.tzinfo or UTC).astimezone(UTC)
+    return date(given.year, given.month, given.day) if isinstance(given, date) else None
+
+
+def _check_later(
+    flow: FlowSpec, source: SnapshotFunction, version: SnapshotVersion, known: SnapshotVersion | None
+) -> None:
     if known is not None and (type(version) is not type(known) or not version > known):  # type: ignore[operator]
         raise UserCodeError(
             f"{source.name} was asked for a snapshot after version {known} and gave version {version}",
@@ -105,9 +128,9 @@ def to_snapshot_changes(flow: FlowSpec, snapshot: DataFrame, target: DataFrame |
         current = target.where(F.col(END_AT).isNull()) if END_AT in target.columns else target
         current = current.drop(START_AT, END_AT, RESERVED)
         changed = changed.alias("new").join(current.alias("old"), _is_same(snapshot, current), "left_anti")
-        gone = current.join(snapshot, _same_keys(flow, current, snapshot), "left_anti").withColumn(
-            _IS_GONE, F.lit(True)
-        )
+        gone = current.join(snapshot, _same_keys(flow, current, snapshot), "left_anti")
+        # A delete has a key and nothing else: columns of the target would hide that the snapshot's have other types.
+        gone = gone.select(*map(quote_name, flow.options.keys), F.lit(True).alias(_IS_GONE))
         changed = changed.unionByName(gone, allowMissingColumns=True)
     options = replace(flow.options, except_column_list=(_IS_GONE,))
     return ChangeBatch(
@@ -120,6 +143,7 @@ def to_snapshot_changes(flow: FlowSpec, snapshot: DataFrame, target: DataFrame |
 
 
 def _check_keys(flow: FlowSpec, snapshot: DataFrame) -> None:
+    check_keys(flow.options, snapshot.columns)
     keys = [F.col(quote_name(key)) for key in flow.options.keys]
     repeated = snapshot.groupBy(*keys).count().where("count > 1")
     samples = repeated.limit(5).collect()

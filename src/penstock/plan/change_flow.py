@@ -57,6 +57,13 @@ def _lists(options: FlowOptions) -> dict[str, tuple[str, ...]]:
     return {name: names for name, names in found.items() if names is not None}
 
 
+def check_keys(options: FlowOptions, columns: Iterable[str]) -> None:
+    """ChangeFlowError when the source lacks a key."""
+    known = {name.lower(): Column(name, "") for name in columns}
+    for key in options.keys:
+        _need(key, known, "keys")
+
+
 def resolve_flow(
     options: FlowOptions, source: Sequence[Column], sequence_type: str, *, is_partial: bool = False
 ) -> Flow:

@@ -15,6 +15,8 @@ from penstock.model.progress import InputMark, RawFile, TableState
 from penstock.model.spec import DatasetSpec
 from penstock.model.wording import counted
 
+_FOREIGN = "foreign_write"
+"""Damage that leaves it known what the table was made of."""
 REREAD = frozenset({"progress_missing", "progress_unreadable", "progress_mismatch", "no_progress"})
 """Damage after which a feed is read again: that changes nothing that is right already."""
 
@@ -92,11 +94,15 @@ def _may_lose(given: ChangesInput, current: Sequence[str], others: Sequence[Flow
     """Why the sources may no longer have what the table was made of; None when they have it all."""
     if not given.state.exists:
         return None
-    known = given.state.progress.files if given.state.progress else given.state.last_known
+    progress, damage = given.state.progress, given.state.damage
+    if damage is not None and damage.code != _FOREIGN:
+        return f"nobody knows any more what it was made of ({damage.text})"
+    known = progress.files if progress else given.state.last_known
     if gone := len(set(known).difference(current)):
         return f"{counted(gone, 'change file')} that it was made of {'is' if gone == 1 else 'are'} gone"
-    if others:
-        return f"the flow {others[0].name} reads what its source is now, not what it was"
+    earlier = set(progress.position.get("source", {}) if progress else {})
+    if names := sorted(earlier | {flow.name for flow in others}):
+        return f"the flow {names[0]} reads what its source is now, not what it was"
     return None
 
 
@@ -115,7 +121,7 @@ def known_mark(state: TableState, flow: str) -> InputMark | None:
     """How far a flow's dataset was read before; None when nobody knows."""
     sources = state.progress.position.get("source", {}) if state.progress else {}
     mark = sources.get(flow)
-    return InputMark(int(mark["version"]), int(mark["at"])) if mark else None
+    return InputMark(int(mark["version"]), int(mark["at"])) if mark and "version" in mark else None
 
 
 def to_snapshot_mark(version: SnapshotVersion) -> dict[str, Any]:

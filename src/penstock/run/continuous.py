@@ -12,14 +12,14 @@ from urllib.parse import unquote
 from pyspark.sql import functions as F
 
 from penstock.errors import ChangeFlowError, PenstockError
-from penstock.lake.files import Files
+from penstock.lake.files import Files, to_spark_uri, without_scheme
 from penstock.lake.progress import FOLDER
 from penstock.lake.session import open_session
 from penstock.lake.tables import Lake
 from penstock.loads.change_flows import FlowLoad, errors_located, reader_options, to_batch
 from penstock.loads.changes import ChangeLoad
 from penstock.loads.user_code import describe
-from penstock.model.changes import ChangeMetrics, FeedFiles, FlowSpec, SnapshotFunction
+from penstock.model.changes import RESERVED, ChangeMetrics, FeedFiles, FlowSpec, SnapshotFunction
 from penstock.model.names import DatasetName
 from penstock.model.plan import Action, DatasetPlan, Plan, Reason
 from penstock.model.progress import ConsumedFile, RawFile
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 OnBatch = Callable[[DatasetName, str, int, ChangeMetrics], None]
-Record = Callable[[], AbstractContextManager[RunRecorder]]
+Record = Callable[[Callable[[], bool]], AbstractContextManager[RunRecorder]]
 ListFeed = Callable[[FeedFiles], Sequence[RawFile]]
 _CHECK_SECONDS = 0.5
 _FILE = "__penstock_file"
@@ -53,9 +53,11 @@ class Continuous:
     seconds: float
     """How long a query waits for new changes before it looks again."""
     record: Record
-    """Opens the record of one batch: a batch is a small run of its own, alone on the project while it lasts."""
+    """Opens the record of one batch: a batch is a small run of its own, alone on the project while it lasts. It waits for
+    other runs until what it is given says that nobody waits any more."""
     _quiet: threading.Lock = field(default_factory=threading.Lock)
     """Held while a batch is applied, so that a stop falls between two."""
+    _stopping: threading.Event = field(default_factory=threading.Event)
     _failure: BaseException | None = None
     """What a batch failed of, as it was before Spark wrapped it."""
 
@@ -63,7 +65,7 @@ class Continuous:
         """Keep the queries up until `stop` is set; an error of one of them ends all."""
         check_continuous(specs, self.project.spark.remote)
         flows = [(spec, flow) for spec in specs for flow in spec.flows if not flow.is_snapshot]
-        with open_session(to_request(self.project, is_short=False)) as session, ExitStack() as stack:
+        with open_session(to_request(self.project, specs, is_short=False)) as session, ExitStack() as stack:
             lake = Lake(session, self.storage)
             queries = []
             for spec, flow in flows:
@@ -74,16 +76,19 @@ class Continuous:
                 for flow, query in queries:
                     error = query.exception()
                     if isinstance(self._failure, PenstockError):
-                        self._failure.location = self._failure.location or flow.location
                         raise self._failure
                     if error is not None:
                         told = describe(self._failure or error)
                         raise ChangeFlowError("stream", f"{flow.name}: {told}", location=flow.location)
-            self._quiet.acquire()  # the batch at hand is finished first; no other begins
+            self._stopping.set()
+            with self._quiet:  # the batch at hand is finished first; no other begins
+                pass
 
     def _start(self, lake: Lake, spec: DatasetSpec, flow: FlowSpec) -> Any:
         def apply(frame: DataFrame, number: int) -> None:
             with self._quiet:
+                if self._stopping.is_set():  # a batch that returned would count as done
+                    raise InterruptedError("stopped before this batch began")
                 try:
                     self._run_batch(lake, spec, flow, frame, number)
                 except Exception as error:
@@ -97,7 +102,7 @@ class Continuous:
     def _run_batch(self, lake: Lake, spec: DatasetSpec, flow: FlowSpec, frame: DataFrame, number: int) -> None:
         """Apply one batch, and record it as a run of its own."""
         done: list[ChangeMetrics] = []
-        with self.record() as recorder:
+        with errors_located(flow), self.record(self._stopping.is_set) as recorder:
             build_request_id = recorder.events.build_request_id
 
             def apply(_: DatasetPlan) -> LoadResult:
@@ -126,20 +131,15 @@ class Continuous:
         if isinstance(source, FeedFiles):
             schema = source.schema or FlowLoad(lake, "").read_schema(flow, source, self.list_feed(source))
             reader = lake.session.readStream.format(source.format).options(**reader_options(source)).schema(schema)
-            frame = reader.option("recursiveFileLookup", "true").load(source.path)
+            frame = reader.option("recursiveFileLookup", "true").load(to_spark_uri(source.path))
             return frame.select("*", F.col("_metadata.file_path").alias(_FILE))
         reader = lake.session.readStream.format("delta")
         if lake.has_change_feed(source):
             reader = reader.option("readChangeFeed", "true")
-        return reader.load(self.storage.spark_path(source.path))
+        return reader.load(self.storage.spark_path(source.path)).drop(RESERVED)
 
     def _consumed(self, feed: FeedFiles, frame: DataFrame) -> tuple[ConsumedFile, ...]:
         """The files of a batch, so that the next `penstock run` does not read them again."""
         found = frame.select(_FILE).distinct().collect()
-        paths = {_without_scheme(unquote(str(row[0]))) for row in found}
-        return tuple(ConsumedFile(file, 0) for file in self.list_feed(feed) if _without_scheme(file.path) in paths)
-
-
-def _without_scheme(path: str) -> str:
-    """`file:/a/b`, `file:///a/b` and `/a/b` are one file, and so are s3:// and s3a:// of one bucket."""
-    return path.split(":", 1)[1].lstrip("/") if "://" in path or path.startswith("file:") else path.lstrip("/")
+        paths = {without_scheme(unquote(str(row[0]))) for row in found}
+        return tuple(ConsumedFile(file, 0) for file in self.list_feed(feed) if without_scheme(file.path) in paths)

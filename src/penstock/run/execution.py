@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from penstock.config.parse_cache import ParseCache
 from penstock.config.project_modules import loaded_project_modules
 from penstock.config.sql_files import read_query
@@ -12,11 +14,12 @@ from penstock.lake.tables import Lake, check_no_shadows, use_database
 from penstock.loads.change_flows import FlowLoad
 from penstock.loads.derive import DerivedLoad
 from penstock.loads.staging import StagingLoad
+from penstock.model.changes import FeedFiles
 from penstock.model.names import DatasetName
 from penstock.model.plan import Action, DatasetPlan, Plan
 from penstock.model.project import Project
 from penstock.model.results import DatasetResult, LoadResult
-from penstock.model.spec import DatasetKind
+from penstock.model.spec import DatasetKind, DatasetSpec
 from penstock.run.catalog import Rows
 from penstock.run.scheduler import RunListener, Scheduler
 
@@ -35,7 +38,9 @@ def execute(
 ) -> tuple[DatasetResult, ...]:
     """Start or find a session and do the plan's work."""
     carry_by_value(loaded_project_modules())
-    request = to_request(project, is_short=plan.raw_bytes < SHORT_BYTES)
+    specs = [dataset.spec for dataset in plan.datasets if dataset.spec is not None]
+    change_bytes = sum(dataset.bytes_read for dataset in plan.datasets if dataset.kind is DatasetKind.STREAMING_TABLE)
+    request = to_request(project, specs, is_short=plan.raw_bytes + change_bytes < SHORT_BYTES)
     with open_session(request) as session, use_database(session, storage, project.database):
         if any(dataset.action is Action.RECOMPUTE for dataset in plan.datasets):
             check_no_shadows(session, _unqualified_names(plan, project.database))
@@ -63,14 +68,15 @@ def execute(
 
 def read_rows_with_spark(project: Project, storage: Files, name: DatasetName, limit: int) -> Rows:
     """A few rows of a table that only Spark can read, such as one with widened types."""
-    with open_session(to_request(project, is_short=True)) as session:
+    with open_session(to_request(project, (), is_short=True)) as session:
         table = Lake(session, storage).read_shown(name).limit(limit).toArrow()
     return Rows(tuple(table.column_names), tuple(tuple(row.values()) for row in table.to_pylist()))
 
 
-def to_request(project: Project, *, is_short: bool) -> SessionRequest:
+def to_request(project: Project, specs: Iterable[DatasetSpec], *, is_short: bool) -> SessionRequest:
     """What the session of a project's run must be like."""
-    places = (project.storage, project.raw.path if project.raw else "")
+    feeds = [flow.source.path for spec in specs for flow in spec.flows if isinstance(flow.source, FeedFiles)]
+    places = (project.storage, project.raw.path if project.raw else "", *feeds)
     return SessionRequest(
         project.spark, project.configuration, places, project.state_folder, project.name, is_short=is_short
     )

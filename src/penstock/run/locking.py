@@ -30,10 +30,16 @@ class Holder:
 
 @contextmanager
 def hold_project(
-    state_folder: Path, *, holder: Holder, wait_seconds: float, on_wait: Callable[[Holder], None]
+    state_folder: Path,
+    *,
+    holder: Holder,
+    wait_seconds: float,
+    on_wait: Callable[[Holder], None],
+    is_stopped: Callable[[], bool] = lambda: False,
 ) -> Iterator[Holder | None]:
     """Hold the project's lock for the block; wait for another run if asked to, else say who runs.
 
+    Waiting ends early when `is_stopped` says so.
     Gives the holder that died without letting go, if there was one.
     """
     try:
@@ -43,7 +49,7 @@ def hold_project(
         try:
             lock.acquire(timeout=0)
         except Timeout:
-            _wait(lock, note, wait_seconds, on_wait)
+            _wait(lock, note, wait_seconds, on_wait, is_stopped)
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()
         raise StorageError(f"cannot write in {state_folder}: {reason}", hint="check the owner of the project") from None
@@ -56,12 +62,18 @@ def hold_project(
         lock.release()
 
 
-def _wait(lock: FileLock, note: Path, wait_seconds: float, on_wait: Callable[[Holder], None]) -> None:
+def _wait(
+    lock: FileLock,
+    note: Path,
+    wait_seconds: float,
+    on_wait: Callable[[Holder], None],
+    is_stopped: Callable[[], bool],
+) -> None:
     other = read_holder(note)
     if wait_seconds > 0:
         on_wait(other)
     try:
-        lock.acquire(timeout=wait_seconds)
+        lock.acquire(timeout=wait_seconds, cancel_check=is_stopped)
     except Timeout:
         raise ConcurrentRunError(
             f"another run holds this project: {read_holder(note)}",

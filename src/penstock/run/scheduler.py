@@ -100,6 +100,8 @@ class Scheduler:
             problem = Problem("internal", f"{dataset.name}: {describe(error)}")
             return self._result(dataset, begun, Outcome.ERROR, problem=problem)
         fault_point("run.after_dataset", str(dataset.name))
+        if dataset.action is Action.APPLY and load.version is None:  # what reads it has nothing to read yet
+            return self._result(dataset, begun, Outcome.SKIP, load=load)
         return self._result(dataset, begun, Outcome.WARN if load.has_violations else Outcome.PASS, load=load)
 
     def _result(

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.config.definitions import load_definitions
+from penstock.config.definitions import check_inputs, load_definitions
 from penstock.config.project_file import load_project
 from penstock.errors import DefinitionError
-from penstock.model.changes import FeedFiles
+from penstock.model.changes import FeedFiles, SnapshotFunction
 from penstock.model.names import DatasetName
 from penstock.model.spec import DatasetKind, DatasetSpec
 
@@ -61,9 +61,45 @@ def test_a_snapshot_flow(tmp_path: Path) -> None:
     assert flow.sequence_by is None
 
 
+def test_a_snapshot_flow_of_a_function(tmp_path: Path) -> None:
+    text = TARGET + "def ask(version):\n    return None\n"
+    (flow,) = load(tmp_path, text + 'dp.create_auto_cdc_from_snapshot_flow("t", ask, ["sku"])\n')["t"].flows
+    assert isinstance(flow.source, SnapshotFunction)
+    assert flow.source.name == "ask"
+    assert "0x" not in repr(flow), "a fingerprint of it must be the same tomorrow"
+
+
+def test_a_temporary_view_is_no_source(tmp_path: Path) -> None:
+    view = "@dp.temporary_view\ndef feed():\n    return dp.spark.range(1)\n"
+    specs = load(tmp_path, TARGET + view + 'dp.create_auto_cdc_flow("t", "feed", ["id"], "ts")\n')
+    with pytest.raises(DefinitionError, match="temporary view"):
+        check_inputs(specs.values(), set())
+
+
 FLOW = 'dp.create_auto_cdc_flow("t", "staging.feed", ["id"], "ts")\n'
 WRONG = {
     "target not created": (FLOW, "main.t is not created", 2),
+    "a table of raw files as target": ('dp.create_streaming_table("staging.t")\n', "staging.t cannot be defined", 2),
+    "other keys": (
+        TARGET + FLOW + 'dp.create_auto_cdc_flow("t", "staging.feed", ["no"], "ts", name="u")\n',
+        "different keys",
+        4,
+    ),
+    "other SCD type": (
+        TARGET + FLOW + FLOW.replace('"ts")', '"ts", name="u", stored_as_scd_type=2)'),
+        "different SCD types",
+        4,
+    ),
+    "a snapshot beside another flow": (
+        TARGET + FLOW + 'dp.create_auto_cdc_from_snapshot_flow("t", "staging.now", ["id"], name="u")\n',
+        "not the only flow",
+        4,
+    ),
+    "a snapshot of change files": (
+        TARGET + 'dp.create_auto_cdc_from_snapshot_flow("t", dp.change_files("f"), ["id"])\n',
+        "no snapshots",
+        3,
+    ),
     "no flow": (TARGET, "nothing flows into main.t", 2),
     "created twice": (TARGET + TARGET, "created twice", 3),
     "two flows of one name": (TARGET + FLOW + FLOW, "two flows called 't'", 4),

@@ -111,20 +111,33 @@ def test_a_full_refresh_reads_every_file_again() -> None:
 
 @pytest.mark.parametrize("code", ["foreign_write", "log_damaged", "progress_missing"])
 def test_a_full_refresh_mends_a_target_that_is_damaged(code: str) -> None:
-    state = TableState(version=3, number=2, damage=Damage(code, "somebody wrote"))
-    plan = plan_changes(given(OF_FILES, state=state, files={"files": [FILE]}, full_refresh=True))
-    assert plan.action is Action.REBUILD
+    """Where it is not known any more what the table was made of, files of it could be gone."""
+    known = {FILE.path: ConsumedFile(FILE, 0)} if code == "foreign_write" else {}
+    state = TableState(version=3, number=2, damage=Damage(code, "somebody wrote"), last_known=known)
+    wanted = given(OF_FILES, state=state, files={"files": [FILE]}, full_refresh=True)
+    assert plan_changes(wanted).action is (Action.REBUILD if known else Action.SKIP)
+    assert plan_changes(replace(wanted, may_lose_rows=True)).action is Action.REBUILD
 
 
 @pytest.mark.parametrize(
     ("flow", "known"),
     [
         (OF_FILES, built(files={"/feeds/0.json": ConsumedFile(replace(FILE, path="/feeds/0.json"), 0)})),
-        (OF_FILES, TableState(3, 2, last_known={"/feeds/0.json": ConsumedFile(FILE, 0)})),
+        (
+            OF_FILES,
+            TableState(3, 2, damage=Damage("foreign_write", "x"), last_known={"/feeds/0.json": ConsumedFile(FILE, 0)}),
+        ),
         (OF_DATASET, built()),
         (OF_FUNCTION, built()),
+        (OF_FILES, built(position={"source": {"rows": {"version": 3, "at": 7}}})),
     ],
-    ids=["a file is gone", "a file is gone, by an older manifest", "a dataset is what it is now", "so is a function"],
+    ids=[
+        "a file is gone",
+        "so by an older manifest",
+        "a dataset is what it is now",
+        "so is a function",
+        "it had another",
+    ],
 )
 def test_history_is_not_thrown_away_by_a_full_refresh(flow: FlowSpec, known: TableState) -> None:
     wanted = given(flow, state=known, files={"files": [FILE]} if flow is OF_FILES else {}, full_refresh=True)
@@ -153,6 +166,11 @@ def test_a_function_is_asked_for_what_comes_after_the_last_snapshot(version: Sna
     plan = plan_changes(given(OF_FUNCTION, state=read))
     assert (plan.action, codes(plan)) == (Action.APPLY, ["asks_for_snapshot"])
     assert str(version) in plan.reasons[0].text
+
+
+def test_a_flow_that_was_of_a_function_and_is_of_a_dataset_now_reads_it_whole() -> None:
+    read = built(position={"source": {"rows": to_snapshot_mark(4)}})
+    assert codes(plan_changes(given(OF_DATASET, state=read))) == ["first_build"]
 
 
 def test_only_flows_of_changes_run_continuously() -> None:
