@@ -233,7 +233,7 @@ class Engine:
         if not read_table_state(self.storage, table).exists:
             raise UsageError(
                 f"{info.name} has no {'quarantined rows' if quarantine else 'table yet'}",
-                hint="only expect_or_drop fills a quarantine" if quarantine else "build it with `penstock run`",
+                hint="nothing was set aside" if quarantine else "build it with `penstock run`",
             )
         try:
             return read_rows(self.storage, table, limit, self.project.configuration)

@@ -73,7 +73,7 @@ def test_changes_are_applied_as_they_come(tmp_path: Path) -> None:
         ("Rome", 1, 3),
     ]
     builds = json.loads(project.penstock("log", "builds", "--json").stdout)["builds"]
-    assert [build["status"] for build in builds] == ["COMPLETED"] * 3, (
+    assert [build["status_name"] for build in builds] == ["COMPLETED"] * 3, (
         "the first run, and each batch as a run of its own"
     )
 
@@ -102,4 +102,4 @@ def test_a_file_that_cannot_be_read_ends_the_stream_and_is_named(tmp_path: Path)
     finally:
         process.kill()
     builds = json.loads(project.penstock("log", "builds", "--json").stdout)["builds"]
-    assert sorted(build["status"] for build in builds) == ["COMPLETED", "FAILED"]
+    assert sorted(build["status_name"] for build in builds) == ["COMPLETED", "FAILED"]

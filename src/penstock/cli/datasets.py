@@ -23,7 +23,7 @@ def show(
     name: Name,
     rows: Annotated[int, typer.Option("--rows", "-n", min=0, help="Show this many rows instead of the details.")] = 0,
     quarantine: Annotated[
-        bool, typer.Option("--quarantine", help="Show rows that expectations dropped (20 unless --rows says more).")
+        bool, typer.Option("--quarantine", help="Show rows that were set aside (20 unless --rows says more).")
     ] = False,
 ) -> None:
     """Show a dataset: where it is, what it reads, its columns; or some of its rows."""
