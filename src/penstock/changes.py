@@ -79,9 +79,8 @@ def apply_changes(  # noqa: PLR0913 - the parameters of pyspark.pipelines.create
         batch_id=None if batch_id is None else str(batch_id),
         quarantine=quarantine,
     )
-    settings = {key: str(value) for key, value in spark.conf.getAll.items() if key.startswith("spark.hadoop.")}
     with borrow(spark):
-        metrics = ChangeLoad(Lake(spark, open_files(folder, settings))).apply(name, batch)
+        metrics = ChangeLoad(Lake(spark, open_files(folder, _storage_settings(spark, folder)))).apply(name, batch)
     if not is_path:
         name_table(spark, target, location)
     return metrics
@@ -99,6 +98,13 @@ def _split(location: str) -> tuple[str, DatasetName]:
         )
     folders = "/".join(above[2:])
     return f"/{folders}" if is_local else f"{scheme}://{folders}", DatasetName(database, name)
+
+
+def _storage_settings(spark: SparkSession, folder: str) -> dict[str, str]:
+    """What the session knows about an object store; a folder on this machine needs nothing."""
+    if "://" not in folder:
+        return {}
+    return {key: str(value) for key, value in spark.conf.getAll.items() if key.startswith("spark.hadoop.")}
 
 
 def _scd_type(given: int | str) -> int:

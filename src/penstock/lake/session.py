@@ -127,11 +127,12 @@ def sibling_of(session: SparkSession) -> Iterator[SparkSession]:
 
 def _new_sibling(session: SparkSession) -> SparkSession:
     sibling = session.newSession()
-    _copy_settings(session, sibling, {})
+    _set_all(sibling, session.conf.getAll, sibling.conf.getAll)
     return sibling
 
 
-_for_few: WeakKeyDictionary[SparkSession, SparkSession] = WeakKeyDictionary()
+_for_few: WeakKeyDictionary[SparkSession, tuple[SparkSession, dict[str, str]]] = WeakKeyDictionary()
+"""The session beside another one, and the settings that it took over."""
 
 
 def frame_of_few(session: SparkSession, rows: pa.Table, schema: str) -> DataFrame:
@@ -142,22 +143,21 @@ def frame_of_few(session: SparkSession, rows: pa.Table, schema: str) -> DataFram
     """
     if hasattr(session, "cloneSession"):
         return session.createDataFrame(rows, schema)
-    if session not in _for_few:
-        _for_few[session] = _new_sibling(session)
-    _copy_settings(session, _for_few[session], _SHORT)
+    now = {**session.conf.getAll, **_SHORT}
+    sibling, known = _for_few.get(session) or (_new_sibling(session), {})
+    _set_all(sibling, now, known)  # what was set on the session since: credentials among them
+    _for_few[session] = sibling, now
     try:
-        return _for_few[session].createDataFrame(rows, schema)
+        return sibling.createDataFrame(rows, schema)
     finally:
         session.createDataFrame([], "x int")  # who makes a frame becomes the active session, which others may ask for
 
 
-def _copy_settings(session: SparkSession, sibling: SparkSession, own: Mapping[str, str]) -> None:
-    """Give a sibling what was set on the session since: credentials among them; `own` stay its own."""
-    known = sibling.conf.getAll
-    for name, value in {**session.conf.getAll, **own}.items():
+def _set_all(session: SparkSession, settings: Mapping[str, str], known: Mapping[str, str]) -> None:
+    for name, value in settings.items():
         if known.get(name) != value:
             with suppress(Exception):  # some settings hold for all sessions, and cannot be set
-                sibling.conf.set(name, value)
+                session.conf.set(name, value)
 
 
 @contextmanager

@@ -72,6 +72,7 @@ class Continuous:
                 query = self._start(lake, spec, flow)
                 stack.callback(query.stop)
                 queries.append((flow, query))
+            stack.callback(self._finish)
             while not stop.wait(_CHECK_SECONDS):
                 for flow, query in queries:
                     error = query.exception()
@@ -80,9 +81,12 @@ class Continuous:
                     if error is not None:
                         told = describe(self._failure or error)
                         raise ChangeFlowError("stream", f"{flow.name}: {told}", location=flow.location)
-            self._stopping.set()
-            with self._quiet:  # the batch at hand is finished first; no other begins
-                pass
+
+    def _finish(self) -> None:
+        """Let the batch at hand end; no other begins."""
+        self._stopping.set()
+        with self._quiet:
+            pass
 
     def _start(self, lake: Lake, spec: DatasetSpec, flow: FlowSpec) -> Any:
         def apply(frame: DataFrame, number: int) -> None:
@@ -111,7 +115,8 @@ class Continuous:
                     if isinstance(flow.source, FeedFiles):
                         batch = replace(batch, files=self._consumed(flow.source, frame))
                     done.append(ChangeLoad(lake, build_request_id, spec.layout).apply(spec.name, batch))
-                return LoadResult(done[0].version, done[0].rows_added, quarantined=done[0].quarantined)
+                version = done[0].version if done[0].version is not None else lake.state(spec.name).version
+                return LoadResult(version, done[0].rows_added, quarantined=done[0].quarantined)
 
             reasons = (Reason("new_changes", f"new changes for the flow {flow.name}"),)
             dataset = DatasetPlan(spec.name, spec.kind, Action.APPLY, reasons, spec.inputs, spec=spec)

@@ -85,6 +85,10 @@ class RunRecorder:
             message = result.problem.message if result.problem else ""
             job = self.events.job(run, JobStatus.FAILED, message=message)
             partition = self.events.partition(reference, PartitionStatus.FAILED, message=message, job_run_id=run)
+        elif result.outcome is Outcome.SKIP:
+            message = "there is nothing to make it of yet"
+            job = self.events.job(run, JobStatus.COMPLETED, message=message)
+            partition = self.events.partition(reference, PartitionStatus.FAILED, message=message, job_run_id=run)
         else:
             load = result.load
             manifests = [{"version": load.version, "rows": load.rows}] if load and load.version is not None else []
