@@ -33,8 +33,8 @@ test: setup test-fast test-spark ## All tests that belong to every change
 test-fast: $(STAMP) ## The tests that need no JVM
 	$(BIN)/pytest -n 2 -m "not spark and not deep" --cov=penstock.eventlog --cov-branch --cov-report=term:skip-covered
 
-test-spark: setup ## The tests on Spark, one JVM after the other
-	$(BIN)/pytest -m "spark and not deep"
+test-spark: setup ## The tests on Spark, in two processes: planning a small query keeps one core busy at most
+	$(BIN)/pytest -n 2 --dist loadfile --durations=10 -m "spark and not deep"
 
 test-deep: setup ## Long tests, before a release
 	$(BIN)/pytest -m "deep"
