@@ -14,7 +14,7 @@ from pathlib import Path
 from penstock.lake.class_archive import archive_options
 from penstock.lake.jars import resolve_jars, spark_home
 from penstock.lake.java import find_java
-from penstock.lake.session import CATALOG, EXTENSION
+from penstock.lake.session import CATALOG, EXTENSION, QUICK_COMPILER
 
 
 def free_port() -> int:
@@ -45,7 +45,7 @@ def spark_connect_server(folder: Path) -> Iterator[str]:
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": str(port),
         "spark.driver.extraClassPath": ":".join(map(str, jars)),
-        "spark.driver.extraJavaOptions": " ".join([*archive_options(java, jars), "-XX:TieredStopAtLevel=1"]),
+        "spark.driver.extraJavaOptions": " ".join([*archive_options(java, jars), *QUICK_COMPILER]),
         "spark.sql.extensions": EXTENSION,
         "spark.sql.catalog.spark_catalog": CATALOG,
         "spark.databricks.delta.snapshotPartitions": "1",

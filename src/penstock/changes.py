@@ -51,6 +51,8 @@ def apply_changes(  # noqa: PLR0913 - the parameters of pyspark.pipelines.create
     check_delta(spark)
 
     def names(columns: Sequence[ColumnOrText] | None) -> tuple[str, ...] | None:
+        if isinstance(columns, str):
+            raise ChangeFlowError("not_a_list", f"{columns!r} is no list of columns", hint=f"write [{columns!r}]")
         return None if columns is None else tuple(_name_of(changes, column) for column in columns)
 
     options = FlowOptions(
@@ -110,7 +112,7 @@ def _storage_settings(spark: SparkSession, folder: str) -> dict[str, str]:
 def _scd_type(given: int | str) -> int:
     try:
         return int(given)
-    except ValueError:
+    except (TypeError, ValueError):
         return -1
 
 
@@ -118,9 +120,17 @@ def _name_of(frame: DataFrame, column: ColumnOrText) -> str:
     if isinstance(column, str):
         is_quoted = len(column) > 2 and column[0] == column[-1] == "`"
         return column[1:-1].replace("``", "`") if is_quoted else column
-    try:
-        return frame.select(column).columns[0]
-    except Exception as error:
+    # Asked for its name alone, a field of a struct would pass for a column of the same name.
+    left = frame.drop(column).columns
+    found = [name for name in frame.columns if name not in left]
+    if len(found) != 1:
         raise ChangeFlowError(
-            "unknown_column", f"the column {column} is not in the source", hint=f"it has {', '.join(frame.columns)}"
-        ) from error
+            "unknown_column",
+            f"{_shown(column)} is no column of the source",
+            hint=f"give one by its own name; the source has {', '.join(frame.columns)}",
+        )
+    return found[0]
+
+
+def _shown(column: Column) -> str:
+    return str(column).removeprefix("Column<'").removesuffix("'>")

@@ -20,7 +20,7 @@ from penstock import pipelines as dp
 dp.create_streaming_table("customers")
 dp.create_auto_cdc_flow(
     target="customers",
-    source=dp.change_files("feeds/customers", schema="id int, city string, ts int, op string"),
+    source=dp.change_files("feeds/customers"),
     keys=["id"],
     sequence_by="ts",
     apply_as_deletes="op = 'D'",
@@ -35,7 +35,7 @@ def write(project: ProjectFolder, name: str, **change: Any) -> None:
     folder = project.root / "feeds" / "customers"
     folder.mkdir(parents=True, exist_ok=True)
     scratch = folder / f".{name}"
-    scratch.write_text(json.dumps(change) + "\n")
+    scratch.write_text(json.dumps(change) + "\n" if change else "")
     scratch.rename(folder / f"{name}.json")
 
 
@@ -56,7 +56,8 @@ def test_changes_are_applied_as_they_come(tmp_path: Path) -> None:
         wait_for(process, "Waiting for changes")
         write(project, "2", id=1, city="Oslo", ts=5, op="U")
         wait_for(process, "2 rows written")
-        write(project, "3", id=1, city="Bonn", ts=3, op="U")
+        write(project, "empty")
+        write(project, "3", id=1, city="Bonn", ts=3, op="U", note="a column that nobody knew")
         wait_for(process, "2 rows written")
         process.send_signal(signal.SIGTERM)
         out, error = process.communicate(timeout=120)
@@ -67,10 +68,10 @@ def test_changes_are_applied_as_they_come(tmp_path: Path) -> None:
     plan = json.loads(project.penstock("plan", "--json").stdout)
     assert [dataset["action"] for dataset in plan["datasets"]] == ["none"], "each file counts once, however it was read"
     shown = json.loads(project.penstock("show", "customers", "--rows", "10", "--json").stdout)
-    assert sorted((row["city"], row["__START_AT"], row["__END_AT"]) for row in shown) == [
-        ("Bonn", 3, 5),
-        ("Oslo", 5, None),
-        ("Rome", 1, 3),
+    assert sorted((row["city"], row["__START_AT"], row["__END_AT"], row["note"]) for row in shown) == [
+        ("Bonn", 3, 5, "a column that nobody knew"),
+        ("Oslo", 5, None, None),
+        ("Rome", 1, 3, None),
     ]
     builds = json.loads(project.penstock("log", "builds", "--json").stdout)["builds"]
     assert [build["status_name"] for build in builds] == ["COMPLETED"] * 3, (
@@ -89,7 +90,8 @@ def test_without_flows_nothing_is_run(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_read_ends_the_stream_and_is_named(tmp_path: Path) -> None:
     project = ProjectFolder(tmp_path / "shop").configure()
-    project.define("flows.py", DEFINITION)
+    schema = 'schema="id int, city string, ts int, op string"'
+    project.define("flows.py", DEFINITION.replace('"feeds/customers"', f'"feeds/customers", {schema}'))
     write(project, "1", id=1, city="Rome", ts=1, op="U")
     process = project.start("run", "--continuous", "--every", "0.2")
     try:

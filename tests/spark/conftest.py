@@ -9,6 +9,7 @@ import pytest
 
 from penstock.engine import Engine, open_engine
 from penstock.lake.session import SessionRequest, open_session
+from penstock.loads import change_batch
 from penstock.model.project import SparkSettings
 from tests.projects import ProjectFolder, make_shop
 from tests.spark.tables import forget_tables
@@ -39,3 +40,11 @@ def empty_project(tmp_path: Path, spark: object) -> Iterator[ProjectFolder]:
 def open_shop(shop: ProjectFolder) -> Callable[[], Engine]:
     """Open the project afresh, as each command does."""
     return lambda: open_engine(shop.root, environment={})
+
+
+@pytest.fixture(params=["on the driver", "by Spark"])
+def each_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Small batches of changes are replayed on the driver where that can be; here also by Spark."""
+    if request.param == "by Spark":
+        monkeypatch.setattr(change_batch, "can_replay", lambda _: False)
+    return str(request.param)

@@ -183,7 +183,7 @@ def test_a_damaged_auxiliary_table_is_refused_and_never_made_anew(spark: Any, ta
     for number, break_ in enumerate((Path.unlink, lambda path: path.write_bytes(b"damaged"))):
         copied = tmp_path / str(number) / "db" / "target"
         shutil.copytree(target, copied)
-        (segment,) = (copied / "_penstock" / "auxiliary").iterdir()
+        (segment,) = (copied / "_penstock" / "auxiliary").glob("*.parquet")
         break_(segment)
         for _ in range(2):
             with refused(copied.parent, "auxiliary_damaged"):

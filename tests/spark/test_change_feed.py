@@ -14,7 +14,7 @@ import pytest
 import penstock
 from penstock.lake.files import open_files
 from penstock.lake.progress import read_table_state
-from penstock.loads import changes
+from penstock.loads import change_batch, changes
 from penstock.model.names import DatasetName
 from tests.model_based.autocdc_histories import COLUMNS, random_event
 from tests.model_based.autocdc_model import Event, Flow, remembered, upsert
@@ -31,21 +31,30 @@ def commits(target: Path) -> list[str]:
     return sorted(path.name for path in (target / "_delta_log").glob("*.json"))
 
 
-def test_the_change_feed_shows_only_what_changed(spark: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("flow", "is_by_spark"),
+    [(FLOW, False), (FLOW, True), (Flow(COLUMNS, frozenset(COLUMNS), frozenset("a")), True)],
+    ids=["on the driver", "by Spark", "partial"],
+)
+def test_the_change_feed_shows_only_what_changed(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flow: Flow, is_by_spark: bool
+) -> None:
     """Fifty versions of a key; then one late event, the same again, and a batch that says nothing new."""
+    if is_by_spark:
+        monkeypatch.setattr(change_batch, "can_replay", lambda _: False)
     target = tmp_path / "db" / "target"
     long = [upsert(("k", 0), 10 * number, number, "x") for number in range(VERSIONS)]
     others = [upsert((f"other{number}", 0), 1, 1, "x") for number in range(5)]
-    apply(spark, str(target), FLOW, [*long, *others], batch_id=1)
+    apply(spark, str(target), flow, [*long, *others], batch_id=1)
     spark.sql(f"ALTER TABLE delta.`{target}` SET TBLPROPERTIES (delta.enableChangeDataFeed = true)")
     before = len(commits(target))
-    assert apply(spark, str(target), FLOW, [*long, *others], batch_id=1).is_repeat
-    assert apply(spark, str(target), FLOW, long[5:20]).version is None
+    assert apply(spark, str(target), flow, [*long, *others], batch_id=1).is_repeat
+    assert apply(spark, str(target), flow, long[5:20]).version is None
     assert len(commits(target)) == before, "what was seen before makes no version"
     late = [upsert(("k", 0), 205, -1, "x")]
-    done = apply(spark, str(target), FLOW, [*late, *long[3:6], *others])
+    done = apply(spark, str(target), flow, [*late, *long[3:6], *others])
     assert (done.rows_added, done.rows_removed) == (2, 1), "the new row, and the one that now ends earlier"
-    check(spark, str(target), FLOW, [*long, *others, *late])
+    check(spark, str(target), flow, [*long, *others, *late])
     feed = spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", done.version)
     seen = Counter(row["_change_type"] for row in feed.load(str(target)).collect())
     assert seen.total() <= 3

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from penstock.engine import Engine, open_engine
@@ -317,8 +320,16 @@ def test_a_table_of_two_flows_is_not_built_anew_when_one_of_them_cannot_be_read(
     write_feed(project, "others", "1", {"id": 1, "city": "Oslo", "ts": 5}, {"id": 2, "city": "Bonn", "ts": 5})
     run(project)
     columns = ("id", "city", "__START_AT", "__END_AT")
+    assert rows(spark, project, "customers", *columns) == [
+        (1, "Oslo", 5, None),
+        (1, "Rome", 1, 5),
+        (2, "Bonn", 5, None),
+    ], "one order over all flows"
+    write_feed(project, "others", "0", {"id": 1, "city": "Bari", "ts": 3})
+    run(project)
     before = rows(spark, project, "customers", *columns)
-    assert len(before) == 3
+    assert before[0] == (1, "Bari", 3, 5)
+    assert before[2] == (1, "Rome", 1, 3)
     run(project, full_refresh="customers")
     assert rows(spark, project, "customers", *columns) == before
     write_feed(project, "others", "2", {"id": None, "city": "Nice", "ts": 7})
@@ -355,3 +366,218 @@ def test_a_snapshot_function_that_goes_wrong_is_told_so(project: ProjectFolder, 
     problem = problem_of(project)
     assert words in f"{problem.message} {problem.hint}"
     assert problem.location.file == "transformations/feeds.py"
+
+
+FORMATS = """
+from penstock import pipelines as dp
+
+def flow(name, **source):
+    dp.create_streaming_table(name)
+    dp.create_auto_cdc_flow(
+        target=name, source=dp.change_files(f"feeds/{name}", **source), keys=["id"], sequence_by="ts", except_column_list=["ts"]
+    )
+
+flow("csv", format="csv")
+flow("typed_csv", format="csv", schema="id int, ts int, city string, n int")
+flow("parquet", format="parquet")
+flow("json")
+"""
+
+
+def write_text(project: ProjectFolder, path: str, text: str) -> None:
+    file = project.root / "feeds" / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+
+
+def write_parquet(project: ProjectFolder, path: str, **columns: pa.Array) -> None:
+    file = project.root / "feeds" / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table(columns), file)
+
+
+def test_files_of_one_run_may_have_other_columns_each(project: ProjectFolder, spark: Any) -> None:
+    """In another order, with another type, with one more: columns go by their names, in every format."""
+    project.define("feeds.py", FORMATS)
+    for feed in ("csv", "typed_csv"):
+        write_text(project, f"{feed}/1.csv", "id,ts,city\n1,1,Rome\n")
+        write_text(project, f"{feed}/2.csv", "city,n,ts,id,unknown\nOslo,7,1,2,?\n")
+        write_text(project, f"{feed}/3.csv", "")
+    int32, int64 = pa.int32(), pa.int64()
+    write_parquet(project, "parquet/1.parquet", id=pa.array([1], int32), ts=pa.array([1], int32))
+    write_parquet(
+        project, "parquet/2.parquet", city=pa.array(["Oslo"]), ts=pa.array([2**40], int64), id=pa.array([2], int32)
+    )
+    write_text(project, "json/1.json", '{"id": 1, "ts": 1, "price": 9.5, "tags": [1], "empty": null}\n')
+    run(project)
+    assert rows(spark, project, "csv", "id", "city", "n", "unknown") == [
+        ("1", "Rome", None, None),
+        ("2", "Oslo", "7", "?"),
+    ]
+    assert rows(spark, project, "typed_csv", "id", "city", "n") == [(1, "Rome", None), (2, "Oslo", 7)]
+    assert rows(spark, project, "parquet", "id", "city") == [(1, None), (2, "Oslo")]
+    found = spark.read.format("delta").load(str(project.root / "storage/main/json"))
+    assert found.columns == ["id", "price", "tags", "__penstock"], "nobody knows yet what kind of thing `empty` is"
+
+    write_text(
+        project, "json/2.json", '{"id": 1, "ts": 2, "price": 10, "tags": []}\n{"id": 2, "ts": 2, "price": null}\n'
+    )
+    write_text(project, "json/3.json", "")
+    run(project, select=["json"])
+    write_text(project, "json/4.json", '{"id": 3, "ts": 3, "price": null, "empty": 4}\n')
+    run(project, select=["json"])
+    assert rows(spark, project, "json", "id", "price", "tags", "empty") == [
+        (1, 10.0, [], None),
+        (2, None, None, None),
+        (3, None, None, 4),
+    ]
+    assert not open_engine(project.root, environment={}).plan().has_work, "an empty file is nothing to do"
+
+
+def test_files_that_cannot_be_brought_together_are_told(project: ProjectFolder) -> None:
+    project.define(
+        "feeds.py",
+        FORMATS.replace('flow("json")', "")
+        .replace('flow("csv"', '# flow("csv"')
+        .replace('flow("typed', '# flow("typed'),
+    )
+    write_parquet(project, "parquet/1.parquet", id=pa.array([1]), ts=pa.array([1]), v=pa.array(["007"]))
+    write_parquet(project, "parquet/2.parquet", id=pa.array([1]), ts=pa.array([2]), v=pa.array([7]))
+    problem = problem_of(project)
+    assert "the column v as bigint and as string" in problem.message
+    write_text(project, "parquet/2.parquet", "no Parquet")
+    assert "feeds/parquet/2.parquet" in problem_of(project).message
+    assert not (project.root / "storage/main/parquet").exists()
+
+
+OPTIONS = """
+from penstock import pipelines as dp
+
+dp.create_streaming_table("places")
+dp.create_auto_cdc_flow(
+    target="places",
+    source=dp.change_files("feeds/places"),
+    keys=["id"],
+    sequence_by="ts",
+    apply_as_deletes="op = 'D'",
+    apply_as_truncates="op = 'T'",
+    column_list=["id", "city", "note"],
+    ignore_null_updates=True,
+    ignore_null_updates_except_column_list=["note"],
+    stored_as_scd_type="2",
+    quarantine=True,
+)
+dp.create_streaming_table("events")
+dp.create_auto_cdc_flow(
+    target="events", source=dp.change_files("feeds/events", envelope="events"), keys=["id"], sequence_by="_change.ts"
+)
+"""
+
+
+def test_every_option_means_in_a_definition_what_it_means_in_python(project: ProjectFolder, spark: Any) -> None:
+    project.define("feeds.py", OPTIONS)
+    write_feed(
+        project,
+        "places",
+        "1",
+        {"id": 1, "ts": 1, "op": None, "city": "Rome", "note": "a"},
+        {"id": 1, "ts": 2, "op": None, "city": None, "note": None, "unused": 1},
+        {"id": 2, "ts": 1, "op": "D", "city": None},
+        {"id": 3, "ts": 1, "op": None, "city": "Bonn"},
+        {"id": None, "ts": 1, "op": None, "city": "lost"},
+    )
+    write_feed(project, "events", "1", event("INSERT", 1, id=1, city="Rome"), event("INSERT", 1, id=2, city="Oslo"))
+    done = run(project)
+    assert done["main.places"].load.quarantined == 1
+    columns = ("id", "city", "note", "__START_AT", "__END_AT")
+    assert rows(spark, project, "places", *columns) == [
+        (1, "Rome", "a", 1, 2),
+        (1, "Rome", None, 2, None),
+        (3, "Bonn", None, 1, None),
+    ]
+    write_feed(
+        project, "places", "2", {"id": None, "ts": 4, "op": "T"}, {"id": 2, "ts": 0, "op": None, "city": "early"}
+    )
+    write_feed(project, "events", "2", {"operation": "TRUNCATE", "data": None, "ts": 5})
+    run(project)
+    assert rows(spark, project, "places", *columns) == [
+        (1, "Rome", "a", 1, 2),
+        (1, "Rome", None, 2, 4),
+        (2, "early", None, 0, 1),
+        (3, "Bonn", None, 1, 4),
+    ]
+    assert rows(spark, project, "events", "id") == []
+    write_feed(project, "events", "3", event("INSERT", 4, id=3, city="late"), event("MERGE", 9, id=4, city="?"))
+    engine = open_engine(project.root, environment={})
+    (problem,) = (result.problem for result in engine.run().datasets if result.problem)
+    assert "1 with an unknown operation" in problem.message
+
+
+DATASETS = """
+from penstock import pipelines as dp
+
+@dp.materialized_view(table_properties={"delta.enableChangeDataFeed": "true"})
+def now():
+    return dp.spark.sql("SELECT id, city FROM staging.places")
+
+dp.create_streaming_table("was")
+dp.create_auto_cdc_flow(
+    target="was", source="now", keys=["id"], sequence_by="_commit_version", stored_as_scd_type=2
+)
+dp.create_streaming_table("odd")
+dp.create_auto_cdc_flow(
+    target="odd", source=dp.change_files("feeds/odd"), keys=["id"], sequence_by="ts", column_list=["id", "_change_type"]
+)
+dp.create_streaming_table("stock")
+dp.create_auto_cdc_from_snapshot_flow(
+    target="stock", source="staging.stock", keys=["sku"], stored_as_scd_type=2, track_history_column_list=["price"]
+)
+dp.create_streaming_table("stock_now")
+dp.create_auto_cdc_from_snapshot_flow(target="stock_now", source="staging.stock", keys=["sku"])
+"""
+
+
+def test_changes_of_a_key_gaps_and_snapshots(project: ProjectFolder, spark: Any) -> None:
+    project.define("feeds.py", DATASETS)
+    project.raw("places", "1", {"id": [1, 2], "city": ["Rome", "Oslo"]})
+    project.raw("stock", "1", {"sku": ["a", "b"], "price": [1, 2], "count": [10, 20]})
+    write_feed(project, "odd", "1", {"id": 1, "ts": 1, "_change_type": "U"})
+    run(project)
+    assert rows(spark, project, "odd", "id", "_change_type") == [(1, "U")], "only a dataset has a change feed"
+
+    now = project.root / "storage/main/now"
+    spark.sql(f"UPDATE delta.`{now}` SET id = 7 WHERE id = 2")
+    version = spark.sql(f"DESCRIBE HISTORY delta.`{now}` LIMIT 1").collect()[0].version
+    project.raw("stock", "1", {"sku": ["a", "c"], "price": [1, 3], "count": [11, 30], "shelf": ["x", "y"]})
+    engine = open_engine(project.root, environment={})
+    engine.run(engine.request(select=["was", "staging.stock", "stock", "stock_now"]))
+    assert rows(spark, project, "was", "id", "city", "__END_AT") == [
+        (1, "Rome", None),
+        (2, "Oslo", version),
+        (7, "Oslo", None),
+    ], "under its old key the row is gone"
+    shown = spark.read.format("delta").load(str(project.root / "storage/main/stock"))
+    found = shown.selectExpr("sku", "price", "count", "shelf", "__END_AT IS NULL").collect()
+    assert sorted(map(tuple, found)) == [
+        ("a", 1, 11, "x", True),
+        ("b", 2, 20, None, False),
+        ("c", 3, 30, "y", True),
+    ], "a count is not tracked: the row goes on with the new one"
+    assert rows(spark, project, "stock_now", "sku", "price") == [("a", 1), ("c", 3)]
+
+    for text, raw in (
+        ("the snapshot has 1 key more than once", {"sku": ["a", "a"], "price": [1, 2], "count": [1, 1]}),
+        ("NULL", {"sku": ["a", None], "price": [1, 2], "count": [1, 1]}),
+    ):
+        project.raw("stock", "1", raw)
+        problems = [
+            str(result.problem)
+            for result in engine.run(engine.request(select=["staging.stock", "stock"])).datasets
+            if result.problem
+        ]
+        assert len(problems) == 1
+        assert text in problems[0]
+    shutil.rmtree(now)
+    (gap,) = (result.problem for result in engine.run(engine.request(select=["now", "was"])).datasets if result.problem)
+    assert gap.code == "change_flow.feed_gap"
+    assert "--full-refresh main.was" in gap.hint

@@ -12,7 +12,6 @@ import pytest
 from pyspark.sql import functions as F
 
 import penstock
-from penstock.loads import change_batch
 
 pytestmark = pytest.mark.spark
 
@@ -30,13 +29,6 @@ def history(spark: Any, target: Path, *columns: str) -> list[tuple[Any, ...]]:
     """Rows by key and start, without the reserved column."""
     chosen = read(spark, target).selectExpr("id", "__START_AT", "__END_AT", *columns)
     return [tuple(row) for row in chosen.orderBy("id", "__START_AT").collect()]
-
-
-@pytest.fixture(params=["on the driver", "by Spark"])
-def each_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small batches are replayed on the driver where that can be; here also by Spark."""
-    if request.param == "by Spark":
-        monkeypatch.setattr(change_batch, "can_replay", lambda _: False)
 
 
 @pytest.mark.usefixtures("each_way")
@@ -121,8 +113,12 @@ SEQUENCES: dict[str, tuple[str, list[str]]] = {
     "decimal": ("cast(text as decimal(38,5))", ["-0.00001", "9.5", "10", "123456789012345678901234567890.5"]),
     "double": ("cast(text as double)", ["-Infinity", "-1.5", "1e300", "NaN"]),
     "string": ("text", ["", "10", "9", "ä"]),
+    "date": ("cast(text as date)", ["-0044-03-15", "1582-10-04", "1969-12-31", "2024-02-29"]),
+    "float": ("cast(text as float)", ["-Infinity", "-0.5", "0.25", "1e30"]),
+    "binary": ("unhex(text)", ["", "00", "0001", "FF"]),
+    "tinyint": ("cast(text as tinyint)", ["-128", "-1", "9", "10"]),
 }
-LESS_OFTEN = ("decimal", "double", "string")
+LESS_OFTEN = ("double", "string", "float", "binary", "tinyint")
 
 
 @pytest.fixture

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from penstock.loads import change_batch
+from penstock.loads import change_batch, change_difference, changes
 from tests.model_based.autocdc_histories import COLUMNS, random_event
 from tests.model_based.autocdc_model import Event, Flow, Kind
 from tests.spark.change_tables import apply, check
@@ -29,7 +30,7 @@ FLOWS = {
 
 def histories(chance: random.Random, count: int, *, truncates: float, most: int, paired: bool) -> list[list[Event]]:
     """Batches of the events of many keys: each key is a history of its own, late, tied and repeated at will."""
-    batches: list[list[Event]] = [[] for _ in range(chance.randint(2, most))]
+    batches: list[list[Event]] = [[] for _ in range(most)]
     for number in range(count):
         key = (f"k{number // 2}", number % 2)
         span = chance.choice((4, 8, 12))
@@ -48,25 +49,68 @@ def histories(chance: random.Random, count: int, *, truncates: float, most: int,
     return [batch for batch in batches if batch]
 
 
-RUNS = [
-    *((name, "on the driver") for name, flow in FLOWS.items() if not flow.ignores_nulls),
-    *((name, "by Spark") for name in FLOWS),
-]
+DRIVER, SPARK = "on the driver", "by Spark"
+RUNS = [*((name, DRIVER) for name, flow in FLOWS.items() if not flow.ignores_nulls), *((name, SPARK) for name in FLOWS)]
+
+
+@dataclass(frozen=True)
+class Mix:
+    """What histories are made of. Pairs as sequences and truncates are for Spark; a batch without them is replayed here."""
+
+    truncates: float = 0
+    paired: bool = False
+    most: int = 3
+
+
 IN_EVERY_CHANGE = [
-    ("scd2", "on the driver"),
-    ("scd2 tracks a", "on the driver"),
-    ("scd1", "on the driver"),
-    ("scd2 tracks a", "by Spark"),
-    ("scd2 ignores nulls in a, tracks b", "by Spark"),
-    ("scd1 ignores nulls", "by Spark"),
+    ("scd2", DRIVER, Mix()),
+    ("scd2 tracks a", DRIVER, Mix()),
+    ("scd1", DRIVER, Mix()),
+    ("scd2 tracks a", SPARK, Mix(paired=True)),
+    ("scd2", SPARK, Mix(truncates=0.2, most=2)),
+    ("scd2 ignores nulls in a, tracks b", SPARK, Mix()),
+    ("scd1 ignores nulls", SPARK, Mix()),
+    ("scd1 ignores nulls in b", SPARK, Mix(truncates=0.2, most=2)),
 ]
 
 
-@pytest.mark.parametrize(("name", "how"), IN_EVERY_CHANGE)
-def test_histories_by_chance(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, how: str) -> None:
-    if how == "by Spark":
+@pytest.fixture
+def replayed_here(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many events each replay on the driver was of."""
+    calls: list[int] = []
+    replay_small = change_difference.replay_small
+
+    def replay(flow: Any, found: Any) -> Any:
+        calls.append(found.changes.num_rows)
+        return replay_small(flow, found)
+
+    monkeypatch.setattr(change_difference, "replay_small", replay)
+    return calls
+
+
+@pytest.mark.parametrize(("name", "how", "mix"), IN_EVERY_CHANGE)
+def test_histories_by_chance(
+    spark: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    replayed_here: list[int],
+    name: str,
+    how: str,
+    mix: Mix,
+) -> None:
+    if how == SPARK:
         monkeypatch.setattr(change_batch, "can_replay", lambda _: False)
-    live(spark, tmp_path, FLOWS[name], random.Random(f"{name} {how}"), truncates=0.2, most=2)
+    batches = live(spark, tmp_path, FLOWS[name], random.Random(f"{name} {how}"), mix)
+    assert len(replayed_here) == (batches if how == DRIVER else 0)
+
+
+@pytest.mark.parametrize("name", ["scd1", "scd2 ignores nulls in a, tracks b"])
+def test_histories_whose_copies_are_merged_by_every_batch(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """With truncates, of which a target without history keeps the last one."""
+    monkeypatch.setattr(changes, "LONGEST_LIST", 1)
+    live(spark, tmp_path, FLOWS[name], random.Random(name), Mix(truncates=0.3))
 
 
 @pytest.mark.deep
@@ -75,21 +119,22 @@ def test_histories_by_chance(spark: Any, tmp_path: Path, monkeypatch: pytest.Mon
 def test_many_histories_by_chance(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, how: str, seed: int
 ) -> None:
-    if how == "by Spark":
+    if how == SPARK:
         monkeypatch.setattr(change_batch, "can_replay", lambda _: False)
     chance = random.Random(f"{name} {how} {seed}")
-    live(spark, tmp_path, FLOWS[name], chance, truncates=chance.choice((0, 0.2)), count=600)
+    mix = Mix(truncates=(0, 0.2, 0.3)[seed], paired=how == SPARK and seed == 1, most=5)
+    live(spark, tmp_path, FLOWS[name], chance, mix, count=600)
 
 
-def live(
-    spark: Any, folder: Path, flow: Flow, chance: random.Random, truncates: float, count: int = 60, most: int = 5
-) -> None:
-    """Apply batch after batch, some twice, and compare after each."""
+def live(spark: Any, folder: Path, flow: Flow, chance: random.Random, mix: Mix, count: int = 60) -> int:
+    """Apply batch after batch, then some of the events again, and compare after each; how many batches that were."""
     target, delivered = str(folder / "db" / "target"), list[Event]()
-    for batch in histories(chance, count, truncates=truncates, most=most, paired=chance.random() < 0.3):
+    batches = histories(chance, count, truncates=mix.truncates, most=mix.most, paired=mix.paired)
+    for batch in batches:
         apply(spark, target, flow, batch)
         delivered += batch
         check(spark, target, flow, delivered)
     again = apply(spark, target, flow, chance.sample(delivered, len(delivered) // 2))
     assert again.version is None, "events that were seen before changed something"
     check(spark, target, flow, delivered)
+    return len(batches) + 1

@@ -90,12 +90,29 @@ def _check_together(name: DatasetName, flows: Sequence[FlowSpec]) -> None:
             raise DefinitionError(f"the flows into {name} have different keys", location=flow.location)
         if flow.options.scd_type != first.scd_type:
             raise DefinitionError(f"the flows into {name} have different SCD types", location=flow.location)
+        _check_folders_apart(name, flow, flows)
     if len(flows) > 1 and (snapshot := next((flow for flow in flows if flow.is_snapshot), None)):
         raise DefinitionError(
             f"the snapshot flow {snapshot.name} is not the only flow into {name}: it would delete what others bring",
             hint="give each a table of its own",
             location=snapshot.location,
         )
+
+
+def _check_folders_apart(name: DatasetName, flow: FlowSpec, flows: Sequence[FlowSpec]) -> None:
+    """The table remembers its change files by their paths, so that one file cannot be of two flows."""
+    if not isinstance(flow.source, FeedFiles):
+        return
+    folder = f"{flow.source.path.rstrip('/')}/"
+    for other in flows:
+        if other is not flow and isinstance(other.source, FeedFiles):
+            rest = f"{other.source.path.rstrip('/')}/"
+            if rest.startswith(folder) or folder.startswith(rest):
+                raise DefinitionError(
+                    f"the flows {other.name} and {flow.name} into {name} read folders of which one lies in the other",
+                    hint="let each flow read a folder of its own",
+                    location=flow.location,
+                )
 
 
 def to_flow(declared: FlowDeclaration, target: DatasetName, place: Location, to_name: ToName, root: Path) -> FlowSpec:

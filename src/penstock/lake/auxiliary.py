@@ -7,7 +7,10 @@ decides for both tables, nothing here needs a transaction of its own, and what a
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator, Sequence
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SEGMENTS = "auxiliary"
+_IDENTITY = "target.json"
+_SEGMENT = re.compile(r"\d{20}-[0-9a-f]{32}(\.parquet)?")
 _FEW = 100_000
 
 
@@ -41,6 +46,22 @@ class Auxiliary:
     @property
     def _folder(self) -> str:
         return f"{self.name.path}/{FOLDER}/{SEGMENTS}"
+
+    def begin(self, identity: Mapping[str, Any]) -> None:
+        """Make the table's place, with what a target keeps for life; it is asked for when the progress is lost."""
+        path = f"{self._folder}/{_IDENTITY}"
+        if _IDENTITY in self.files.names(self._folder):
+            with suppress(FileNotFoundError):
+                self.files.remove(path)
+        with suppress(FileExistsError):  # two writers make one target
+            self.files.create(path, json.dumps(identity).encode())
+
+    def read_identity(self) -> dict[str, Any]:
+        """What the target keeps for life; ChangeFlowError when that is gone too, and with it who knows what else."""
+        try:
+            return dict(json.loads(self.files.read(f"{self._folder}/{_IDENTITY}")))
+        except (FileNotFoundError, ValueError):
+            raise damaged_error(self.name, "its folder is gone") from None
 
     def read(self, segments: Sequence[Segment], flow: Flow) -> DataFrame:
         """The events of these segments; ChangeFlowError when one of them is gone or was changed."""
@@ -88,16 +109,33 @@ class Auxiliary:
 
     def find_all(self) -> tuple[Segment, ...]:
         """Every segment on storage, whoever wrote it: what counts when nobody knows any more what was committed."""
+        rows = self._count_rows()
+        return tuple(
+            Segment(name, rows.get(name, 0), size, truncates=1) for name, size in sorted(self._sizes().items())
+        )
+
+    def check(self) -> None:
+        """ChangeFlowError when the segments cannot be read; every page of them is looked at."""
+        self._count_rows(is_thorough=True)
+
+    def _count_rows(self, *, is_thorough: bool = False) -> dict[str, int]:
+        import pyarrow as pa
         import pyarrow.parquet as pq
 
         rows: dict[str, int] = {}
         for name, file in self._files():
             if file.path.endswith(".parquet"):
-                with self.files.open(file.path) as content:
-                    rows[name] = rows.get(name, 0) + pq.ParquetFile(content).metadata.num_rows
-        return tuple(
-            Segment(name, rows.get(name, 0), size, truncates=1) for name, size in sorted(self._sizes().items())
-        )
+                try:
+                    with self.files.open(file.path) as content:
+                        found = pq.ParquetFile(content)
+                        rows[name] = rows.get(name, 0) + found.metadata.num_rows
+                        if is_thorough:
+                            found.read()
+                except (pa.ArrowException, OSError) as error:
+                    if isinstance(error, FileNotFoundError):  # one that a rival merged away and removed
+                        continue
+                    raise damaged_error(self.name, f"its part {name} cannot be read") from None
+        return rows
 
     def _sizes(self) -> dict[str, int]:
         sizes: dict[str, int] = {}
@@ -108,7 +146,9 @@ class Auxiliary:
     def _files(self) -> Iterator[tuple[str, RawFile]]:
         """All files, each with the segment that it belongs to."""
         for file in self.files.walk(self._folder):
-            yield file.path.removeprefix(f"{self._folder}/").split("/")[0], file
+            name = file.path.removeprefix(f"{self._folder}/").split("/")[0]
+            if _SEGMENT.fullmatch(name):
+                yield name, file
 
     def remove_except(self, kept: Iterable[Segment]) -> None:
         """Remove segments that nothing lists any more.
@@ -118,7 +158,8 @@ class Auxiliary:
         names = {segment.name for segment in kept}
         for name, file in self._files():
             if name not in names and int(name[:20]) <= self.base:
-                self.files.remove(file.path)
+                with suppress(FileNotFoundError):  # another writer tidies up too
+                    self.files.remove(file.path)
 
 
 def align(values: pa.Array, type_: pa.DataType) -> pa.Array:
@@ -143,7 +184,7 @@ def to_schema(flow: Flow) -> str:
 
     return (
         f"key struct<{fields(flow.key_columns)}>, sequence {flow.sequence_type}, kind int, "
-        f"data struct<{fields(flow.columns)}>, given array<string>, attempt bigint"
+        f"data struct<{fields(flow.columns)}>, silent array<string>, attempt bigint"
     )
 
 

@@ -94,7 +94,10 @@ def is_same_table(files: Files, table: str, version: int, timestamp_ms: int) -> 
 
 
 def find_added_files(files: Files, table: str, version: int, timestamp_ms: int) -> list[str] | None:
-    """The data files that came after this version; None when rows were changed or removed too, or nobody can tell."""
+    """The data files that came after this version; None when rows were changed or removed too, or nobody can tell.
+
+    So it is when such a file was compacted already: its rows lie in another file, with older ones.
+    """
     if not is_same_table(files, table, version, timestamp_ms):
         return None
     added: list[str] = []
@@ -102,7 +105,9 @@ def find_added_files(files: Files, table: str, version: int, timestamp_ms: int) 
         try:
             lines = files.read(f"{table}/_delta_log/{later:020d}.json").splitlines()
             for action in map(json.loads, filter(None, lines)):
-                if "remove" in action and action["remove"].get("dataChange", True):
+                if "remove" in action and (
+                    action["remove"].get("dataChange", True) or action["remove"]["path"] in added
+                ):
                     return None
                 if "add" in action and action["add"].get("dataChange", True):
                     added.append(str(action["add"]["path"]))

@@ -294,6 +294,7 @@ _S3A = "spark.hadoop.fs.s3a."
 def to_store_options(configuration: Mapping[str, str]) -> dict[str, Any]:
     """Translate Hadoop's S3A settings, so that Spark and the JVM-free readers are told once where the store is."""
     names = {"endpoint": "endpoint", "access.key": "access_key_id", "secret.key": "secret_access_key"}
+    names["session.token"] = "session_token"
     options: dict[str, Any] = {
         ours: configuration[_S3A + theirs] for theirs, ours in names.items() if _S3A + theirs in configuration
     }
@@ -312,7 +313,7 @@ def to_store_options(configuration: Mapping[str, str]) -> dict[str, Any]:
 def to_reader_options(configuration: Mapping[str, str]) -> dict[str, str]:
     """The same settings in the words of the JVM-free Delta reader."""
     names = {"endpoint": "AWS_ENDPOINT_URL", "access_key_id": "AWS_ACCESS_KEY_ID", "region": "AWS_REGION"}
-    names |= {"secret_access_key": "AWS_SECRET_ACCESS_KEY"}
+    names |= {"secret_access_key": "AWS_SECRET_ACCESS_KEY", "session_token": "AWS_SESSION_TOKEN"}
     options = to_store_options(configuration)
     result = {theirs: str(options[ours]) for ours, theirs in names.items() if ours in options}
     if "account_key" in options:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
+from functools import lru_cache
 from typing import Any
 
 from penstock.lake.delta_log import Commit, DamagedLogError, find_checkpointed_number, find_version, iter_commits
@@ -34,6 +35,7 @@ FORMAT = 3
 FOLDER = "_penstock"
 KEPT_MANIFESTS = 1000
 """So many are kept of a table that gets a load every few seconds: listing them is part of every load."""
+_LARGE = 1 << 18
 LONGEST_CHAIN = 20
 """After this many increments the next manifest states everything again, so that a reader follows few files."""
 
@@ -229,6 +231,13 @@ def _read_manifest(files: Files, name: DatasetName, number: int) -> Manifest:
         content = files.read(_path(name, number))
     except FileNotFoundError:
         raise ProgressError("progress_missing", f"progress manifest {number} is missing") from None
+    manifest = _parse_once(content, number) if len(content) > _LARGE else _parse(content, number)
+    if manifest.dataset != str(name) or manifest.number != number:
+        raise ProgressError("progress_mismatch", f"progress manifest {number} belongs to {manifest.dataset}")
+    return manifest
+
+
+def _parse(content: bytes, number: int) -> Manifest:
     try:
         value = json.loads(content)
         if not isinstance(value, dict) or "format" not in value:
@@ -238,12 +247,13 @@ def _read_manifest(files: Files, name: DatasetName, number: int) -> Manifest:
                 "progress_newer",
                 f"progress manifest {number} was written by a newer Penstock (format {value['format']})",
             )
-        manifest = _from_json(value)
+        return _from_json(value)
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
         raise ProgressError("progress_unreadable", f"progress manifest {number} cannot be read") from None
-    if manifest.dataset != str(name) or manifest.number != number:
-        raise ProgressError("progress_mismatch", f"progress manifest {number} belongs to {manifest.dataset}")
-    return manifest
+
+
+_parse_once = lru_cache(maxsize=4)(_parse)
+"""A stream reads the same long list of files for every batch; what the file says now still decides."""
 
 
 def _numbers(files: Files, name: DatasetName) -> list[int]:

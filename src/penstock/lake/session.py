@@ -56,6 +56,9 @@ _LOCAL = {
 }
 _CONNECT_PORT = 15002
 _SHORT = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
+QUICK_COMPILER = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m")
+"""One compiler instead of two. Java reserves a fifth of the usual room for its code then, which many queries fill: it would stop
+compiling, and later die."""
 
 _JOINED = {"spark.driver.extraClassPath": ":", "spark.jars": ",", "spark.sql.extensions": ","}
 """Lists to which the user adds: without our part of them there would be no Delta."""
@@ -325,7 +328,7 @@ def to_session_options(request: SessionRequest, java: Java, jars: Sequence[Path]
         java_options = archive_options(java, jars)
         if request.is_short:
             options |= _SHORT
-            java_options.append("-XX:TieredStopAtLevel=1")
+            java_options += QUICK_COMPILER
     else:
         options["spark.jars"] = ",".join(map(str, jars))
     configuration = dict(request.configuration)

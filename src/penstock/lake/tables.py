@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from penstock.errors import ConcurrentRunError, SessionError, StorageError, first_line
 from penstock.faults import fault_point
@@ -116,7 +117,7 @@ class Lake:
 
     def merge(self, rows: DataFrame, removed: DataFrame, name: DatasetName, number: int) -> Commit:
         """As `amend`, for so many rows to take out that they are given as a frame of their numbers, called `removed`."""
-        view = f"penstock_{name.database}_{name.name}_{number}"
+        view = f"penstock_{uuid4().hex}"
         rows.unionByName(removed, allowMissingColumns=True).createGlobalTempView(view)
         columns = ", ".join(map(_quote, rows.columns))
         values = ", ".join(f"s.{_quote(column)}" for column in rows.columns)

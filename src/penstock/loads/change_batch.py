@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import reduce
@@ -25,7 +25,7 @@ from penstock.model.types import normal_type, quote_name
 from penstock.plan.change_flow import resolve_flow
 from penstock.transforms.change_events import DELETE, EVENT, TRUNCATE, UPSERT, Scope, to_changes
 from penstock.transforms.equality import comparable
-from penstock.transforms.feeds import CHANGE
+from penstock.transforms.feeds import CHANGE, CORRUPT
 
 SMALL = 20_000
 """Batches of up to so many events are brought to the driver, and so is the difference they make."""
@@ -79,7 +79,7 @@ def resolve_batch(batch: ChangeBatch) -> Flow:
         ) from None
     for name, condition in zip(("apply_as_deletes", "apply_as_truncates"), conditions, strict=True):
         _check_condition(name, condition.dataType)
-    columns = [column for column in to_columns(batch.frame) if column.name != CHANGE]
+    columns = [column for column in to_columns(batch.frame) if column.name not in {CHANGE, CORRUPT}]
     sequence_type = _normal_type("sequence_by", sequence)
     return resolve_flow(batch.options, columns, sequence_type, is_partial=batch.unavailable is not None)
 
@@ -116,13 +116,16 @@ def _normal_type(what: str, type_: str) -> str:
         ) from None
 
 
-def to_events(flow: Flow, batch: ChangeBatch) -> DataFrame:
-    """The batch as events; NULL as the kind of one that is not understood, and `is_bad` for all that cannot be applied."""
+def to_events(flow: Flow, batch: ChangeBatch, selected: Sequence[str]) -> DataFrame:
+    """The batch as events; NULL as the kind of one that is not understood, and `is_bad` for all that cannot be applied.
+
+    The target may have columns that are in the source too, but not `selected`: they are not taken from there.
+    """
     is_truncate, is_delete = (F.coalesce(c.cast("boolean"), F.lit(False)) for c in (batch.is_truncate, batch.is_delete))
     kind = F.when(is_truncate, TRUNCATE).when(is_delete, DELETE).otherwise(UPSERT)
     if batch.is_understood is not None:
         kind = F.when(batch.is_understood, kind)
-    events = to_changes(flow, batch.frame, batch.sequence, kind, batch.unavailable)
+    events = to_changes(flow, batch.frame, selected, batch.sequence, kind, batch.unavailable)
     is_bad = has_null_key(flow) | F.col("sequence").isNull() | F.col("kind").isNull()
     return events.withColumn("is_bad", is_bad)
 
@@ -146,7 +149,7 @@ class Summary:
     null_sequences: int
     unknown_operations: int
     truncates: int
-    digest: int | None
+    digest: str | None
     first: str | None
     """The smallest sequence as text, where it has a text that says it exactly."""
 
@@ -180,7 +183,7 @@ class NewEvents:
         """What tells this batch from another one with the same id; the order of its rows does not matter."""
         if self.table is None:
             return str(self.summary.digest)
-        lines = sorted(repr(row) for row in self.table.to_pylist())
+        lines = sorted(map(repr, _as_numbers(self.table).to_pylist()))
         return blake2b("\n".join(lines).encode(), digest_size=8).hexdigest()
 
     @property
@@ -232,19 +235,41 @@ def look_at_table(flow: Flow, table: pa.Table) -> Summary:
     kinds = table.column("kind")
     is_truncate = pc.equal(pc.fill_null(kinds, UPSERT), TRUNCATE)
     null_key = reduce(pc.or_, (pc.is_null(keys.field(index)) for index in range(keys.type.num_fields)))
-    first = pc.min(table.column("sequence"))
-    if flow.sequence_type == "timestamp":
-        first = first.cast("int64")
     return Summary(
         events=table.num_rows,
         bad=_sum(table.column("is_bad")),
         null_keys=_sum(pc.and_not(null_key, is_truncate.combine_chunks())),
         null_sequences=table.column("sequence").null_count,
         unknown_operations=kinds.null_count,
-        truncates=_sum(is_truncate),
+        truncates=_sum(pc.and_not(is_truncate, table.column("is_bad"))),
         digest=None,
-        first=None if not first.is_valid or flow.sequence_type in _INEXACT else str(first.as_py()),
+        first=_first_of(flow, table.column("sequence")),
     )
+
+
+def _first_of(flow: Flow, sequences: pa.ChunkedArray) -> str | None:
+    first = pc.min(sequences)
+    if not first.is_valid or flow.sequence_type in _INEXACT:
+        return None
+    try:
+        return str((first.cast("int64") if flow.sequence_type == "timestamp" else first).as_py())
+    except (OverflowError, ValueError):  # a day beyond the years that Python knows
+        return None
+
+
+def _as_numbers(table: pa.Table) -> pa.Table:
+    """The same with times as numbers: Python's own reach from year 1 to 9999 only."""
+
+    def plain(array: pa.Array) -> pa.Array:
+        if pa.types.is_struct(array.type):
+            names = [field.name for field in array.type]
+            return pa.StructArray.from_arrays([plain(part) for part in array.flatten()], names, mask=array.is_null())
+        if pa.types.is_date32(array.type):
+            return array.cast(pa.int32())
+        return array.cast(pa.int64()) if pa.types.is_timestamp(array.type) else array
+
+    columns = [column.combine_chunks() for column in table.columns]
+    return pa.table([plain(column) for column in columns], names=table.column_names)
 
 
 def _sum(flags: Any) -> int:
@@ -260,8 +285,8 @@ def look_at_frame(flow: Flow, events: DataFrame) -> Summary:
         F.count_if(has_null_key(flow)),
         F.count_if(F.col("sequence").isNull()),
         F.count_if(F.col("kind").isNull()),
-        F.count_if(F.col("kind") == TRUNCATE),
-        F.coalesce(F.bit_xor(F.xxhash64(*parts)), F.lit(0)),
+        F.count_if((F.col("kind") == TRUNCATE) & ~F.col("is_bad")),
+        F.coalesce(F.sum(F.xxhash64(*parts).cast("decimal(38,0)")), F.lit(0)).cast("string"),
         _exact_text(flow, F.min("sequence")),
     ).collect()[0]
     return Summary(*row)

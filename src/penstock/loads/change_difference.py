@@ -59,8 +59,8 @@ class Difference:
         added = self.found.where("is_added") if self.added else self.found.limit(0)
         partitions = max(1, ceil(self.added / _ROWS_PER_PARTITION))
         added = self._lay_out(added, partitions)
-        given = [_given_column(flow)] if flow.is_partial else []
-        reserved = F.struct(F.col("sequence"), _row_numbers(number, partitions).alias("row"), *given)
+        filled = [F.col("filled")] if flow.is_partial else []
+        reserved = F.struct(F.col("sequence"), _row_numbers(number, partitions).alias("row"), *filled)
         times = [F.col("start").alias(START_AT), F.col("end").alias(END_AT)] if flow.keeps_history else []
         return added.select("shown.*", *times, reserved.alias(RESERVED))
 
@@ -101,7 +101,7 @@ class Difference:
         remembered = self.found.where("is_remembered").select(*columns, F.lit(self.attempt).alias("attempt"))
         if not self.forgotten:
             return remembered
-        nothing = {name: F.lit(None).cast(self.found.schema[name].dataType).alias(name) for name in ("data", "given")}
+        nothing = {name: F.lit(None).cast(self.found.schema[name].dataType).alias(name) for name in ("data", "silent")}
         forget = self.found.where("size(forget) > 0").select(
             "key", "sequence", F.lit(FORGET).alias("kind"), *nothing.values(), F.explode("forget").alias("attempt")
         )
@@ -113,8 +113,8 @@ def target_schema(flow: Flow) -> str:
     columns = [f"{quote_name(column.name)} {column.type}" for column in flow.columns]
     if flow.keeps_history:
         columns += [f"{name} {flow.sequence_type}" for name in (START_AT, END_AT)]
-    given = f", given: {events_.given_type(flow)}" if flow.is_partial else ""
-    return ", ".join([*columns, f"{RESERVED} struct<sequence: {flow.sequence_type}, row: bigint{given}>"])
+    filled = f", filled: {events_.filled_type(flow)}" if flow.is_partial else ""
+    return ", ".join([*columns, f"{RESERVED} struct<sequence: {flow.sequence_type}, row: bigint{filled}>"])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,10 +124,6 @@ class AtHand:
     copies: pa.Table | None = None
     """The auxiliary table, when it is small."""
     rows: FewRows | None = None
-
-
-def _given_column(flow: Flow) -> Column:
-    return (F.col("given") if flow.keeps_history else F.col("given_at")).alias("given")
 
 
 def _row_numbers(number: int, partitions: int) -> Column:
@@ -209,7 +205,7 @@ def _to_target(flow: Flow, found: pa.Table, number: int) -> pa.Table:
     place = pa.array(range(number << 32, (number << 32) + added.num_rows), pa.int64())
     reserved = {"sequence": added.column("sequence").combine_chunks(), "row": place}
     if flow.is_partial:
-        reserved["given"] = added.column("given" if flow.keeps_history else "given_at").combine_chunks()
+        reserved["filled"] = added.column("filled").combine_chunks()
     struct = pa.StructArray.from_arrays(list(reserved.values()), names=list(reserved))
     return pa.table({**columns, **times, RESERVED: struct})
 
@@ -227,7 +223,7 @@ def _to_segment(found: pa.Table, attempt: int) -> pa.Table:
     for name, values in {
         "kind": pa.array([FORGET] * count, pa.int32()),
         "data": pa.nulls(count, found.schema.field("data").type),
-        "given": pa.nulls(count, found.schema.field("given").type),
+        "silent": pa.nulls(count, found.schema.field("silent").type),
     }.items():
         given_up = given_up.set_column(given_up.schema.get_field_index(name), name, values)
     given_up = given_up.append_column("attempt", attempts.cast(pa.int64()))

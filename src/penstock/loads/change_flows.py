@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
-from penstock.errors import ChangeFlowError, FeedError, PenstockError, first_line
+from penstock.errors import ChangeFlowError, FeedError, PenstockError
 from penstock.lake.delta_log import find_added_files, is_same_table
-from penstock.lake.files import to_glob_literal, to_spark_uri, without_scheme
+from penstock.lake.files import without_scheme
 from penstock.lake.tables import Lake
 from penstock.loads.change_batch import ChangeBatch, to_condition, to_expression
+from penstock.loads.change_files import ChangeFiles
 from penstock.loads.changes import ChangeLoad
 from penstock.loads.snapshots import ask_for_snapshot, to_snapshot_changes
-from penstock.model.changes import FeedFiles, FlowSpec, SnapshotFunction
+from penstock.model.changes import END_AT, START_AT, FeedFiles, FlowOptions, FlowSpec, SnapshotFunction
 from penstock.model.names import DatasetName
 from penstock.model.plan import Action, DatasetPlan
 from penstock.model.progress import ConsumedFile, InputMark, RawFile, TableState
@@ -34,12 +36,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import StructType
 
 _MALFORMED = ("MALFORMED_RECORD_IN_PARSING", "MALFORMED_CSV_RECORD")
 _UNREADABLE = (*_MALFORMED, "FAILED_READ_FILE", "CANNOT_READ_FILE")
 _FILE_NAME = re.compile(r"reading file (\S+?)\.?(?:\s|$)")
 COMMIT_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
+_OLD_SIDE = ("delete", "update_preimage")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,7 @@ class FlowLoad:
     lake: Lake
     build_request_id: str
     variables: Mapping[str, Scalar] = field(default_factory=dict)
+    configuration: Mapping[str, str] = field(default_factory=dict)
 
     def apply(self, plan: DatasetPlan) -> LoadResult:
         """Apply what is new in each flow, one after the other."""
@@ -87,7 +90,8 @@ class FlowLoad:
         if isinstance(flow.source, FeedFiles):
             root = f"{flow.source.path.rstrip('/')}/"
             if files := [new.file for new in plan.files if new.file.path.startswith(root)]:
-                yield self.read_files(flow, flow.source, files)
+                target = self.lake.read_shown(plan.name) if state.exists else None
+                yield self.read_files(flow, flow.source, files, target)
         elif isinstance(flow.source, SnapshotFunction):
             yield from self._read_snapshots(plan.name, flow, flow.source, state)
         elif batch := self._read_dataset(plan.name, flow, flow.source, state):
@@ -105,26 +109,14 @@ class FlowLoad:
             yield replace(batch, source={flow.name: to_snapshot_mark(found.version)})
             known, is_anew = found.version, False
 
-    def read_files(self, flow: FlowSpec, feed: FeedFiles, files: Sequence[RawFile]) -> ChangeBatch:
-        """The changes in these files."""
-        batch = to_batch(flow, self._load_files(flow, feed, files))
+    def read_files(
+        self, flow: FlowSpec, feed: FeedFiles, files: Sequence[RawFile], target: DataFrame | None
+    ) -> ChangeBatch:
+        """The changes in these files, for a target as it is now."""
+        reader = ChangeFiles(self.lake.session, self.configuration)
+        found = reader.read(flow.name, feed, files, _data_columns(target) if target is not None else None)
+        batch = to_batch(flow, found.frame, leave_out=found.without_type)
         return replace(batch, files=tuple(ConsumedFile(file, 0) for file in files))
-
-    def read_schema(self, flow: FlowSpec, feed: FeedFiles, files: Sequence[RawFile]) -> StructType:
-        """The columns of a feed that declares none, found in the files that are there."""
-        if not files:
-            raise FeedError(f"{flow.name} has no change files yet, and no schema", hint="give change_files a schema=")
-        return self._load_files(flow, feed, files).schema
-
-    def _load_files(self, flow: FlowSpec, feed: FeedFiles, files: Sequence[RawFile]) -> DataFrame:
-        reader = self.lake.session.read.format(feed.format).options(**reader_options(feed))
-        try:
-            reader = reader.schema(feed.schema) if feed.schema else reader
-            return reader.load([to_spark_uri(to_glob_literal(file.path)) for file in files])
-        except Exception as error:  # noqa: BLE001 - readers fail in many ways
-            raise FeedError(
-                f"the change files of {flow.name} cannot be read: {first_line(error)}", hint="check format and schema"
-            ) from None
 
     def _read_dataset(
         self, name: DatasetName, flow: FlowSpec, source: DatasetName, state: TableState
@@ -137,21 +129,32 @@ class FlowLoad:
         if flow.is_snapshot:
             current = self.lake.read(name) if state.exists else None
             batch = to_snapshot_changes(flow, rows, current, F.timestamp_millis(F.lit(mark["at"])))
-        elif known is not None and self._goes_on(source, known) and self.lake.has_change_feed(source):
-            batch = to_batch(flow, self.lake.read_changes(source, known.version + 1))
+        elif self.lake.has_change_feed(source):
+            batch = self._read_change_feed(name, flow, source, known)
         else:
             added = find_added_files(self.lake.files, source.path, known.version, known.at) if known else None
             if added is not None:
                 rows = rows.where(F.col("_metadata.file_name").isin([path.rsplit("/", 1)[-1] for path in added]))
-            if self.lake.has_change_feed(source):
-                stamps = [F.lit("insert"), F.lit(mark["version"]).cast("bigint"), F.timestamp_millis(F.lit(mark["at"]))]
-                rows = rows.withColumns(dict(zip(COMMIT_COLUMNS, stamps, strict=True)))
             batch = to_batch(flow, rows)
         return replace(batch, source={flow.name: mark})
 
-    def _goes_on(self, source: DatasetName, known: InputMark) -> bool:
-        """Whether the dataset is still the table that was read, and not one that was made anew in its place."""
-        return is_same_table(self.lake.files, source.path, known.version, known.at)
+    def _read_change_feed(
+        self, name: DatasetName, flow: FlowSpec, source: DatasetName, known: InputMark | None
+    ) -> ChangeBatch:
+        """The changes since the version that is known; of a dataset that was never read, all rows as they are."""
+        if known is None:
+            mark = to_mark(self.lake.state(source))
+            stamps = [F.lit("insert"), F.lit(mark["version"]).cast("bigint"), F.timestamp_millis(F.lit(mark["at"]))]
+            rows = self.lake.read_shown(source).withColumns(dict(zip(COMMIT_COLUMNS, stamps, strict=True)))
+            return to_batch(flow, rows, is_change_feed=True)
+        if is_same_table(self.lake.files, source.path, known.version, known.at):
+            return to_batch(flow, self.lake.read_changes(source, known.version + 1), is_change_feed=True)
+        raise ChangeFlowError(
+            "feed_gap",
+            f"{source} does not say any more what changed since its version {known.version}: it was made anew, or its log "
+            "was cleaned",
+            hint=f"read it as a whole: penstock run --full-refresh {name} --allow-history-loss {name}",
+        )
 
 
 @contextmanager
@@ -183,15 +186,13 @@ def _find_unreadable(feed: FeedFiles, message: str) -> str | None:
     return "a change file" if any(code in message for code in _MALFORMED) else None
 
 
-def reader_options(feed: FeedFiles) -> dict[str, str]:
-    """How a folder is read: with a schema, a line that does not fit it is an error and not a row of NULLs."""
-    options = {"mode": "FAILFAST"} if feed.schema and feed.format != "parquet" else {}
-    options |= {"header": "true"} if feed.format == "csv" else {}
-    return options | dict(feed.options)
+def to_batch(
+    flow: FlowSpec, frame: DataFrame, *, leave_out: Iterable[str] = (), is_change_feed: bool = False
+) -> ChangeBatch:
+    """Rows of a source as a batch: out of their envelope, and with what says what they do.
 
-
-def to_batch(flow: FlowSpec, frame: DataFrame) -> ChangeBatch:
-    """Rows of a source as a batch: out of their envelope, and with what says what they do."""
+    Columns to leave out are not for the target, but conditions may look at them.
+    """
     envelope = flow.source.envelope if isinstance(flow.source, FeedFiles) else None
     deletes = [to_condition(flow.apply_as_deletes)]
     truncates = [to_condition(flow.apply_as_truncates)]
@@ -206,17 +207,15 @@ def to_batch(flow: FlowSpec, frame: DataFrame) -> ChangeBatch:
         is_understood = operation.isNotNull()
         if is_debezium and frame.where(F.size(f"{CHANGE}.unavailable") > 0).limit(1).count():
             unavailable = F.col(f"{CHANGE}.unavailable")
-    options = flow.options
-    if COMMIT_COLUMNS[0] in frame.columns:
+    if is_change_feed:
         frame = _without_replaced(flow, frame)
-        deletes.append(F.col(COMMIT_COLUMNS[0]) == "delete")
-        if options.column_list is None:
-            options = replace(options, except_column_list=(*(options.except_column_list or ()), *COMMIT_COLUMNS))
+        deletes.append(F.col(COMMIT_COLUMNS[0]).isin(*_OLD_SIDE))
+        leave_out = COMMIT_COLUMNS
     if flow.sequence_by is None:
         raise ChangeFlowError("no_sequence", f"the flow {flow.name} has no sequence_by", location=flow.location)
     return ChangeBatch(
         frame,
-        options,
+        _leave_out(flow.options, frame.columns, leave_out),
         sequence=to_expression(frame, flow.sequence_by),
         is_delete=reduce(_either, deletes),
         is_truncate=reduce(_either, truncates),
@@ -226,14 +225,32 @@ def to_batch(flow: FlowSpec, frame: DataFrame) -> ChangeBatch:
     )
 
 
+def _data_columns(target: DataFrame) -> StructType:
+    """The columns of a target that come from events."""
+    return StructType([column for column in target.schema if column.name not in {START_AT, END_AT}])
+
+
+def _leave_out(options: FlowOptions, names: Sequence[str], leave_out: Iterable[str]) -> FlowOptions:
+    if options.column_list is not None:
+        return options
+    excepted = options.except_column_list or ()
+    known = {name.lower() for name in (*options.keys, *excepted)}
+    more = {name.lower() for name in leave_out} - known
+    found = tuple(name for name in names if name.lower() in more)
+    return replace(options, except_column_list=(*excepted, *found)) if found else options
+
+
 def _without_replaced(flow: FlowSpec, frame: DataFrame) -> DataFrame:
-    """A table's own changes without the old side of updates: a row that was replaced by one commit was not deleted by it."""
+    """A table's own changes, without the old side of rows that the same commit wrote anew: those were not deleted by it.
+
+    A row whose key was changed is one: under its old key it is deleted.
+    """
     check_keys(flow.options, frame.columns)
     kind, version = F.col(COMMIT_COLUMNS[0]), COMMIT_COLUMNS[1]
     identity = [*flow.options.keys, version]
-    written = frame.where(kind.isin("insert", "update_postimage"))
-    deleted = frame.where(kind == "delete").join(written.select(*map(quote_name, identity)), identity, "left_anti")
-    return written.unionByName(deleted)
+    written = frame.where(~kind.isin(*_OLD_SIDE))
+    gone = frame.where(kind.isin(*_OLD_SIDE)).join(written.select(*map(quote_name, identity)), identity, "left_anti")
+    return written.unionByName(gone)
 
 
 def _either(one: Column, other: Column) -> Column:

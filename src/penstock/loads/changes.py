@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from penstock.errors import BadChangesError, ChangeFlowError, ConcurrentRunError
+from penstock.errors import BadChangesError, ChangeFlowError, ConcurrentRunError, PenstockError
 from penstock.faults import fault_point
 from penstock.lake.auxiliary import Auxiliary, damaged_error
 from penstock.lake.delta_log import Commit
@@ -32,6 +33,7 @@ from penstock.loads.change_difference import AtHand, Difference, find_difference
 from penstock.model.changes import RESERVED, ChangeMetrics, Flow
 from penstock.model.names import DatasetName
 from penstock.model.progress import ConsumedFile, Manifest, Segment, TableState
+from penstock.model.schema import Column
 from penstock.model.spec import TableLayout
 from penstock.model.types import quote_name
 from penstock.plan.change_flow import Fit, check_target, fit_to_target
@@ -75,24 +77,24 @@ class ChangeLoad:
         flow = resolve_batch(batch)
         state = self._find_state(name)
         target = self.lake.read(name) if state.exists else None
-        position = _position(state)
         columns = to_columns(target) if target is not None else []
+        position = self._position(name, state, columns)
         is_new = not columns  # a table without columns is a name that was made to find its place
         fit = Fit(flow) if is_new else fit_to_target(flow, columns, batch.options, position)
         source = dict(batch.source)
-        with read_batch(fit.flow, to_events(fit.flow, batch)) as new:
+        with read_batch(fit.flow, to_events(fit.flow, batch, flow.names)) as new:
             summary = new.summary
             mark = [batch.batch_id, new.digest] if batch.batch_id is not None else None
             if mark is not None and position.get("batch") == mark:
                 return ChangeMetrics(summary.events, is_repeat=True)
             quarantined = self._set_aside(name, batch, fit.flow, summary)
-            if target is None or is_new or fit.evolves or (fit.flow.is_partial and not _keeps_given(target)):
+            if target is None or is_new or fit.evolves or (fit.flow.is_partial and not _keeps_filled(target)):
                 state = self._create(name, flow) if is_new else self._evolve(name, state, fit)
-                target, position = self.lake.read(name), _position(state)
+                target, position = self.lake.read(name), self._position(name, state, columns)
             auxiliary = self._auxiliary(name, state)
             segments = self._segments(name, state)
             with (
-                self._overtaken_named(name, state),
+                self._overtaken_named(auxiliary, state),
                 self._find(auxiliary, segments, target, fit.flow, new) as difference,
             ):
                 if difference.is_damaged:
@@ -113,7 +115,7 @@ class ChangeLoad:
     def check(self, name: DatasetName, batch: ChangeBatch) -> None:
         """Raise what applying the batch would raise because of its own rows; nothing is written."""
         flow = resolve_batch(batch)
-        with read_batch(flow, to_events(flow, batch)) as new:
+        with read_batch(flow, to_events(flow, batch, flow.names)) as new:
             if new.summary.bad and not batch.quarantine:
                 self._set_aside(name, batch, flow, new.summary)
 
@@ -124,7 +126,7 @@ class ChangeLoad:
         empty = self.lake.session.createDataFrame([], target_schema(flow))
         auxiliary = self._auxiliary(name, state)
         with (
-            read_batch(flow, to_events(flow, batch)) as new,
+            read_batch(flow, to_events(flow, batch, flow.names)) as new,
             find_difference(flow, Stored(empty, None, has_truncates=False), AtHand(), new) as difference,
         ):
             quarantined = self._set_aside(name, batch, flow, new.summary)
@@ -133,6 +135,7 @@ class ChangeLoad:
             position = {**_identity(flow), **({"source": dict(batch.source)} if batch.source else {})}
             manifest = self._manifest(name, TableState(), kept, position, batch.files)
             begun = self.lake.begin(manifest, name)
+            auxiliary.begin(_identity(flow))
             fault_point("changes.before_rebuild", str(name))
             commit = self.lake.replace(difference.rows(begun.number), name, begun.number, self._layout)
         auxiliary.remove_except(kept)
@@ -144,6 +147,13 @@ class ChangeLoad:
 
     def _auxiliary(self, name: DatasetName, state: TableState) -> Auxiliary:
         return Auxiliary(self.lake.session, self.lake.files, name, state.progress.number if state.progress else 0)
+
+    def _position(self, name: DatasetName, state: TableState, columns: Sequence[Column]) -> Mapping[str, Any]:
+        """Where the target stands; when its progress is lost, only what it keeps for life: the feed is to be read again."""
+        if state.progress is not None:
+            return state.progress.position
+        is_ours = any(column.name == RESERVED for column in columns)
+        return self._auxiliary(name, state).read_identity() if is_ours else {}
 
     def _segments(self, name: DatasetName, state: TableState) -> tuple[Segment, ...]:
         """The parts of the auxiliary table that count: all of them, when nobody knows any more which were committed."""
@@ -165,8 +175,9 @@ class ChangeLoad:
             yield difference
 
     @contextmanager
-    def _overtaken_named(self, name: DatasetName, state: TableState) -> Iterator[None]:
+    def _overtaken_named(self, auxiliary: Auxiliary, state: TableState) -> Iterator[None]:
         """What looks like damage, or like a file that is gone, may only mean that another writer was faster: start again."""
+        name = auxiliary.name
         try:
             yield
         except ConcurrentRunError:
@@ -176,6 +187,8 @@ class ChangeLoad:
                 raise ConcurrentRunError(f"{name}: another writer was faster", hint="run again") from error
             if isinstance(error, FileNotFoundError):
                 raise damaged_error(name, "a part of it is gone") from None
+            if not isinstance(error, PenstockError):
+                auxiliary.check()
             raise
 
     def _find_state(self, name: DatasetName) -> TableState:
@@ -197,6 +210,7 @@ class ChangeLoad:
         empty = self.lake.session.createDataFrame([], target_schema(flow))
         manifest = Manifest(str(name), 0, None, position=_identity(flow), build_request_id=self.build_request_id)
         begun = self.lake.begin(manifest, name)
+        self._auxiliary(name, TableState()).begin(_identity(flow))
         if self.lake.state(name).progress is not None:  # from here on, a rival that appends fences this attempt off
             raise ConcurrentRunError(f"{name} was made by another writer meanwhile", hint="run again")
         fault_point("changes.before_create", str(name))
@@ -334,9 +348,6 @@ def _identity(flow: Flow) -> dict[str, Any]:
     return {"keys": sorted(key.lower() for key in flow.keys), "sequence": flow.sequence_type}
 
 
-def _position(state: TableState) -> Mapping[str, Any]:
-    return state.progress.position if state.progress else {}
-
-
-def _keeps_given(target: DataFrame) -> bool:
-    return "given:" in target.schema[RESERVED].dataType.simpleString()
+def _keeps_filled(target: DataFrame) -> bool:
+    reserved = target.schema[RESERVED].dataType
+    return isinstance(reserved, T.StructType) and "filled" in reserved.fieldNames()

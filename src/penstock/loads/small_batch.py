@@ -17,13 +17,11 @@ from penstock.plan import change_replay
 from penstock.plan.change_replay import Delete, KeyChange, KeyEvents, Row, Upsert
 from penstock.transforms.change_events import DELETE, TRUNCATE, UPSERT
 
-_NESTED = ("<", "variant", "interval", "collate", "void")
-
 
 def can_replay(flow: Flow) -> bool:
     """Whether all values of the flow can be ranked here as Spark orders them."""
     types = [*(column.type for column in flow.columns), flow.sequence_type]
-    return not flow.is_partial and not any(part in type_ for type_ in types for part in _NESTED)
+    return not flow.is_partial and not any("<" in type_ for type_ in types)
 
 
 def find_rows(
@@ -115,7 +113,8 @@ class _Ranked:
         self.times = pa.concat_arrays([time.cast(times[0].type) for time in times])
         self.time_ranks = _rank(self.times)
         columns = {field.name: self.data.field(i) for i, field in enumerate(self.data.type)}
-        ranks = {name: _rank(column).tolist() for name, column in columns.items()}
+        by_name = sorted(columns, key=str.lower)  # of a tie, whatever order the target's columns came in
+        ranks = {name: _rank(columns[name]).tolist() for name in by_name}
         self.contents: list[tuple[int, ...]] = list(zip(*ranks.values(), strict=True))
         tracked = [ranks[name] for name in flow.tracked]
         self.tracked = list(zip(*tracked, strict=True)) if tracked else [()] * len(self.contents)
@@ -225,7 +224,7 @@ class _Output:
             "is_damaged": self._flags("is_damaged"),
         }
         nothing = pa.nulls(count, pa.list_(pa.string()))
-        return pa.table({**columns, "given": nothing, "given_at": nothing})
+        return pa.table({**columns, "silent": nothing, "filled": nothing})
 
 
 def _stack(parts: Sequence[pa.Table], name: str) -> pa.Array:

@@ -15,6 +15,7 @@ from penstock.loads.user_code import describe
 from penstock.model.changes import END_AT, RESERVED, START_AT, FlowSpec, SnapshotFunction, SnapshotVersion
 from penstock.model.project import Scalar
 from penstock.model.types import quote_name
+from penstock.model.wording import counted
 from penstock.pipelines.registry import use_reader, use_variables
 from penstock.plan.change_flow import check_keys
 from penstock.transforms.equality import comparable
@@ -149,7 +150,7 @@ def _check_keys(flow: FlowSpec, snapshot: DataFrame) -> None:
     samples = repeated.limit(5).collect()
     if samples:
         raise BadChangesError(
-            f"{flow.name}: the snapshot has {repeated.count()} keys more than once; nothing was written",
+            f"{flow.name}: the snapshot has {counted(repeated.count(), 'key')} more than once; nothing was written",
             tuple(row.asDict() for row in samples),
             hint="a snapshot has one row for each key: check keys=, or keep one row of each",
         )

@@ -126,6 +126,20 @@ def _field_names(type_: SparkType) -> list[str]:
     return []
 
 
+def has_map(text: str) -> bool:
+    """Whether there is a map at any depth of a type: maps have no order."""
+    return _has_map(parse_type(text))
+
+
+def _has_map(type_: SparkType) -> bool:
+    match type_:
+        case Struct(fields):
+            return any(_has_map(inner) for _, inner in fields)
+        case Array(element):
+            return _has_map(element)
+    return isinstance(type_, Map)
+
+
 def quote_name(name: str) -> str:
     """A name between backticks."""
     return f"`{name.replace('`', '``')}`"

@@ -9,10 +9,8 @@ from penstock.errors import ChangeFlowError
 from penstock.model.changes import END_AT, RESERVED, START_AT, Flow, FlowOptions
 from penstock.model.nearest import nearest_hint
 from penstock.model.schema import Column
-from penstock.model.types import Struct, comparable_type, parse_type, to_text
+from penstock.model.types import SparkType, Struct, comparable_type, has_map, parse_type, to_text
 from penstock.plan.common_type import common_type, widens_in_place
-
-_UNORDERABLE = ("map<", "variant", "interval", "void")
 
 
 def check_options(options: FlowOptions) -> None:
@@ -74,7 +72,7 @@ def resolve_flow(
     for list_name, names in _lists(options).items():
         for name in names:
             _need(name, known, list_name)
-    if any(part in sequence_type for part in _UNORDERABLE):
+    if has_map(sequence_type):
         raise ChangeFlowError(
             "sequence_type",
             f"sequence_by is of type {sequence_type}, which has no order",
@@ -88,7 +86,7 @@ def resolve_flow(
             )
     keys = {key.lower() for key in options.keys}
     for column in columns:
-        if column.key in keys and any(part in column.type for part in _UNORDERABLE):
+        if column.key in keys and has_map(column.type):
             raise ChangeFlowError(
                 "key_type", f"the key {column.name!r} is of type {column.type}, which cannot be compared"
             )
@@ -198,14 +196,10 @@ def fit_to_target(flow: Flow, target: Sequence[Column], options: FlowOptions, re
         keys=tuple(names[key.lower()] for key in flow.keys),
         columns=tuple(columns),
         tracked=tuple(names[name.lower()] for name in tracked),
-        ignore_null=ignored,
-        is_partial=flow.is_partial or _has_given(stored),
+        ignore_null=tuple(names[name.lower()] for name in ignored),
+        is_partial=flow.is_partial or "filled" in _reserved_fields(stored[RESERVED]),
     )
     return Fit(fitted, tuple(added), tuple(widened))
-
-
-def _has_given(stored: Mapping[str, Column]) -> bool:
-    return "given:" in stored[RESERVED].type
 
 
 def check_target(names: Iterable[str]) -> None:
@@ -234,8 +228,8 @@ def _check_same_kind(flow: Flow, stored: Mapping[str, Column], remembered: Mappi
             f"the target's keys are {', '.join(map(str, keys))}, the flow's {', '.join(flow.keys)}",  # type: ignore[call-overload]
             hint="give another target, or drop the table and read the whole feed again",
         )
-    sequence = remembered.get("sequence") or _stored_sequence(stored[RESERVED])
-    if sequence is not None and comparable_type(str(sequence)) != comparable_type(flow.sequence_type):
+    sequence = remembered.get("sequence") or to_text(_reserved_fields(stored[RESERVED])["sequence"])
+    if str(sequence).lower() != flow.sequence_type.lower():  # the order of a struct's fields is part of the type here
         raise ChangeFlowError(
             "sequence_drift",
             f"the target's sequence is of type {sequence}, sequence_by gives {flow.sequence_type}",
@@ -243,11 +237,10 @@ def _check_same_kind(flow: Flow, stored: Mapping[str, Column], remembered: Mappi
         )
 
 
-def _stored_sequence(reserved: Column) -> str | None:
-    """The type of the sequence as the target itself has it, for when its progress is lost."""
+def _reserved_fields(reserved: Column) -> dict[str, SparkType]:
+    """What the target keeps beside the user's columns, each with its type."""
     type_ = parse_type(reserved.type)
-    fields = dict(type_.fields) if isinstance(type_, Struct) else {}
-    return to_text(fields["sequence"]) if "sequence" in fields else None
+    return dict(type_.fields) if isinstance(type_, Struct) else {}
 
 
 def _merge_type(column: Column, sent: Column | None, *, is_key: bool) -> Column:
@@ -262,5 +255,6 @@ def _merge_type(column: Column, sent: Column | None, *, is_key: bool) -> Column:
     raise ChangeFlowError(
         "key_type_drift" if is_key else "type_drift",
         f"the column {column.name!r} is {column.type} in the target, but the source sends {sent.type}",
-        hint=f"cast it in the source to {column.type}, or drop the table and read the whole feed again",
+        hint=f"cast it in the source to {column.type} (of change files: say so by schema=), or drop the table and read "
+        "the whole feed again",
     )

@@ -66,7 +66,7 @@ def plan_changes(given: ChangesInput) -> DatasetPlan:
 
 def _plan_rebuild(given: ChangesInput) -> DatasetPlan:
     """Read everything again, into a table that replaces this one; what is gone from the sources must be allowed to go."""
-    files = [NewFile(file, 0) for current in given.files.values() for file in current]
+    files = [NewFile(file, 0) for current in given.files.values() for file in current if file.size]
     reasons = [Reason("full_refresh", "a full refresh was asked for")]
     others = [flow for flow in given.spec.flows if not isinstance(flow.source, FeedFiles)]
     if not files and not others:
@@ -107,9 +107,17 @@ def _may_lose(given: ChangesInput, current: Sequence[str], others: Sequence[Flow
 
 
 def find_new_files(state: TableState, current: Sequence[RawFile]) -> list[RawFile]:
-    """Files that were not read yet, or that are not as they were then: what is read twice changes nothing."""
+    """Files that were not read yet, or that are not as they were then: what is read twice changes nothing.
+
+    An empty file has no changes, and not even columns; it is looked at again when it is not empty any more.
+    """
     known = state.progress.files if state.progress else {}
-    return [file for file in current if (entry := known.get(file.path)) is None or not file.is_same_listing(entry.file)]
+
+    def is_read(file: RawFile) -> bool:
+        entry = known.get(file.path)
+        return entry is not None and file.is_same_listing(entry.file)
+
+    return [file for file in current if file.size and not is_read(file)]
 
 
 def to_mark(state: TableState) -> dict[str, int]:

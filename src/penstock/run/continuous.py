@@ -11,22 +11,23 @@ from urllib.parse import unquote
 
 from pyspark.sql import functions as F
 
-from penstock.errors import ChangeFlowError, PenstockError
-from penstock.lake.files import Files, to_spark_uri, without_scheme
+from penstock.errors import ChangeFlowError, FeedError, PenstockError
+from penstock.lake.files import Files, to_glob_literal, to_spark_uri, without_scheme
 from penstock.lake.progress import FOLDER
 from penstock.lake.session import open_session
 from penstock.lake.tables import Lake
-from penstock.loads.change_flows import FlowLoad, errors_located, reader_options, to_batch
+from penstock.loads.change_batch import ChangeBatch
+from penstock.loads.change_flows import COMMIT_COLUMNS, FlowLoad, errors_located, to_batch
 from penstock.loads.changes import ChangeLoad
 from penstock.loads.user_code import describe
 from penstock.model.changes import RESERVED, ChangeMetrics, FeedFiles, FlowSpec, SnapshotFunction
 from penstock.model.names import DatasetName
 from penstock.model.plan import Action, DatasetPlan, Plan, Reason
-from penstock.model.progress import ConsumedFile, RawFile
+from penstock.model.progress import RawFile
 from penstock.model.project import Project
 from penstock.model.results import LoadResult, RunResult
 from penstock.model.spec import DatasetSpec
-from penstock.plan.changes import check_continuous
+from penstock.plan.changes import check_continuous, find_new_files
 from penstock.run.execution import to_request
 from penstock.run.recording import RunRecorder
 from penstock.run.scheduler import Scheduler
@@ -38,8 +39,10 @@ OnBatch = Callable[[DatasetName, str, int, ChangeMetrics], None]
 Record = Callable[[Callable[[], bool]], AbstractContextManager[RunRecorder]]
 ListFeed = Callable[[FeedFiles], Sequence[RawFile]]
 _CHECK_SECONDS = 0.5
-_FILE = "__penstock_file"
-"""The file that a row came from, while it is on its way."""
+_FILE = "file"
+_BINARY_FILE = "path string, modificationTime timestamp, length bigint, content binary"
+_STREAM_OPTIONS = {"recursiveFileLookup": "true", "maxFileAge": "36500d"}
+"""Without the age, files a week older than the newest one would be passed over, and late ones are what this is about."""
 
 
 @dataclass(slots=True)
@@ -104,16 +107,17 @@ class Continuous:
         return writer.trigger(processingTime=f"{self.seconds} seconds").queryName(f"{spec.name}/{flow.name}").start()
 
     def _run_batch(self, lake: Lake, spec: DatasetSpec, flow: FlowSpec, frame: DataFrame, number: int) -> None:
-        """Apply one batch, and record it as a run of its own."""
+        """Apply one batch, and record it as a run of its own; nothing when all of it was read already."""
+        read = self._find_reader(lake, spec, flow, frame)
+        if read is None:
+            return
         done: list[ChangeMetrics] = []
         with errors_located(flow), self.record(self._stopping.is_set) as recorder:
             build_request_id = recorder.events.build_request_id
 
             def apply(_: DatasetPlan) -> LoadResult:
                 with errors_located(flow):
-                    batch = replace(to_batch(flow, frame.drop(_FILE)), batch_id=f"{flow.name}:{number}")
-                    if isinstance(flow.source, FeedFiles):
-                        batch = replace(batch, files=self._consumed(flow.source, frame))
+                    batch = replace(read(build_request_id), batch_id=f"{flow.name}:{number}")
                     done.append(ChangeLoad(lake, build_request_id, spec.layout).apply(spec.name, batch))
                 version = done[0].version if done[0].version is not None else lake.state(spec.name).version
                 return LoadResult(version, done[0].rows_added, quarantined=done[0].quarantined)
@@ -129,22 +133,47 @@ class Continuous:
             raise result.problem.to_error()
         self.on_batch(spec.name, flow.name, number, done[0])
 
+    def _find_reader(
+        self, lake: Lake, spec: DatasetSpec, flow: FlowSpec, frame: DataFrame
+    ) -> Callable[[str], ChangeBatch] | None:
+        """How to read a batch; of change files those that the target has not read yet, or None when there are none."""
+        source = flow.source
+        if isinstance(source, FeedFiles):
+            files = self._find_files(lake, spec.name, source, frame)
+
+            def read(build_request_id: str) -> ChangeBatch:
+                load = FlowLoad(lake, build_request_id, configuration=self.project.configuration)
+                target = lake.read_shown(spec.name) if lake.state(spec.name).exists else None
+                return load.read_files(flow, source, files, target)
+
+            return read if files else None
+        is_change_feed = COMMIT_COLUMNS[0] in frame.columns
+        return lambda _: to_batch(flow, frame, is_change_feed=is_change_feed)
+
     def _read(self, lake: Lake, flow: FlowSpec) -> DataFrame:
         source = flow.source
         if isinstance(source, SnapshotFunction):
             raise ValueError(f"{flow.name} is asked for snapshots")
         if isinstance(source, FeedFiles):
-            schema = source.schema or FlowLoad(lake, "").read_schema(flow, source, self.list_feed(source))
-            reader = lake.session.readStream.format(source.format).options(**reader_options(source)).schema(schema)
-            frame = reader.option("recursiveFileLookup", "true").load(to_spark_uri(source.path))
-            return frame.select("*", F.col("_metadata.file_path").alias(_FILE))
+            # The stream only tells which files have come. They are read as `penstock run` reads them.
+            reader = lake.session.readStream.format("binaryFile").schema(_BINARY_FILE)
+            reader = reader.options(**{**_STREAM_OPTIONS, **dict(source.options)})
+            frame = reader.load(to_spark_uri(to_glob_literal(source.path)))
+            return frame.select(F.col("_metadata.file_path").alias(_FILE))
         reader = lake.session.readStream.format("delta")
         if lake.has_change_feed(source):
             reader = reader.option("readChangeFeed", "true")
         return reader.load(self.storage.spark_path(source.path)).drop(RESERVED)
 
-    def _consumed(self, feed: FeedFiles, frame: DataFrame) -> tuple[ConsumedFile, ...]:
-        """The files of a batch, so that the next `penstock run` does not read them again."""
-        found = frame.select(_FILE).distinct().collect()
-        paths = {without_scheme(unquote(str(row[0]))) for row in found}
-        return tuple(ConsumedFile(file, 0) for file in self.list_feed(feed) if without_scheme(file.path) in paths)
+    def _find_files(self, lake: Lake, name: DatasetName, feed: FeedFiles, frame: DataFrame) -> list[RawFile]:
+        """The files of a batch that the target has not read."""
+        paths = {without_scheme(unquote(str(row[0]))): str(row[0]) for row in frame.collect()}
+        there = {without_scheme(file.path): file for file in self.list_feed(feed)}
+        state = lake.state(name)
+        read = {without_scheme(path) for path in (state.progress.files if state.progress else ())}
+        if gone := sorted(paths.keys() - there.keys() - read):
+            raise FeedError(
+                f"the change file {paths[gone[0]]} is gone, and was not read before",
+                hint="bring it back; or remove the target's _penstock/checkpoints, so that the stream begins with what is there",
+            )
+        return find_new_files(state, [file for path, file in there.items() if path in paths])

@@ -49,7 +49,7 @@ def execute(
             lake, project.root, project.database, plan.temporary_views, find_reads, build_request_id, project.vars
         )
         staging = StagingLoad(lake, raw, build_request_id) if raw is not None else None
-        flows = FlowLoad(lake, build_request_id, project.vars)
+        flows = FlowLoad(lake, build_request_id, project.vars, project.configuration)
 
         def apply(dataset: DatasetPlan) -> LoadResult:
             with loss_of_session_named(dataset.name, project.state_folder):

@@ -1,12 +1,12 @@
 """Change events as a frame, from all places where they are kept; and the one event of each key and sequence that counts.
 
-A frame of events has the columns `key` and `data` (structs), `sequence`, `kind`, `given` (the columns that an event says
-something about, for partial flows), and for stored events where they come from: `stored`, `attempt`.
+A frame of events has the columns `key` and `data` (structs), `sequence`, `kind`, `silent` (columns that an event says nothing
+about, for partial flows; see `says`), and for stored events where they come from: `stored`, `attempt`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, Window
@@ -23,56 +23,68 @@ UPSERT, DELETE, TRUNCATE, FORGET = 0, 1, 2, 3
 _STARTS, _ENDS = 4, 5
 """Not events, but what the replay must know of stored rows: one starts here, one ends here."""
 
-EVENT = ("key", "sequence", "kind", "data", "given")
+EVENT = ("key", "sequence", "kind", "data", "silent")
+_NAMES = "array<string>"
 
 
 def to_changes(
     flow: Flow,
     frame: DataFrame,
+    selected: Sequence[str],
     sequence: Column,
     kind: Column,
     unavailable: Column | None,
 ) -> DataFrame:
-    """The rows of a source as events; the columns of the flow that the source lacks are NULL."""
-    present = {name.lower(): name for name in frame.columns}
-    data = [_data_column(column.name, column.type, frame) for column in flow.columns]
-    keys = [_data_column(column.name, column.type, frame) for column in flow.key_columns]
+    """The rows of a source as events; the columns of the flow that are not selected from the source are NULL."""
+    present = {name.lower(): name for name in selected}
+    fields = [field for field in frame.schema.fields if field.name.lower() in present]
+    data = [_data_column(column.name, column.type, fields) for column in flow.columns]
+    keys = [_data_column(column.name, column.type, fields) for column in flow.key_columns]
     events = frame.select(
         F.struct(*keys).alias("key"),
         sequence.cast(flow.sequence_type).alias("sequence"),
         kind.cast("int").alias("kind"),
         F.struct(*data).alias("data"),
-        _given(flow, present, unavailable).alias("given"),
+        _silent(flow, present, unavailable).alias("silent"),
     )
     is_upsert = F.col("kind") == UPSERT
-    return events.withColumns({name: F.when(is_upsert, F.col(name)) for name in ("data", "given")})
+    return events.withColumns({name: F.when(is_upsert, F.col(name)) for name in ("data", "silent")})
 
 
-def _data_column(name: str, type_: str, frame: DataFrame) -> Column:
-    """A column in the type of the target, fields of structs by their names; NULL when the frame lacks it."""
-    found = next((field for field in frame.schema.fields if field.name.lower() == name.lower()), None)
+def _data_column(name: str, type_: str, fields: Sequence[T.StructField]) -> Column:
+    """A column in the type of the target, fields of structs by their names; NULL when it is not among these."""
+    found = next((field for field in fields if field.name.lower() == name.lower()), None)
     if found is None:
         return F.lit(None).cast(type_).alias(name)
     return F.expr(convert(quote_name(found.name), normal_type(found.dataType.simpleString()), type_)).alias(name)
 
 
-def _given(flow: Flow, present: dict[str, str], unavailable: Column | None) -> Column:
-    """The names of the columns that a source row says something about."""
-    if not flow.is_partial:
-        return F.lit(None).cast("array<string>")
-    silent = {name.lower() for name in flow.ignore_null}
-    names: list[Column] = []
-    for column in flow.columns:
-        found = present.get(column.key)
-        if found is None and column.key in silent:
-            continue
-        is_said = F.lit(True)
-        if found is not None and column.key in silent:
-            is_said = F.col(quote_name(found)).isNotNull()
-        if unavailable is not None:
-            is_said &= ~F.array_contains(unavailable, found or column.name)
-        names.append(F.when(is_said, F.lit(column.name)))
-    return F.array_compact(F.array(*names)) if names else F.array().cast("array<string>")
+def _silent(flow: Flow, present: dict[str, str], unavailable: Column | None) -> Column:
+    """The names of the columns whose value a source row could not give."""
+    if unavailable is None:
+        return F.lit(None).cast(_NAMES)
+    missing = {
+        column.name: F.array_contains(unavailable, present.get(column.key, column.name))
+        for column in flow.columns
+        if column.name not in flow.ignore_null
+    }
+    return _list([F.when(is_missing, F.lit(name)) for name, is_missing in missing.items()], _NAMES)
+
+
+def says(flow: Flow, name: str) -> Column:
+    """Whether an upsert says something about a column.
+
+    A NULL where the flow ignores NULLs says nothing, whenever the event came; so only other silence has to be listed, and
+    an event from before a column was added speaks of it as the same event would today.
+    """
+    is_said = ~F.coalesce(F.array_contains("silent", name), F.lit(False))
+    return is_said & F.col("data")[name].isNotNull() if name in flow.ignore_null else is_said
+
+
+def _list(items: list[Column], type_: str) -> Column:
+    """The items that are not NULL as an array; NULL when there is none, so that one silence has one form."""
+    found = F.array_compact(F.array(*items)).cast(type_) if items else F.lit(None).cast(type_)
+    return F.when(F.size(found) > 0, found)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,12 +136,13 @@ def find_affected(flow: Flow, target: DataFrame, scope: Scope) -> DataFrame:
     rows = target
     if scope.first is not None:
         rows = rows.where(F.col(END_AT).isNull() | (F.col(END_AT) >= scope.first))
+    fields = target.schema.fields
     rows = rows.select(
-        F.struct(*(_data_column(column.name, column.type, target) for column in flow.key_columns)).alias("key"),
-        F.struct(*(_data_column(column.name, column.type, target) for column in flow.columns)).alias("data"),
+        F.struct(*(_data_column(column.name, column.type, fields) for column in flow.key_columns)).alias("key"),
+        F.struct(*(_data_column(column.name, column.type, fields) for column in flow.columns)).alias("data"),
         F.col(f"{RESERVED}.sequence").alias("sequence"),
         F.col(f"{RESERVED}.row").alias("row"),
-        _stored_given(flow, target).alias("given"),
+        _stored_filled(flow, target).alias("filled"),
         *([F.col(START_AT).alias("start"), F.col(END_AT).alias("end")] if flow.keeps_history else []),
     )
     return scope.limit(rows, lambda begin: F.col("end").isNull() | (F.col("end") >= begin))
@@ -141,15 +154,15 @@ def find_copies(auxiliary: DataFrame, scope: Scope) -> DataFrame:
     return scope.limit(copies, lambda begin: (F.col("kind") == UPSERT) | (F.col("sequence") >= begin))
 
 
-def _stored_given(flow: Flow, target: DataFrame) -> Column:
+def _stored_filled(flow: Flow, target: DataFrame) -> Column:
     reserved = target.schema[RESERVED].dataType
-    is_there = isinstance(reserved, T.StructType) and "given" in reserved.fieldNames()
-    return F.col(f"{RESERVED}.given") if is_there else F.lit(None).cast(given_type(flow))
+    is_there = isinstance(reserved, T.StructType) and "filled" in reserved.fieldNames()
+    return F.col(f"{RESERVED}.filled") if is_there else F.lit(None).cast(filled_type(flow))
 
 
-def given_type(flow: Flow) -> str:
-    """What a row keeps of the columns that events gave: their names, or for a current row the sequence of each."""
-    return "array<string>" if flow.keeps_history else _given_at_type(flow)
+def filled_type(flow: Flow) -> str:
+    """What a row keeps of the columns that its own event did not give: their names, and without history when they were given."""
+    return _NAMES if flow.keeps_history else f"array<struct<name:string,sequence:{flow.sequence_type}>>"
 
 
 def explode_rows(flow: Flow, rows: DataFrame) -> DataFrame:
@@ -158,42 +171,41 @@ def explode_rows(flow: Flow, rows: DataFrame) -> DataFrame:
 
 
 def _explode_history(rows: DataFrame) -> DataFrame:
-    stored = F.struct("data", "given", "start", "end", "row")
-    own = _item(rows, "sequence", UPSERT, F.col("data"), F.col("given"), stored)
-    data, given = (F.lit(None).cast(rows.schema[name].dataType) for name in ("data", "given"))
-    starts = _item(rows, "start", _STARTS, data, given, F.when(F.lit(False), stored))
-    ends = _item(rows, "end", _ENDS, data, given, F.when(F.lit(False), stored))
+    stored = F.struct("data", "filled", "start", "end", "row")
+    own = _item(rows, "sequence", UPSERT, F.col("data"), F.col("filled"), stored)
+    data, silent = (F.lit(None).cast(rows.schema[name].dataType) for name in ("data", "filled"))
+    starts = _item(rows, "start", _STARTS, data, silent, F.when(F.lit(False), stored))
+    ends = _item(rows, "end", _ENDS, data, silent, F.when(F.lit(False), stored))
     items = F.array(own, starts, ends)
     return rows.select("key", F.inline(F.filter(items, lambda item: item["sequence"].isNotNull())))
 
 
-def _item(rows: DataFrame, at: str, kind: int, data: Column, given: Column, stored: Column) -> Column:
+def _item(rows: DataFrame, at: str, kind: int, data: Column, silent: Column, stored: Column) -> Column:
     sequence = F.col(at).cast(rows.schema["sequence"].dataType).alias("sequence")
-    parts = [sequence, F.lit(kind).alias("kind"), data.alias("data"), given.alias("given"), stored.alias("stored")]
+    parts = [sequence, F.lit(kind).alias("kind"), data.alias("data"), silent.alias("silent"), stored.alias("stored")]
     return F.struct(*parts)
 
 
 def _explode_current(flow: Flow, rows: DataFrame) -> DataFrame:
     """A current row is one upsert; of a partial flow, one for each sequence at which some of its columns were given."""
-    stored = F.struct("data", "given", "sequence", "row").alias("stored")
+    stored = F.struct("data", "filled", "sequence", "row")
     if not flow.is_partial:
-        given = F.lit(None).cast("array<string>").alias("given")
-        return rows.select("key", "sequence", F.lit(UPSERT).alias("kind"), "data", given, stored)
-    all_names = F.array(*(F.lit(name) for name in flow.names))
-    sequences = F.when(F.col("given").isNull(), F.array("sequence")).otherwise(
-        F.array_distinct(F.array_append(F.col("given.sequence"), F.col("sequence")))
-    )
+        silent = F.lit(None).cast(_NAMES).alias("silent")
+        return rows.select("key", "sequence", F.lit(UPSERT).alias("kind"), "data", silent, stored.alias("stored"))
+    earlier = F.array_distinct(F.array_compact("filled.sequence"))
+    sequences = F.coalesce(F.array_append(earlier, F.col("sequence")), F.array("sequence"))
     exploded = rows.select("*", F.explode(sequences).alias("at"))
-    at_that = F.filter("given", lambda one: one["sequence"] == F.col("at"))
-    names = F.when(F.col("given").isNull(), all_names).otherwise(F.transform(at_that, lambda one: one["name"]))
     is_own = F.col("at") == F.col("sequence")
+    given_then = F.transform(F.filter("filled", lambda one: one["sequence"] == F.col("at")), lambda one: one["name"])
+    all_names = F.array(*(F.lit(name) for name in flow.names))
+    silent = F.when(is_own, F.col("filled.name")).otherwise(F.array_except(all_names, given_then))
     return exploded.select(
         "key",
         F.col("at").alias("sequence"),
         F.lit(UPSERT).alias("kind"),
         "data",
-        names.alias("given"),
-        F.when(is_own, F.struct("data", "given", "sequence", "row")).alias("stored"),
+        silent.alias("silent"),
+        F.when(is_own, stored).alias("stored"),
     )
 
 
@@ -226,7 +238,7 @@ def collapse(flow: Flow, events: DataFrame) -> DataFrame:
     """
     kind = F.col("kind")
     deleted = F.max(kind == DELETE) | (F.max(kind == _ENDS) & ~F.max(kind == _STARTS))
-    copy = F.struct("kind", F.coalesce(F.col("attempt"), F.lit(0)).alias("attempt"), "data", "given")
+    copy = F.struct("kind", F.coalesce(F.col("attempt"), F.lit(0)).alias("attempt"), "data", "silent")
     return (
         events.groupBy("key", "sequence")
         .agg(
@@ -240,7 +252,7 @@ def collapse(flow: Flow, events: DataFrame) -> DataFrame:
             F.max(kind < _STARTS).alias("is_event"),
         )
         .where("is_event OR is_delete OR is_damaged")
-        .withColumns({name: F.when(~F.col("is_delete"), F.col(name)) for name in ("data", "given")})
+        .withColumns({name: F.when(~F.col("is_delete"), F.col(name)) for name in ("data", "silent")})
     )
 
 
@@ -249,37 +261,30 @@ def _settle_tie(flow: Flow, events: DataFrame) -> list[Column]:
     type_ = events.schema["data"].dataType
     if not flow.is_partial:
         order = F.when(is_upsert, comparable(F.col("data"), type_))
-        return [F.max_by("data", order).alias("data"), F.lit(None).cast("array<string>").alias("given")]
-    values, names = [], []
+        return [F.max_by("data", order).alias("data"), F.lit(None).cast(_NAMES).alias("silent")]
+    values, silent = [], []
     for field in fields_of(type_):
         value = F.col("data")[field.name]
-        is_given = is_upsert & is_in(field.name)
-        order = F.when(is_given, comparable(value, field.dataType))
+        is_said = F.coalesce(is_upsert & says(flow, field.name), F.lit(False))
+        order = F.when(is_said, comparable(value, field.dataType))
         values.append(F.max_by(value, order).alias(field.name))
-        names.append(F.when(F.max(F.coalesce(is_given, F.lit(False))), F.lit(field.name)))
-    return [F.struct(*values).alias("data"), F.array_compact(F.array(*names)).alias("given")]
-
-
-def _given_at_type(flow: Flow) -> str:
-    return f"array<struct<name:string,sequence:{flow.sequence_type}>>"
-
-
-def is_in(name: str) -> Column:
-    """Whether the event says something about the column; events from before a flow became partial speak of all."""
-    return F.col("given").isNull() | F.array_contains("given", name)
+        if field.name not in flow.ignore_null:
+            silent.append(F.when(~F.max(is_said), F.lit(field.name)))
+    return [F.struct(*values).alias("data"), _list(silent, _NAMES).alias("silent")]
 
 
 def fill_silent(flow: Flow, collapsed: DataFrame) -> DataFrame:
     """Add `shown`: the values with those that an event does not give taken from the events before it, up to a delete.
 
-    And `given_at`, for each column the sequence of the event that gave its value.
+    And `filled`, the columns that the event itself did not give, as a row keeps them. Those that are NULL and would be
+    silent anyway are left out: so the row of an event is the same, whether a column was added before it came or after.
     """
     if not flow.is_partial:
-        return collapsed.withColumns({"shown": F.col("data"), "given_at": F.lit(None).cast(_given_at_type(flow))})
+        return collapsed.withColumns({"shown": F.col("data"), "filled": F.lit(None).cast(filled_type(flow))})
     by_key = Window.partitionBy("key").orderBy("sequence")
     lived = collapsed.withColumn("life", F.sum(F.col("is_delete").cast("int")).over(by_key))
     life = Window.partitionBy("key", "life").orderBy("sequence")
-    is_said = {name: ~F.col("is_delete") & is_in(name) for name in flow.names}
+    is_said = {name: ~F.col("is_delete") & says(flow, name) for name in flow.names}
     last = {
         name: F.last(F.when(said, F.struct(F.col("data")[name].alias("value"), "sequence")), ignorenulls=True).over(
             life
@@ -288,15 +293,17 @@ def fill_silent(flow: Flow, collapsed: DataFrame) -> DataFrame:
     }
     filled = lived.withColumn("last", F.struct(*(value.alias(name) for name, value in last.items())))
     shown = F.struct(*(F.col("last")[name]["value"].alias(name) for name in flow.names))
-    marks = [
-        F.when(
-            F.col("last")[name].isNotNull(),
-            F.struct(F.lit(name).alias("name"), F.col("last")[name]["sequence"].alias("sequence")),
-        )
-        for name in flow.names
-    ]
-    given_at = F.array_compact(F.array(*marks))
+    entries = [_filled_entry(flow, name, said) for name, said in is_said.items()]
     upsert = ~F.col("is_delete")
-    return filled.withColumns({"shown": F.when(upsert, shown), "given_at": F.when(upsert, given_at)}).drop(
-        "life", "last"
+    return filled.withColumns(
+        {"shown": F.when(upsert, shown), "filled": F.when(upsert, _list(entries, filled_type(flow)))}
+    ).drop("life", "last")
+
+
+def _filled_entry(flow: Flow, name: str, is_said: Column) -> Column:
+    last = F.col("last")[name]
+    is_listed = ~is_said & last.isNotNull() if name in flow.ignore_null else ~is_said
+    entry = (
+        F.lit(name) if flow.keeps_history else F.struct(F.lit(name).alias("name"), last["sequence"].alias("sequence"))
     )
+    return F.when(is_listed, entry)

@@ -17,7 +17,7 @@ def compare_with_stored(flow: Flow, cut: DataFrame, is_kept: Column) -> DataFram
 
     def is_useful(copy: Column) -> Column:
         """Whether a copy says what must be remembered at its place."""
-        same = is_same(flow, copy["data"], F.col("data"), cut) & copy["given"].eqNullSafe(F.col("given"))
+        same = is_same(flow, copy["data"], F.col("data"), cut) & copy["silent"].eqNullSafe(F.col("silent"))
         hidden = (copy["kind"] == UPSERT) & F.col("is_hidden") & same
         return hidden | ((copy["kind"] == DELETE) & F.col("is_lone"))
 
@@ -31,9 +31,9 @@ def compare_with_stored(flow: Flow, cut: DataFrame, is_kept: Column) -> DataFram
         "sequence",
         F.when(F.col("is_delete"), DELETE).otherwise(UPSERT).alias("kind"),
         "data",
-        "given",
+        "silent",
         "shown",
-        "given_at",
+        "filled",
         "start",
         "end",
         (F.col("is_shown") & ~F.col("is_kept")).alias("is_added"),

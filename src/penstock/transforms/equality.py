@@ -1,4 +1,7 @@
-"""Comparing values as the rules of change events do: NULLs are equal, and maps compare by their entries."""
+"""Comparing values as the rules of change events do: NULLs are equal, maps compare by their entries, structs by name.
+
+Which order a table's columns have depends on which event came first. So fields compare in the order of their names.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,8 @@ from penstock.model.changes import Flow
 
 
 def comparable(value: Column, type_: T.DataType) -> Column:
-    """The value in a form that can be ordered and compared: a map as its sorted entries, at any depth."""
-    if not _has_map(type_):
+    """The value in a form that can be ordered and compared: maps as sorted entries, fields by name, at any depth."""
+    if _is_comparable(type_):
         return value
     if isinstance(type_, T.MapType):
         entries = F.transform(
@@ -28,14 +31,14 @@ def comparable(value: Column, type_: T.DataType) -> Column:
         return F.array_sort(entries)
     if isinstance(type_, T.ArrayType):
         return F.transform(value, lambda item: comparable(item, type_.elementType))
-    fields = [comparable(value[field.name], field.dataType).alias(field.name) for field in fields_of(type_)]
+    fields = [comparable(value[field.name], field.dataType).alias(field.name) for field in _by_name(type_)]
     return F.when(value.isNotNull(), F.struct(*fields))
 
 
 def is_same(flow: Flow, one: Column, other: Column, frame: DataFrame, names: Sequence[str] | None = None) -> Column:
     """Whether two rows of data are equal, NULLs included; in these columns only, if given."""
     type_ = frame.schema["data"].dataType
-    if names is None and not _has_map(type_):
+    if names is None and not _has_map(type_):  # the order of fields makes no difference here
         return one.eqNullSafe(other)
     chosen = set(names if names is not None else flow.names)
     fields = [field for field in fields_of(type_) if field.name in chosen]
@@ -49,6 +52,18 @@ def is_same(flow: Flow, one: Column, other: Column, frame: DataFrame, names: Seq
 def fields_of(type_: T.DataType) -> list[T.StructField]:
     """The fields of a struct; none of another type."""
     return type_.fields if isinstance(type_, T.StructType) else []
+
+
+def _by_name(type_: T.DataType) -> list[T.StructField]:
+    return sorted(fields_of(type_), key=lambda field: field.name.lower())
+
+
+def _is_comparable(type_: T.DataType) -> bool:
+    if isinstance(type_, T.ArrayType):
+        return _is_comparable(type_.elementType)
+    fields = fields_of(type_)
+    is_sorted = fields == _by_name(type_) and all(_is_comparable(field.dataType) for field in fields)
+    return is_sorted and not isinstance(type_, T.MapType)
 
 
 def _has_map(type_: T.DataType) -> bool:

@@ -36,7 +36,8 @@ _DEBEZIUM_WORDS = {"c": UPSERT, "u": UPSERT, "r": UPSERT, "d": DELETE, "t": TRUN
 _MESSAGE = "m"
 _DEBEZIUM_COLUMNS = ("before", "after", "op", "source", "transaction", "message", "ts_ms", "ts_us", "ts_ns")
 _OWN_FIELDS = ("operation", "unavailable")
-_CORRUPT = "_corrupt_record"
+CORRUPT = "_corrupt_record"
+"""Where the JSON reader puts a line that it cannot read."""
 """Where Spark's JSON reader keeps a line that it cannot read, or not wholly; what it could not read is NULL."""
 
 _READ_WITH_SCHEMA = "give the reader of the feed a schema: types found in the rows differ from one batch to the next"
@@ -150,15 +151,15 @@ def _operation(word: Column, words: Mapping[str, str]) -> Column:
 
 def _is_tombstone(fields: Iterable[_Field], columns: _Fields) -> Column:
     """Whether a row holds nothing. A line that could not be read is no tombstone: it would be lost unseen."""
-    empty = (field.value.isNull() for field in fields if field.name.lower() != _CORRUPT)
+    empty = (field.value.isNull() for field in fields if field.name.lower() != CORRUPT)
     return reduce(and_, empty, ~_is_corrupt(columns))
 
 
 def _is_corrupt(columns: _Fields) -> Column:
     """Whether the reader could not read the row; never NULL. The JSON `null`, a tombstone in a file, was read well."""
-    if _CORRUPT not in columns:
+    if CORRUPT not in columns:
         return F.lit(False)
-    return F.coalesce(F.trim(columns[_CORRUPT].value.cast("string")) != "null", F.lit(False))
+    return F.coalesce(F.trim(columns[CORRUPT].value.cast("string")) != "null", F.lit(False))
 
 
 def _payload(columns: _Fields) -> _Field | None:

@@ -33,5 +33,5 @@ def replay_scd1(flow: Flow, collapsed: DataFrame) -> DataFrame:
     stored = F.col("stored")
     same = is_same(flow, stored["data"], F.col("shown"), collapsed)
     if flow.is_partial:
-        same &= stored["given"].eqNullSafe(F.col("given_at"))
+        same &= stored["filled"].eqNullSafe(F.col("filled"))
     return compare_with_stored(flow, cut, F.col("is_shown") & stored.isNotNull() & same)

@@ -40,5 +40,5 @@ def _is_kept(flow: Flow, collapsed: DataFrame) -> Column:
     same = is_same(flow, stored["data"], F.col("shown"), collapsed)
     same &= stored["start"].eqNullSafe(F.col("start")) & stored["end"].eqNullSafe(F.col("end"))
     if flow.is_partial:
-        same &= stored["given"].eqNullSafe(F.col("given"))
+        same &= stored["filled"].eqNullSafe(F.col("filled"))
     return F.col("is_shown") & stored.isNotNull() & same

@@ -85,6 +85,13 @@ WRONG = {
         "different keys",
         4,
     ),
+    "a folder in another's": (
+        TARGET
+        + 'dp.create_auto_cdc_flow("t", dp.change_files("feeds"), ["id"], "ts")\n'
+        + 'dp.create_auto_cdc_flow("t", dp.change_files("feeds/x"), ["id"], "ts", name="u")\n',
+        "one lies in the other",
+        4,
+    ),
     "other SCD type": (
         TARGET + FLOW + FLOW.replace('"ts")', '"ts", name="u", stored_as_scd_type=2)'),
         "different SCD types",

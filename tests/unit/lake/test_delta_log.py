@@ -146,3 +146,14 @@ def test_nobody_can_tell_what_came_since_when_rows_went_or_the_table_is_another(
     write_table(storage.root / TABLE, 2)
     DeltaTable(str(storage.root / TABLE)).delete()
     assert find_added_files(storage, TABLE, known.version, known.timestamp_ms) is None
+
+
+def test_rows_of_a_new_file_that_was_compacted_already_are_not_passed_over(storage: LocalFiles) -> None:
+    write_table(storage.root / TABLE, 1)
+    known = next(iter_commits(storage, TABLE))
+    write_table(storage.root / TABLE, 2)
+    DeltaTable(storage.root / TABLE).optimize.compact()
+    assert find_added_files(storage, TABLE, known.version, known.timestamp_ms) is None
+    compacted = next(iter_commits(storage, TABLE))
+    write_table(storage.root / TABLE, 3)
+    assert find_added_files(storage, TABLE, compacted.version, compacted.timestamp_ms) == _added_by(storage, 3)

@@ -125,9 +125,19 @@ S3A = "spark.hadoop.fs.s3a."
         ({}, {}, {}),
         ({"spark.sql.shuffle.partitions": "3"}, {}, {}),
         (
-            {S3A + "access.key": "K", S3A + "secret.key": "S", S3A + "endpoint.region": "r"},
-            {"access_key_id": "K", "secret_access_key": "S", "region": "r"},
-            {"AWS_ACCESS_KEY_ID": "K", "AWS_SECRET_ACCESS_KEY": "S", "AWS_REGION": "r"},
+            {
+                S3A + "access.key": "K",
+                S3A + "secret.key": "S",
+                S3A + "endpoint.region": "r",
+                S3A + "session.token": "T",
+            },
+            {"access_key_id": "K", "secret_access_key": "S", "region": "r", "session_token": "T"},
+            {
+                "AWS_ACCESS_KEY_ID": "K",
+                "AWS_SECRET_ACCESS_KEY": "S",
+                "AWS_REGION": "r",
+                "AWS_SESSION_TOKEN": "T",
+            },
         ),
         (
             {S3A + "endpoint": "http://127.0.0.1:9", S3A + "path.style.access": "true"},

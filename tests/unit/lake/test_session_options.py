@@ -14,7 +14,15 @@ import pytest
 from penstock.errors import SessionError
 from penstock.lake.class_archive import _adopt, archive_options
 from penstock.lake.java import Java
-from penstock.lake.session import CATALOG, EXTENSION, SessionRequest, _environment, check_delta, to_session_options
+from penstock.lake.session import (
+    CATALOG,
+    EXTENSION,
+    QUICK_COMPILER,
+    SessionRequest,
+    _environment,
+    check_delta,
+    to_session_options,
+)
 from penstock.lake.tables import complete_layout, find_names, replace_statement
 from penstock.model.project import SparkSettings
 from penstock.model.spec import TableLayout
@@ -76,7 +84,7 @@ def test_the_users_configuration_wins_or_is_joined_with_ours(master: str, given:
 
 def test_java_options_of_the_user_come_after_ours() -> None:
     made = options(is_short=True, spark__driver__extraJavaOptions="-Dx=1")["spark.driver.extraJavaOptions"].split()
-    assert made[-2:] == ["-XX:TieredStopAtLevel=1", "-Dx=1"]
+    assert made[-3:] == [*QUICK_COMPILER, "-Dx=1"]
     assert made[0].startswith("-XX:ArchiveClassesAtExit=")
     assert options("yarn", spark__driver__extraJavaOptions="-Dx=1")["spark.driver.extraJavaOptions"] == "-Dx=1"
 

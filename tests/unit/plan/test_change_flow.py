@@ -136,6 +136,36 @@ def test_all_columns_but_the_keys_are_tracked_and_a_list_narrows_them() -> None:
     assert resolve(scd_type=1).tracked == ()
 
 
+def test_names_of_fields_say_nothing_about_types() -> None:
+    flow = resolve("id:struct<interval_nr:int,map:int> a:int", "struct<interval_nr:int,void:int>", keys=("id",))
+    assert flow.sequence_type == "struct<interval_nr:int,void:int>"
+
+
+def test_where_nulls_say_nothing() -> None:
+    assert resolve(ignore_null_updates=True).ignore_null == ("part", "ts", "a", "b")
+    assert resolve(ignore_null_updates=True, ignore_null_updates_column_list=("B",)).ignore_null == ("b",)
+    excepted = resolve(ignore_null_updates=True, ignore_null_updates_except_column_list=("TS", "part"))
+    assert excepted.ignore_null == ("a", "b")
+    assert excepted.is_partial
+    assert not resolve().is_partial
+
+
+def test_where_nulls_say_nothing_in_a_target_with_other_columns() -> None:
+    """A column that is no longer sent is silent in all rows; a list does not take in new columns."""
+    source, target = "id:int ts:bigint B:int new:int", "id:int a:int b:int"
+    every = fit(source, target, ignore_null_updates=True)
+    assert every.flow.ignore_null == ("a", "b", "new")
+    excepted = fit(source, target, ignore_null_updates=True, ignore_null_updates_except_column_list=("new",))
+    assert excepted.flow.ignore_null == ("a", "b")
+    listed = fit(source, target, ignore_null_updates=True, ignore_null_updates_column_list=("B",))
+    assert listed.flow.ignore_null == ("b",), "spelt as in the target"
+
+
+def test_exceptions_of_tracking_hold_for_new_columns_and_for_those_of_the_target() -> None:
+    found = fit("id:int ts:bigint A:int c:int d:int", "id:int a:int b:int", track_history_except_column_list=("a", "d"))
+    assert found.flow.tracked == ("b", "c")
+
+
 def test_names_are_spelt_as_in_the_source_and_may_have_dots() -> None:
     flow = resolve("Id:int a.b:int C:int", keys=("ID", "A.B"))
     assert flow.keys == ("Id", "a.b")
@@ -225,3 +255,25 @@ def test_a_table_that_autocdc_did_not_make_is_no_target() -> None:
     with pytest.raises(ChangeFlowError) as raised:
         fit_to_target(flow, columns("id:int a:int"), options(), {})
     assert code_of(raised) == "foreign_target"
+
+
+def fit_sequence(before: str, sent: str, remembered: Mapping[str, object] = REMEMBERED) -> Fit:
+    reserved = f"__penstock:struct<sequence:{before},row:bigint>"
+    stored = columns(f"id:int a:int __START_AT:{before} __END_AT:{before} {reserved}")
+    chosen = options()
+    return fit_to_target(resolve_flow(chosen, columns("id:int a:int"), sent), stored, chosen, remembered)
+
+
+def test_the_order_of_the_fields_of_a_sequence_is_part_of_its_type() -> None:
+    """Also when the progress is lost, and only the target itself knows."""
+    before = "struct<major:int,minor:int>"
+    for remembered in ({"keys": ["id"], "sequence": before}, {}):
+        assert not fit_sequence(before, "struct<Major:int,minor:int>", remembered).evolves
+        with pytest.raises(ChangeFlowError) as raised:
+            fit_sequence(before, "struct<minor:int,major:int>", remembered)
+        assert code_of(raised) == "sequence_drift"
+
+
+def test_a_field_of_the_sequence_is_not_taken_for_one_of_ours() -> None:
+    type_ = "struct<filled:int,is_filled:int>"
+    assert not fit_sequence(type_, type_, {"keys": ["id"], "sequence": type_}).flow.is_partial

@@ -59,6 +59,16 @@ def test_a_file_that_is_not_as_it_was_is_read_again() -> None:
     assert plan.action is Action.APPLY
 
 
+def test_an_empty_file_is_not_read_until_it_is_not_empty_any_more() -> None:
+    empty = replace(FILE, size=0)
+    assert plan_changes(given(OF_FILES, files={"files": [empty]})).action is Action.NONE
+    assert plan_changes(given(OF_FILES, files={"files": [FILE]})).action is Action.APPLY
+    anew = plan_changes(
+        given(OF_FILES, files={"files": [empty, replace(FILE, path="/feeds/9.json")]}, full_refresh=True)
+    )
+    assert [new.file.path for new in anew.files] == ["/feeds/9.json"]
+
+
 def test_no_files_is_nothing_to_do() -> None:
     assert plan_changes(given(OF_FILES)).action is Action.NONE
 
