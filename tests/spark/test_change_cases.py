@@ -187,6 +187,20 @@ def test_a_source_is_evaluated_once(spark: Any, tmp_path: Path, each_way: str) -
     assert (done.rows_added, done.remembered, seen.value) == (3, 1, 4), each_way
 
 
+def test_a_file_that_a_batch_cannot_affect_is_not_read(spark: Any, tmp_path: Path) -> None:
+    """Neither to find rows nor to take them out: the batch does not notice that it cannot be read."""
+    target, schema = tmp_path / "db" / "target", "id int, ts int, n int"
+    apply(spark, target, [(1, 1, 1), (2, 1, 1)], schema)
+    others = list(target.glob("*.parquet"))
+    apply(spark, target, [(100, 1, 1), (101, 1, 1)], schema)
+    for file in others:
+        file.write_bytes(bytes(file.stat().st_size))
+    done = apply(spark, target, [(100, 2, 2), (101, 0, 0)], schema)
+    assert (done.rows_added, done.rows_removed) == (3, 1)
+    shown = spark.read.format("delta").load(str(target)).where("id >= 100").select("id", "__START_AT", "__END_AT")
+    assert sorted(map(tuple, shown.collect()), key=repr) == [(100, 1, 2), (100, 2, None), (101, 0, 1), (101, 1, None)]
+
+
 FEED = [
     upsert(("k", 0), 1, 1, "x"),
     upsert(("k", 0), 3, 1, "x"),

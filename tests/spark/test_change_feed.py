@@ -142,7 +142,7 @@ def _identity(row: dict[str, Any]) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize(
     ("count", "keys", "stops"),
-    [(40, 8, (11, 17)), pytest.param(200, 20, (30, 70, 1), marks=pytest.mark.deep)],
+    [(40, 8, (11, 17)), pytest.param(200, 20, (30, 70, 1), marks=[pytest.mark.deep, pytest.mark.timeout(3600)])],
 )
 def test_a_stream_out_of_order_with_restarts_equals_one_sorted_batch(
     spark: Any, tmp_path: Path, count: int, keys: int, stops: tuple[int, ...]
