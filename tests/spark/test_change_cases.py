@@ -211,6 +211,19 @@ FEED = [
 ]
 
 
+def test_segments_are_merged_by_a_batch_that_has_nothing_to_remember(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changes, "LONGEST_LIST", 1)
+    target = tmp_path / "db" / "target"
+    apply_events(spark, str(target), SCD2, FEED)
+    new = [upsert(("new", 0), 1, 1, "x")]
+    assert apply_events(spark, str(target), SCD2, new).remembered == 0
+    late = [upsert(("gone", 0), 8, 1, "z"), upsert(("k", 0), 2, 9, "z")]
+    apply_events(spark, str(target), SCD2, late)
+    check(spark, str(target), SCD2, [*FEED, *new, *late])
+
+
 def lose_manifests(target: Path) -> None:
     for manifest in (target / "_penstock").glob("*.json"):
         manifest.unlink()

@@ -234,7 +234,9 @@ def merge_segments(
     auxiliary: Auxiliary, segments: Sequence[Segment], flow: Flow, difference: Difference
 ) -> tuple[Segment, ...]:
     """All segments and the new rows as one segment, without what was forgotten."""
-    rows = auxiliary.read(segments, flow).unionByName(difference.segment_rows())
+    rows = auxiliary.read(segments, flow)
+    if difference.remembered or difference.forgotten:
+        rows = rows.unionByName(difference.segment_rows())
     identity = ["key", "sequence", "attempt"]
     forgotten = rows.where(F.col("kind") == FORGET).select(*identity).distinct()
     events = rows.where(F.col("kind") != FORGET).join(forgotten, identity, "left_anti")
