@@ -51,9 +51,7 @@ def apply_changes(  # noqa: PLR0913 - the parameters of pyspark.pipelines.create
     check_delta(spark)
 
     def names(columns: Sequence[ColumnOrText] | None) -> tuple[str, ...] | None:
-        if isinstance(columns, str):
-            raise ChangeFlowError("not_a_list", f"{columns!r} is no list of columns", hint=f"write [{columns!r}]")
-        return None if columns is None else tuple(_name_of(changes, column) for column in columns)
+        return None if columns is None else _names_of(changes, columns)
 
     options = FlowOptions(
         keys=names(keys) or (),
@@ -114,6 +112,12 @@ def _scd_type(given: int | str) -> int:
         return int(given)
     except (TypeError, ValueError):
         return -1
+
+
+def _names_of(frame: DataFrame, columns: Sequence[ColumnOrText]) -> tuple[str, ...]:
+    if isinstance(columns, str):
+        raise ChangeFlowError("not_a_list", f"{columns!r} is no list of columns", hint=f"write [{columns!r}]")
+    return tuple(_name_of(frame, column) for column in columns)
 
 
 def _name_of(frame: DataFrame, column: ColumnOrText) -> str:

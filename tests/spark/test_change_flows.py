@@ -8,14 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from penstock.engine import Engine, open_engine
+from penstock.engine import open_engine
 from penstock.model.plan import Action
 from penstock.model.results import Outcome
 from tests.projects import ProjectFolder
+from tests.spark.flow_projects import ONE_FLOW, debezium, event, problem_of, rows, run, write_feed
 from tests.spark.tables import forget_tables
 
 pytestmark = pytest.mark.spark
@@ -89,33 +88,6 @@ def project(tmp_path: Path, spark: object) -> Iterator[ProjectFolder]:
     forget_tables(spark)
 
 
-def write_feed(project: ProjectFolder, feed: str, name: str, *lines: dict[str, Any]) -> None:
-    file = project.root / "feeds" / feed / f"{name}.json"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-
-
-def event(operation: str, ts: int, **data: Any) -> dict[str, Any]:
-    return {"operation": operation, "data": data, "ts": ts}
-
-
-def debezium(op: str, ts: int, before: Any = None, after: Any = None) -> dict[str, Any]:
-    return {"before": before, "after": after, "op": op, "ts_ms": ts, "source": {"lsn": ts}}
-
-
-def run(project: ProjectFolder, **words: Any) -> dict[str, Any]:
-    engine = open_engine(project.root, environment={})
-    result = engine.run(engine.request(**words))
-    problems = [str(dataset.problem) for dataset in result.datasets if dataset.problem]
-    assert not problems, problems
-    return {str(dataset.name): dataset for dataset in result.datasets}
-
-
-def rows(spark: Any, project: ProjectFolder, name: str, *columns: str) -> list[tuple[Any, ...]]:
-    path = str(project.root / "storage" / "main" / name)
-    return sorted(map(tuple, spark.read.format("delta").load(path).select(*columns).collect()), key=repr)
-
-
 def test_flows_of_a_pipeline(project: ProjectFolder, spark: Any) -> None:
     """Late events, envelopes, new rows of a dataset and snapshots; a second run has nothing to do."""
     write_feed(project, "customers", "1", event("INSERT", 1, id=1, city="Rome"), event("UPDATE", 5, id=1, city="Oslo"))
@@ -170,28 +142,6 @@ def test_flows_of_a_pipeline(project: ProjectFolder, spark: Any) -> None:
     assert rows(spark, project, "cities", "city", "rows") == [("Bonn", 1), ("Oslo", 1), ("Rome", 1)]
 
 
-ONE_FLOW = """
-from penstock import pipelines as dp
-
-dp.create_streaming_table("customers")
-dp.create_auto_cdc_flow(
-    target="customers",
-    source=dp.change_files("feeds/customers", schema="id int, city string, ts int"),
-    keys=["id"],
-    sequence_by="ts",
-    except_column_list=["ts"],
-    stored_as_scd_type=2,
-)
-"""
-
-
-def problem_of(project: ProjectFolder) -> Any:
-    engine: Engine = open_engine(project.root, environment={})
-    (result,) = engine.run().datasets
-    assert result.outcome is Outcome.ERROR
-    return result.problem
-
-
 def test_a_full_refresh_builds_the_table_anew_by_one_commit(project: ProjectFolder, spark: Any) -> None:
     """A target that somebody else wrote to is mended by it; the files that were read stay read."""
     project.define("feeds.py", ONE_FLOW)
@@ -214,32 +164,6 @@ def test_a_full_refresh_builds_the_table_anew_by_one_commit(project: ProjectFold
     write_feed(project, "customers", "3", {"id": 1, "city": "Bari", "ts": 1})
     run(project)
     assert rows(spark, project, "customers", *columns)[:2] == [(1, "Oslo", 5, None), (1, "Rome", 1, 5)]
-
-
-@pytest.mark.parametrize(
-    ("schema", "line", "words"),
-    [
-        ("id int, city string, ts int", '{"id": 1, "ci', "feeds/customers/2.json"),
-        ("id itn, city string, ts int", '{"id": 1}', "UNSUPPORTED_DATATYPE"),
-    ],
-    ids=["half a line", "a schema that is none"],
-)
-def test_change_files_that_cannot_be_read(project: ProjectFolder, schema: str, line: str, words: str) -> None:
-    project.define("feeds.py", ONE_FLOW.replace("id int, city string, ts int", schema))
-    write_feed(project, "customers", "1", {"id": 1, "city": "Rome", "ts": 1})
-    (project.root / "feeds/customers/2.json").write_text(line)
-    problem = problem_of(project)
-    assert (problem.code, str(problem.location)) == ("change_feed", "transformations/feeds.py:5")
-    assert words in problem.message
-    assert problem.hint
-    assert not (project.root / "storage/main/customers").exists()
-
-
-def test_a_folder_of_change_files_that_is_not_there_is_said(project: ProjectFolder) -> None:
-    project.define("feeds.py", ONE_FLOW)
-    plan = open_engine(project.root, environment={}).plan()
-    assert not plan.has_work
-    assert [f"feeds.py:5: the flow customers reads {project.root}/feeds/customers" in text for text in plan.warnings]
 
 
 SNAPSHOTS = """
@@ -366,88 +290,6 @@ def test_a_snapshot_function_that_goes_wrong_is_told_so(project: ProjectFolder, 
     problem = problem_of(project)
     assert words in f"{problem.message} {problem.hint}"
     assert problem.location.file == "transformations/feeds.py"
-
-
-FORMATS = """
-from penstock import pipelines as dp
-
-def flow(name, **source):
-    dp.create_streaming_table(name)
-    dp.create_auto_cdc_flow(
-        target=name, source=dp.change_files(f"feeds/{name}", **source), keys=["id"], sequence_by="ts", except_column_list=["ts"]
-    )
-
-flow("csv", format="csv")
-flow("typed_csv", format="csv", schema="id int, ts int, city string, n int")
-flow("parquet", format="parquet")
-flow("json")
-"""
-
-
-def write_text(project: ProjectFolder, path: str, text: str) -> None:
-    file = project.root / "feeds" / path
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text)
-
-
-def write_parquet(project: ProjectFolder, path: str, **columns: pa.Array) -> None:
-    file = project.root / "feeds" / path
-    file.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.table(columns), file)
-
-
-def test_files_of_one_run_may_have_other_columns_each(project: ProjectFolder, spark: Any) -> None:
-    """In another order, with another type, with one more: columns go by their names, in every format."""
-    project.define("feeds.py", FORMATS)
-    for feed in ("csv", "typed_csv"):
-        write_text(project, f"{feed}/1.csv", "id,ts,city\n1,1,Rome\n")
-        write_text(project, f"{feed}/2.csv", "city,n,ts,id,unknown\nOslo,7,1,2,?\n")
-        write_text(project, f"{feed}/3.csv", "")
-    int32, int64 = pa.int32(), pa.int64()
-    write_parquet(project, "parquet/1.parquet", id=pa.array([1], int32), ts=pa.array([1], int32))
-    write_parquet(
-        project, "parquet/2.parquet", city=pa.array(["Oslo"]), ts=pa.array([2**40], int64), id=pa.array([2], int32)
-    )
-    write_text(project, "json/1.json", '{"id": 1, "ts": 1, "price": 9.5, "tags": [1], "empty": null}\n')
-    run(project)
-    assert rows(spark, project, "csv", "id", "city", "n", "unknown") == [
-        ("1", "Rome", None, None),
-        ("2", "Oslo", "7", "?"),
-    ]
-    assert rows(spark, project, "typed_csv", "id", "city", "n") == [(1, "Rome", None), (2, "Oslo", 7)]
-    assert rows(spark, project, "parquet", "id", "city") == [(1, None), (2, "Oslo")]
-    found = spark.read.format("delta").load(str(project.root / "storage/main/json"))
-    assert found.columns == ["id", "price", "tags", "__penstock"], "nobody knows yet what kind of thing `empty` is"
-
-    write_text(
-        project, "json/2.json", '{"id": 1, "ts": 2, "price": 10, "tags": []}\n{"id": 2, "ts": 2, "price": null}\n'
-    )
-    write_text(project, "json/3.json", "")
-    run(project, select=["json"])
-    write_text(project, "json/4.json", '{"id": 3, "ts": 3, "price": null, "empty": 4}\n')
-    run(project, select=["json"])
-    assert rows(spark, project, "json", "id", "price", "tags", "empty") == [
-        (1, 10.0, [], None),
-        (2, None, None, None),
-        (3, None, None, 4),
-    ]
-    assert not open_engine(project.root, environment={}).plan().has_work, "an empty file is nothing to do"
-
-
-def test_files_that_cannot_be_brought_together_are_told(project: ProjectFolder) -> None:
-    project.define(
-        "feeds.py",
-        FORMATS.replace('flow("json")', "")
-        .replace('flow("csv"', '# flow("csv"')
-        .replace('flow("typed', '# flow("typed'),
-    )
-    write_parquet(project, "parquet/1.parquet", id=pa.array([1]), ts=pa.array([1]), v=pa.array(["007"]))
-    write_parquet(project, "parquet/2.parquet", id=pa.array([1]), ts=pa.array([2]), v=pa.array([7]))
-    problem = problem_of(project)
-    assert "the column v as bigint and as string" in problem.message
-    write_text(project, "parquet/2.parquet", "no Parquet")
-    assert "feeds/parquet/2.parquet" in problem_of(project).message
-    assert not (project.root / "storage/main/parquet").exists()
 
 
 OPTIONS = """

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -114,28 +114,33 @@ class Auxiliary:
             Segment(name, rows.get(name, 0), size, truncates=1) for name, size in sorted(self._sizes().items())
         )
 
-    def check(self) -> None:
-        """ChangeFlowError when the segments cannot be read; every page of them is looked at."""
-        self._count_rows(is_thorough=True)
+    def check(self, segments: Sequence[Segment]) -> None:
+        """ChangeFlowError when one of these segments cannot be read; every page is looked at."""
+        names = {segment.name for segment in segments}
+        for name, file in self._files():
+            if name in names and file.path.endswith(".parquet"):
+                self._look_into(name, file, lambda content: content.read())
 
-    def _count_rows(self, *, is_thorough: bool = False) -> dict[str, int]:
+    def _count_rows(self) -> dict[str, int]:
+        rows: dict[str, int] = {}
+        for name, file in self._files():
+            if file.path.endswith(".parquet") and "/_temporary/" not in file.path:  # which a killed writer leaves
+                found = self._look_into(name, file, lambda content: content.metadata.num_rows)
+                rows[name] = rows.get(name, 0) + (found or 0)
+        return rows
+
+    def _look_into(self, name: str, file: RawFile, look: Callable[[Any], Any]) -> Any:
+        """What `look` finds in a Parquet file; None when a rival removed it meanwhile."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        rows: dict[str, int] = {}
-        for name, file in self._files():
-            if file.path.endswith(".parquet"):
-                try:
-                    with self.files.open(file.path) as content:
-                        found = pq.ParquetFile(content)
-                        rows[name] = rows.get(name, 0) + found.metadata.num_rows
-                        if is_thorough:
-                            found.read()
-                except (pa.ArrowException, OSError) as error:
-                    if isinstance(error, FileNotFoundError):  # one that a rival merged away and removed
-                        continue
-                    raise damaged_error(self.name, f"its part {name} cannot be read") from None
-        return rows
+        try:
+            with self.files.open(file.path) as content:
+                return look(pq.ParquetFile(content))
+        except FileNotFoundError:
+            return None
+        except (pa.ArrowException, OSError):
+            raise damaged_error(self.name, f"its part {name} cannot be read") from None
 
     def _sizes(self) -> dict[str, int]:
         sizes: dict[str, int] = {}

@@ -22,6 +22,7 @@ from penstock.model.types import comparable_type, normal_type, quote_name
 from penstock.plan.common_type import common_type, widens_in_place
 from penstock.transforms.conform import convert
 from penstock.transforms.feeds import CORRUPT
+from penstock.transforms.json_columns import adopt_types, find_untyped
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,7 +39,7 @@ class Read:
     """The rows of change files."""
 
     frame: DataFrame
-    without_type: frozenset[str] = frozenset()
+    untyped: frozenset[str] = frozenset()
     """Columns, in lower case, that are NULL in all rows, so that nobody knows their type yet: they can wait."""
 
 
@@ -69,9 +70,10 @@ class ChangeFiles:
         if feed.schema:
             return Read(self._load(feed, files, self._parse(feed.schema), mode="FAILFAST"))
         found, typed = (self._load(feed, files, None, dropFieldIfAllNull=drop).schema for drop in ("false", "true"))
-        inferred = infer_columns(feed.envelope, found, typed, known)
+        schema = adopt_types(feed.envelope, found, typed, known)
         mode = "PERMISSIVE" if CORRUPT in found.names else "FAILFAST"
-        return Read(self._load(feed, files, inferred.schema, mode=mode), inferred.without_type)
+        untyped = find_untyped(feed.envelope, found, typed, known)
+        return Read(self._load(feed, files, schema, mode=mode), untyped)
 
     def _parse(self, schema: str) -> T.StructType:
         return self.session.createDataFrame([], schema).schema
@@ -173,84 +175,6 @@ def _conform(frame: DataFrame, names: Mapping[str, str], types: Mapping[str, str
         return convert(quote_name(column.name), normal_type(column.dataType.simpleString()), types[key])
 
     return frame.select(*(F.expr(value(key)).alias(name) for key, name in names.items()))
-
-
-@dataclass(frozen=True, slots=True)
-class Inferred:
-    """The columns of JSON files that declare none."""
-
-    schema: T.StructType
-    without_type: frozenset[str]
-    """Columns of the data, in lower case, that are NULL in all rows and that the target does not know."""
-
-
-def infer_columns(
-    envelope: str | None, found: T.StructType, typed: T.StructType, known: T.StructType | None
-) -> Inferred:
-    """The columns as they were found, but in the target's types where a value does not tell its own.
-
-    `typed` lacks what is NULL in all rows. That has no type of its own, and was found as text; and a whole number may stand
-    in a column of fractions.
-    """
-    images = _image_paths(envelope, found)
-    target = reduce(lambda tree, path: _put(tree, path, known), images, T.StructType()) if known else T.StructType()
-    there, seen = ({name.lower() for path in images for name in _at(schema, path).names} for schema in (found, typed))
-    without_type = there - seen - {name.lower() for name in (known.names if known else ())}
-    return Inferred(_adopt(found, typed, target), frozenset(without_type))
-
-
-def _image_paths(envelope: str | None, found: T.StructType) -> list[tuple[str, ...]]:
-    """Where the rows lie in a line."""
-    if envelope is None:
-        return [()]
-    if envelope == "events":
-        return [("data",)]
-    names = {name.lower() for name in found.names}
-    above = ("payload",) if "payload" in names and "op" not in names else ()
-    return [(*above, "before"), (*above, "after")]
-
-
-def _at(schema: T.StructType, path: tuple[str, ...]) -> T.StructType:
-    inner: T.DataType = schema
-    for name in path:
-        inner = _types(inner).get(name, T.StructType())
-    return inner if isinstance(inner, T.StructType) else T.StructType()
-
-
-def _put(tree: T.StructType, path: tuple[str, ...], known: T.StructType) -> T.StructType:
-    if not path:
-        return known
-    name, *below = path
-    types = _types(tree)
-    types[name] = _put(_at(tree, (name,)), tuple(below), known)
-    return T.StructType([T.StructField(each, type_) for each, type_ in types.items()])
-
-
-def _types(type_: T.DataType) -> dict[str, T.DataType]:
-    return {field.name.lower(): field.dataType for field in type_} if isinstance(type_, T.StructType) else {}
-
-
-def _adopt(found: T.StructType, typed: T.StructType, known: T.StructType) -> T.StructType:
-    there, seen, better = _types(found), _types(typed), _types(known)
-    fields = []
-    for column in found:
-        key = column.name.lower()
-        type_ = _adopt_type(column.dataType, seen.get(key), better.get(key))
-        fields.append(T.StructField(column.name, type_))
-    return T.StructType(fields + [T.StructField(f.name, f.dataType) for f in known if f.name.lower() not in there])
-
-
-def _adopt_type(found: T.DataType, typed: T.DataType | None, known: T.DataType | None) -> T.DataType:
-    if typed is None:
-        return known or found
-    match found, typed, known:
-        case T.StructType(), T.StructType(), T.StructType():
-            return _adopt(found, typed, known)
-        case T.ArrayType(elementType=one), T.ArrayType(elementType=two), T.ArrayType(elementType=other):
-            return T.ArrayType(_adopt_type(one, two, other))
-        case T.LongType(), _, T.DoubleType() | T.FloatType() | T.DecimalType():
-            return known
-    return found
 
 
 @contextmanager

@@ -115,7 +115,7 @@ class FlowLoad:
         """The changes in these files, for a target as it is now."""
         reader = ChangeFiles(self.lake.session, self.configuration)
         found = reader.read(flow.name, feed, files, _data_columns(target) if target is not None else None)
-        batch = to_batch(flow, found.frame, leave_out=found.without_type)
+        batch = to_batch(flow, found.frame, leave_out=found.untyped)
         return replace(batch, files=tuple(ConsumedFile(file, 0) for file in files))
 
     def _read_dataset(
@@ -130,7 +130,8 @@ class FlowLoad:
             current = self.lake.read(name) if state.exists else None
             batch = to_snapshot_changes(flow, rows, current, F.timestamp_millis(F.lit(mark["at"])))
         elif self.lake.has_change_feed(source):
-            batch = self._read_change_feed(name, flow, source, known)
+            changes = self._read_change_feed(name, source, known, mark)
+            batch = to_batch(flow, changes, is_change_feed=True)
         else:
             added = find_added_files(self.lake.files, source.path, known.version, known.at) if known else None
             if added is not None:
@@ -139,16 +140,14 @@ class FlowLoad:
         return replace(batch, source={flow.name: mark})
 
     def _read_change_feed(
-        self, name: DatasetName, flow: FlowSpec, source: DatasetName, known: InputMark | None
-    ) -> ChangeBatch:
+        self, name: DatasetName, source: DatasetName, known: InputMark | None, mark: Mapping[str, int]
+    ) -> DataFrame:
         """The changes since the version that is known; of a dataset that was never read, all rows as they are."""
         if known is None:
-            mark = to_mark(self.lake.state(source))
             stamps = [F.lit("insert"), F.lit(mark["version"]).cast("bigint"), F.timestamp_millis(F.lit(mark["at"]))]
-            rows = self.lake.read_shown(source).withColumns(dict(zip(COMMIT_COLUMNS, stamps, strict=True)))
-            return to_batch(flow, rows, is_change_feed=True)
+            return self.lake.read_shown(source).withColumns(dict(zip(COMMIT_COLUMNS, stamps, strict=True)))
         if is_same_table(self.lake.files, source.path, known.version, known.at):
-            return to_batch(flow, self.lake.read_changes(source, known.version + 1), is_change_feed=True)
+            return self.lake.read_changes(source, known.version + 1)
         raise ChangeFlowError(
             "feed_gap",
             f"{source} does not say any more what changed since its version {known.version}: it was made anew, or its log "

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from penstock.errors import BadChangesError, ChangeFlowError, ConcurrentRunError, PenstockError
@@ -88,13 +87,13 @@ class ChangeLoad:
             if mark is not None and position.get("batch") == mark:
                 return ChangeMetrics(summary.events, is_repeat=True)
             quarantined = self._set_aside(name, batch, fit.flow, summary)
-            if target is None or is_new or fit.evolves or (fit.flow.is_partial and not _keeps_filled(target)):
+            if target is None or is_new or fit.evolves:
                 state = self._create(name, flow) if is_new else self._evolve(name, state, fit)
                 target, position = self.lake.read(name), self._position(name, state, columns)
             auxiliary = self._auxiliary(name, state)
             segments = self._segments(name, state)
             with (
-                self._overtaken_named(auxiliary, state),
+                self._overtaken_named(auxiliary, segments, state),
                 self._find(auxiliary, segments, target, fit.flow, new) as difference,
             ):
                 if difference.is_damaged:
@@ -175,7 +174,7 @@ class ChangeLoad:
             yield difference
 
     @contextmanager
-    def _overtaken_named(self, auxiliary: Auxiliary, state: TableState) -> Iterator[None]:
+    def _overtaken_named(self, auxiliary: Auxiliary, segments: Sequence[Segment], state: TableState) -> Iterator[None]:
         """What looks like damage, or like a file that is gone, may only mean that another writer was faster: start again."""
         name = auxiliary.name
         try:
@@ -188,7 +187,7 @@ class ChangeLoad:
             if isinstance(error, FileNotFoundError):
                 raise damaged_error(name, "a part of it is gone") from None
             if not isinstance(error, PenstockError):
-                auxiliary.check()
+                auxiliary.check(segments)
             raise
 
     def _find_state(self, name: DatasetName) -> TableState:
@@ -346,8 +345,3 @@ def _to_metrics(
 def _identity(flow: Flow) -> dict[str, Any]:
     """What of a flow must stay the same for the life of its target."""
     return {"keys": sorted(key.lower() for key in flow.keys), "sequence": flow.sequence_type}
-
-
-def _keeps_filled(target: DataFrame) -> bool:
-    reserved = target.schema[RESERVED].dataType
-    return isinstance(reserved, T.StructType) and "filled" in reserved.fieldNames()

@@ -157,10 +157,12 @@ class Fit:
     flow: Flow
     added: tuple[Column, ...] = ()
     widened: tuple[Column, ...] = ()
+    begins_to_fill: bool = False
+    """The target has to note from now on which values a row has from earlier events."""
 
     @property
     def evolves(self) -> bool:
-        return bool(self.added or self.widened)
+        return bool(self.added or self.widened or self.begins_to_fill)
 
 
 def fit_to_target(flow: Flow, target: Sequence[Column], options: FlowOptions, remembered: Mapping[str, object]) -> Fit:
@@ -191,15 +193,16 @@ def fit_to_target(flow: Flow, target: Sequence[Column], options: FlowOptions, re
     if options.ignore_null_updates and options.ignore_null_updates_column_list is None:
         ignored = tuple(c.name for c in _select(kept, None, options.ignore_null_updates_except_column_list))
     names = {column.key: column.name for column in columns}
+    fills = "filled" in _reserved_fields(stored[RESERVED])
     fitted = replace(
         flow,
         keys=tuple(names[key.lower()] for key in flow.keys),
         columns=tuple(columns),
         tracked=tuple(names[name.lower()] for name in tracked),
         ignore_null=tuple(names[name.lower()] for name in ignored),
-        is_partial=flow.is_partial or "filled" in _reserved_fields(stored[RESERVED]),
+        is_partial=flow.is_partial or fills,
     )
-    return Fit(fitted, tuple(added), tuple(widened))
+    return Fit(fitted, tuple(added), tuple(widened), begins_to_fill=flow.is_partial and not fills)
 
 
 def check_target(names: Iterable[str]) -> None:

@@ -108,7 +108,8 @@ class Continuous:
 
     def _run_batch(self, lake: Lake, spec: DatasetSpec, flow: FlowSpec, frame: DataFrame, number: int) -> None:
         """Apply one batch, and record it as a run of its own; nothing when all of it was read already."""
-        read = self._find_reader(lake, spec, flow, frame)
+        with errors_located(flow):
+            read = self._find_reader(lake, spec, flow, frame)
         if read is None:
             return
         done: list[ChangeMetrics] = []
@@ -117,7 +118,7 @@ class Continuous:
 
             def apply(_: DatasetPlan) -> LoadResult:
                 with errors_located(flow):
-                    batch = replace(read(build_request_id), batch_id=f"{flow.name}:{number}")
+                    batch = replace(read(), batch_id=f"{flow.name}:{number}")
                     done.append(ChangeLoad(lake, build_request_id, spec.layout).apply(spec.name, batch))
                 version = done[0].version if done[0].version is not None else lake.state(spec.name).version
                 return LoadResult(version, done[0].rows_added, quarantined=done[0].quarantined)
@@ -135,20 +136,23 @@ class Continuous:
 
     def _find_reader(
         self, lake: Lake, spec: DatasetSpec, flow: FlowSpec, frame: DataFrame
-    ) -> Callable[[str], ChangeBatch] | None:
+    ) -> Callable[[], ChangeBatch] | None:
         """How to read a batch; of change files those that the target has not read yet, or None when there are none."""
         source = flow.source
         if isinstance(source, FeedFiles):
             files = self._find_files(lake, spec.name, source, frame)
 
-            def read(build_request_id: str) -> ChangeBatch:
-                load = FlowLoad(lake, build_request_id, configuration=self.project.configuration)
+            def read() -> ChangeBatch:
+                load = FlowLoad(lake, "", configuration=self.project.configuration)
                 target = lake.read_shown(spec.name) if lake.state(spec.name).exists else None
                 return load.read_files(flow, source, files, target)
 
             return read if files else None
-        is_change_feed = COMMIT_COLUMNS[0] in frame.columns
-        return lambda _: to_batch(flow, frame, is_change_feed=is_change_feed)
+        is_change_feed = COMMIT_COLUMNS[0] in frame.columns and self._has_change_feed(lake, flow)
+        return lambda: to_batch(flow, frame, is_change_feed=is_change_feed)
+
+    def _has_change_feed(self, lake: Lake, flow: FlowSpec) -> bool:
+        return isinstance(flow.source, DatasetName) and lake.has_change_feed(flow.source)
 
     def _read(self, lake: Lake, flow: FlowSpec) -> DataFrame:
         source = flow.source
@@ -161,7 +165,7 @@ class Continuous:
             frame = reader.load(to_spark_uri(to_glob_literal(source.path)))
             return frame.select(F.col("_metadata.file_path").alias(_FILE))
         reader = lake.session.readStream.format("delta")
-        if lake.has_change_feed(source):
+        if self._has_change_feed(lake, flow):
             reader = reader.option("readChangeFeed", "true")
         return reader.load(self.storage.spark_path(source.path)).drop(RESERVED)
 

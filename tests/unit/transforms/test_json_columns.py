@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import types as T
 
-from penstock.loads.change_files import infer_columns
+from penstock.transforms.json_columns import adopt_types, find_untyped
 
 LONG, DOUBLE, TEXT = T.LongType(), T.DoubleType(), T.StringType()
 
@@ -23,16 +23,15 @@ KNOWN = struct(id=LONG, price=DOUBLE, note=LONG, tags=T.ArrayType(LONG), place=s
 
 def test_a_new_feed_is_taken_as_it_was_found() -> None:
     found = struct(id=LONG, op=TEXT, empty=TEXT)
-    inferred = infer_columns(None, found, struct(id=LONG, op=TEXT), None)
-    assert inferred.schema == found
-    assert inferred.without_type == {"empty"}, "it can wait until some row says what it is"
+    given = (None, found, struct(id=LONG, op=TEXT), None)
+    assert adopt_types(*given) == found
+    assert find_untyped(*given) == {"empty"}, "it can wait until some row says what it is"
 
 
 def test_the_target_knows_better() -> None:
     found = struct(ID=LONG, price=LONG, note=TEXT, tags=T.ArrayType(TEXT), place=struct(x=LONG, y=TEXT), new=TEXT)
     typed = struct(ID=LONG, price=LONG, place=struct(x=LONG), new=TEXT)
-    inferred = infer_columns(None, found, typed, KNOWN)
-    assert types(inferred.schema) == {
+    assert types(adopt_types(None, found, typed, KNOWN)) == {
         "ID": "bigint",
         "price": "double",
         "note": "bigint",
@@ -40,13 +39,13 @@ def test_the_target_knows_better() -> None:
         "place": "struct<x:double,y:bigint>",
         "new": "string",
     }
-    assert not inferred.without_type
+    assert not find_untyped(None, found, typed, KNOWN)
 
 
 def test_a_text_stays_a_text() -> None:
     """It would be a change of type, and that is refused aloud."""
     found = struct(id=LONG, note=TEXT)
-    assert types(infer_columns(None, found, found, KNOWN).schema)["note"] == "string"
+    assert types(adopt_types(None, found, found, KNOWN))["note"] == "string"
 
 
 @pytest.mark.parametrize(
@@ -61,7 +60,7 @@ def test_an_envelope_without_rows_takes_those_of_the_target(
 ) -> None:
     """A truncate has no row."""
     typed = T.StructType([field for field in found if field.name not in path])
-    schema = infer_columns(envelope, found, typed, KNOWN).schema
+    schema = adopt_types(envelope, found, typed, KNOWN)
     assert all(schema[name].dataType == KNOWN for name in path)
     assert schema.names == found.names
 
@@ -70,11 +69,10 @@ def test_the_images_of_an_envelope_below_its_payload() -> None:
     image = struct(id=LONG, price=LONG, empty=TEXT)
     found = struct(schema=TEXT, payload=struct(op=TEXT, before=TEXT, after=image))
     typed = struct(schema=TEXT, payload=struct(op=TEXT, after=struct(id=LONG, price=LONG)))
-    inferred = infer_columns("debezium", found, typed, KNOWN)
-    payload = inferred.schema["payload"].dataType
+    payload = adopt_types("debezium", found, typed, KNOWN)["payload"].dataType
     assert isinstance(payload, T.StructType)
     after = payload["after"].dataType
     assert isinstance(after, T.StructType)
     assert types(after)["price"] == "double"
     assert payload["before"].dataType == KNOWN
-    assert inferred.without_type == {"empty"}
+    assert find_untyped("debezium", found, typed, KNOWN) == {"empty"}
