@@ -423,3 +423,43 @@ def test_changes_of_a_key_gaps_and_snapshots(project: ProjectFolder, spark: Any)
     (gap,) = (result.problem for result in engine.run(engine.request(select=["now", "was"])).datasets if result.problem)
     assert gap.code == "change_flow.feed_gap"
     assert "--full-refresh main.was" in gap.hint
+
+
+WITH_FEED = """
+from penstock import pipelines as dp
+
+@dp.materialized_view(table_properties={properties})
+def now():
+    return dp.spark.sql("SELECT id, {city} AS city, ts FROM staging.places")
+
+dp.create_streaming_table("was")
+dp.create_auto_cdc_flow(target="was", source="now", keys=["id"], sequence_by="ts", except_column_list=["ts"])
+"""
+
+
+FEED = {"delta.enableChangeDataFeed": "true"}
+
+
+@pytest.mark.parametrize(
+    ("properties", "city", "city_later", "expected"),
+    [
+        ({}, "city", "city", [(1, "Rome"), (2, "Oslo")]),
+        (FEED, "length(city)", "CAST(length(city) AS bigint)", [(1, 4), (2, 4)]),
+    ],
+    ids=["switched on later", "a wider type"],
+)
+def test_a_change_feed_with_a_gap(
+    project: ProjectFolder, spark: Any, properties: dict[str, str], city: str, city_later: str, expected: list[Any]
+) -> None:
+    project.define("feeds.py", WITH_FEED.format(properties=properties, city=city))
+    project.raw("places", "1", {"id": [1], "city": ["Rome"], "ts": [1]})
+    run(project)
+    project.raw("places", "2", {"id": [2], "city": ["Oslo"], "ts": [2]})
+    run(project, select=["staging.places", "now"])
+    project.define("feeds.py", WITH_FEED.format(properties=FEED, city=city_later))
+    engine = open_engine(project.root, environment={})
+    (gap,) = (result.problem for result in engine.run().datasets if result.problem)
+    assert gap.code == "change_flow.feed_gap"
+    assert rows(spark, project, "was", "id", "city") == expected[:1]
+    run(project, full_refresh="was", allow_history_loss="was")
+    assert rows(spark, project, "was", "id", "city") == expected

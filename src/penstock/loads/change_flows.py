@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 _MALFORMED = ("MALFORMED_RECORD_IN_PARSING", "MALFORMED_CSV_RECORD")
 _UNREADABLE = (*_MALFORMED, "FAILED_READ_FILE", "CANNOT_READ_FILE")
+_NO_CHANGES = ("DELTA_MISSING_CHANGE_DATA", "DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_")
 _FILE_NAME = re.compile(r"reading file (\S+?)\.?(?:\s|$)")
 COMMIT_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 _OLD_SIDE = ("delete", "update_preimage")
@@ -64,7 +65,7 @@ class FlowLoad:
         if is_anew and len(spec.flows) > 1:
             self._check_all(plan, spec.flows, load)
         for flow in spec.flows:
-            with errors_located(flow):
+            with errors_located(plan.name, flow):
                 state = TableState() if is_anew else self.lake.state(plan.name)
                 for batch in self._read(plan, flow, state):
                     done = load.rebuild(plan.name, batch) if is_anew else load.apply(plan.name, batch)
@@ -81,7 +82,7 @@ class FlowLoad:
     def _check_all(self, plan: DatasetPlan, flows: Sequence[FlowSpec], load: ChangeLoad) -> None:
         """Look at what all flows have before the first one replaces the table."""
         for flow in flows:
-            with errors_located(flow):
+            with errors_located(plan.name, flow):
                 for batch in self._read(plan, flow, TableState()):
                     load.check(plan.name, batch)
 
@@ -148,24 +149,33 @@ class FlowLoad:
             return self.lake.read_shown(source).withColumns(dict(zip(COMMIT_COLUMNS, stamps, strict=True)))
         if is_same_table(self.lake.files, source.path, known.version, known.at):
             return self.lake.read_changes(source, known.version + 1)
-        raise ChangeFlowError(
-            "feed_gap",
-            f"{source} does not say any more what changed since its version {known.version}: it was made anew, or its log "
-            "was cleaned",
-            hint=f"read it as a whole: penstock run --full-refresh {name} --allow-history-loss {name}",
-        )
+        raise _feed_gap(name, source)
+
+
+def _feed_gap(target: DatasetName, source: DatasetName) -> ChangeFlowError:
+    return ChangeFlowError(
+        "feed_gap",
+        f"{source} does not say what changed since {target} read it: since then it was made anew, its log was cleaned, its "
+        "change feed was switched on, or its columns changed in a way that the feed cannot show",
+        hint=f"read it as a whole: penstock run --full-refresh {target} --allow-history-loss {target}",
+    )
 
 
 @contextmanager
-def errors_located(flow: FlowSpec) -> Iterator[None]:
-    """Say of an error which flow it belongs to; a change file that cannot be read is the user's to mend."""
+def errors_located(target: DatasetName, flow: FlowSpec) -> Iterator[None]:
+    """Say of an error which flow it belongs to; what is wrong with a source is the user's to mend."""
     try:
         yield
     except PenstockError as error:
         error.location = error.location or flow.location
         raise
     except Exception as error:
-        what = _find_unreadable(flow.source, str(error)) if isinstance(flow.source, FeedFiles) else None
+        message = str(error)
+        if isinstance(flow.source, DatasetName) and any(code in message for code in _NO_CHANGES):
+            gap = _feed_gap(target, flow.source)
+            gap.location = flow.location
+            raise gap from None
+        what = _find_unreadable(flow.source, message) if isinstance(flow.source, FeedFiles) else None
         if what is None:
             raise
         raise FeedError(

@@ -108,16 +108,16 @@ class Continuous:
 
     def _run_batch(self, lake: Lake, spec: DatasetSpec, flow: FlowSpec, frame: DataFrame, number: int) -> None:
         """Apply one batch, and record it as a run of its own; nothing when all of it was read already."""
-        with errors_located(flow):
+        with errors_located(spec.name, flow):
             read = self._find_reader(lake, spec, flow, frame)
         if read is None:
             return
         done: list[ChangeMetrics] = []
-        with errors_located(flow), self.record(self._stopping.is_set) as recorder:
+        with errors_located(spec.name, flow), self.record(self._stopping.is_set) as recorder:
             build_request_id = recorder.events.build_request_id
 
             def apply(_: DatasetPlan) -> LoadResult:
-                with errors_located(flow):
+                with errors_located(spec.name, flow):
                     batch = replace(read(), batch_id=f"{flow.name}:{number}")
                     done.append(ChangeLoad(lake, build_request_id, spec.layout).apply(spec.name, batch))
                 version = done[0].version if done[0].version is not None else lake.state(spec.name).version
