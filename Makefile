@@ -37,7 +37,7 @@ test-spark: setup ## The tests on Spark, in two processes: planning a small quer
 	$(BIN)/pytest -n 2 --dist loadfile --durations=10 -m "spark and not deep"
 
 test-deep: setup ## Long tests, before a release
-	$(BIN)/pytest -m "deep"
+	$(BIN)/pytest -n 2 --dist loadfile --durations=10 -m "deep"
 
 lint: $(STAMP) ## Style, types, layering, and that generated files are up to date
 	$(BIN)/ruff check .
