@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,10 +50,7 @@ def apply_changes(  # noqa: PLR0913 - the parameters of pyspark.pipelines.create
     aside in `<target>__quarantine` instead of failing the batch.
     """
     check_delta(spark)
-
-    def names(columns: Sequence[ColumnOrText] | None) -> tuple[str, ...] | None:
-        return None if columns is None else _names_of(changes, columns)
-
+    names = partial(_names_of, changes)
     options = FlowOptions(
         keys=names(keys) or (),
         scd_type=_scd_type(stored_as_scd_type),
@@ -114,10 +112,10 @@ def _scd_type(given: int | str) -> int:
         return -1
 
 
-def _names_of(frame: DataFrame, columns: Sequence[ColumnOrText]) -> tuple[str, ...]:
+def _names_of(frame: DataFrame, columns: Sequence[ColumnOrText] | None) -> tuple[str, ...] | None:
     if isinstance(columns, str):
         raise ChangeFlowError("not_a_list", f"{columns!r} is no list of columns", hint=f"write [{columns!r}]")
-    return tuple(_name_of(frame, column) for column in columns)
+    return None if columns is None else tuple(_name_of(frame, column) for column in columns)
 
 
 def _name_of(frame: DataFrame, column: ColumnOrText) -> str:

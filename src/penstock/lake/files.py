@@ -293,8 +293,12 @@ _S3A = "spark.hadoop.fs.s3a."
 
 def to_store_options(configuration: Mapping[str, str]) -> dict[str, Any]:
     """Translate Hadoop's S3A settings, so that Spark and the JVM-free readers are told once where the store is."""
-    names = {"endpoint": "endpoint", "access.key": "access_key_id", "secret.key": "secret_access_key"}
-    names |= {"session.token": "session_token"}
+    names = {
+        "endpoint": "endpoint",
+        "access.key": "access_key_id",
+        "secret.key": "secret_access_key",
+        "session.token": "session_token",
+    }
     options: dict[str, Any] = {
         ours: configuration[_S3A + theirs] for theirs, ours in names.items() if _S3A + theirs in configuration
     }

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from penstock.errors import ChangeFlowError, FeedError, PenstockError
+from penstock.errors import ChangeFlowError, FeedError, Location, PenstockError
 from penstock.lake.delta_log import find_added_files, is_same_table
 from penstock.lake.files import without_scheme
 from penstock.lake.tables import Lake
@@ -92,7 +92,8 @@ class FlowLoad:
             root = f"{flow.source.path.rstrip('/')}/"
             if files := [new.file for new in plan.files if new.file.path.startswith(root)]:
                 target = self.lake.read_shown(plan.name) if state.exists else None
-                yield self.read_files(flow, flow.source, files, target)
+                reader = ChangeFiles(self.lake.session, self.configuration)
+                yield read_files(reader, flow, flow.source, files, target)
         elif isinstance(flow.source, SnapshotFunction):
             yield from self._read_snapshots(plan.name, flow, flow.source, state)
         elif batch := self._read_dataset(plan.name, flow, flow.source, state):
@@ -109,15 +110,6 @@ class FlowLoad:
             batch = to_snapshot_changes(flow, found.rows, current, found.sequence)
             yield replace(batch, source={flow.name: to_snapshot_mark(found.version)})
             known, is_anew = found.version, False
-
-    def read_files(
-        self, flow: FlowSpec, feed: FeedFiles, files: Sequence[RawFile], target: DataFrame | None
-    ) -> ChangeBatch:
-        """The changes in these files, for a target as it is now."""
-        reader = ChangeFiles(self.lake.session, self.configuration)
-        found = reader.read(flow.name, feed, files, _data_columns(target) if target is not None else None)
-        batch = to_batch(flow, found.frame, leave_out=found.untyped)
-        return replace(batch, files=tuple(ConsumedFile(file, 0) for file in files))
 
     def _read_dataset(
         self, name: DatasetName, flow: FlowSpec, source: DatasetName, state: TableState
@@ -149,15 +141,16 @@ class FlowLoad:
             return self.lake.read_shown(source).withColumns(dict(zip(COMMIT_COLUMNS, stamps, strict=True)))
         if is_same_table(self.lake.files, source.path, known.version, known.at):
             return self.lake.read_changes(source, known.version + 1)
-        raise _feed_gap(name, source)
+        raise _feed_gap(name, source, None)
 
 
-def _feed_gap(target: DatasetName, source: DatasetName) -> ChangeFlowError:
+def _feed_gap(target: DatasetName, source: DatasetName, location: Location | None) -> ChangeFlowError:
     return ChangeFlowError(
         "feed_gap",
         f"{source} does not say what changed since {target} read it: since then it was made anew, its log was cleaned, its "
         "change feed was switched on, or its columns changed in a way that the feed cannot show",
         hint=f"read it as a whole: penstock run --full-refresh {target} --allow-history-loss {target}",
+        location=location,
     )
 
 
@@ -172,9 +165,7 @@ def errors_located(target: DatasetName, flow: FlowSpec) -> Iterator[None]:
     except Exception as error:
         message = str(error)
         if isinstance(flow.source, DatasetName) and any(code in message for code in _NO_CHANGES):
-            gap = _feed_gap(target, flow.source)
-            gap.location = flow.location
-            raise gap from None
+            raise _feed_gap(target, flow.source, flow.location) from None
         what = _find_unreadable(flow.source, message) if isinstance(flow.source, FeedFiles) else None
         if what is None:
             raise
@@ -193,6 +184,15 @@ def _find_unreadable(feed: FeedFiles, message: str) -> str | None:
         path = unquote(file[1])
         return f"the change file {path}" if without_scheme(path).startswith(without_scheme(feed.path)) else None
     return "a change file" if any(code in message for code in _MALFORMED) else None
+
+
+def read_files(
+    reader: ChangeFiles, flow: FlowSpec, feed: FeedFiles, files: Sequence[RawFile], target: DataFrame | None
+) -> ChangeBatch:
+    """The changes in these files, for a target as it is now."""
+    found = reader.read(flow.name, feed, files, _data_columns(target) if target is not None else None)
+    batch = to_batch(flow, found.frame, leave_out=found.untyped)
+    return replace(batch, files=tuple(ConsumedFile(file, 0) for file in files))
 
 
 def to_batch(

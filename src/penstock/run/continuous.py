@@ -17,7 +17,8 @@ from penstock.lake.progress import FOLDER
 from penstock.lake.session import open_session
 from penstock.lake.tables import Lake
 from penstock.loads.change_batch import ChangeBatch
-from penstock.loads.change_flows import COMMIT_COLUMNS, FlowLoad, errors_located, to_batch
+from penstock.loads.change_files import ChangeFiles
+from penstock.loads.change_flows import errors_located, read_files, to_batch
 from penstock.loads.changes import ChangeLoad
 from penstock.loads.user_code import describe
 from penstock.model.changes import RESERVED, ChangeMetrics, FeedFiles, FlowSpec, SnapshotFunction
@@ -92,32 +93,37 @@ class Continuous:
             pass
 
     def _start(self, lake: Lake, spec: DatasetSpec, flow: FlowSpec) -> Any:
+        is_change_feed = isinstance(flow.source, DatasetName) and lake.has_change_feed(flow.source)
+
         def apply(frame: DataFrame, number: int) -> None:
             with self._quiet:
                 if self._stopping.is_set():  # a batch that returned would count as done
                     raise InterruptedError("stopped before this batch began")
                 try:
-                    self._run_batch(lake, spec, flow, frame, number)
+                    with errors_located(spec.name, flow):
+                        self._run_batch(lake, spec, flow, frame, number, is_change_feed=is_change_feed)
                 except Exception as error:
                     self._failure = error
                     raise
 
         checkpoint = self.storage.spark_path(f"{spec.name.path}/{FOLDER}/checkpoints/{flow.name}")
-        writer = self._read(lake, flow).writeStream.foreachBatch(apply).option("checkpointLocation", checkpoint)
+        stream = self._read(lake, flow, is_change_feed=is_change_feed)
+        writer = stream.writeStream.foreachBatch(apply).option("checkpointLocation", checkpoint)
         return writer.trigger(processingTime=f"{self.seconds} seconds").queryName(f"{spec.name}/{flow.name}").start()
 
-    def _run_batch(self, lake: Lake, spec: DatasetSpec, flow: FlowSpec, frame: DataFrame, number: int) -> None:
+    def _run_batch(
+        self, lake: Lake, spec: DatasetSpec, flow: FlowSpec, frame: DataFrame, number: int, *, is_change_feed: bool
+    ) -> None:
         """Apply one batch, and record it as a run of its own; nothing when all of it was read already."""
-        with errors_located(spec.name, flow):
-            read = self._find_reader(lake, spec, flow, frame)
+        read = self._find_reader(lake, spec, flow, frame, is_change_feed=is_change_feed)
         if read is None:
             return
         done: list[ChangeMetrics] = []
-        with errors_located(spec.name, flow), self.record(self._stopping.is_set) as recorder:
+        with self.record(self._stopping.is_set) as recorder:
             build_request_id = recorder.events.build_request_id
 
             def apply(_: DatasetPlan) -> LoadResult:
-                with errors_located(spec.name, flow):
+                with errors_located(spec.name, flow):  # the scheduler makes a result of an error
                     batch = replace(read(), batch_id=f"{flow.name}:{number}")
                     done.append(ChangeLoad(lake, build_request_id, spec.layout).apply(spec.name, batch))
                 version = done[0].version if done[0].version is not None else lake.state(spec.name).version
@@ -135,7 +141,7 @@ class Continuous:
         self.on_batch(spec.name, flow.name, number, done[0])
 
     def _find_reader(
-        self, lake: Lake, spec: DatasetSpec, flow: FlowSpec, frame: DataFrame
+        self, lake: Lake, spec: DatasetSpec, flow: FlowSpec, frame: DataFrame, *, is_change_feed: bool
     ) -> Callable[[], ChangeBatch] | None:
         """How to read a batch; of change files those that the target has not read yet, or None when there are none."""
         source = flow.source
@@ -143,18 +149,13 @@ class Continuous:
             files = self._find_files(lake, spec.name, source, frame)
 
             def read() -> ChangeBatch:
-                load = FlowLoad(lake, "", configuration=self.project.configuration)
                 target = lake.read_shown(spec.name) if lake.state(spec.name).exists else None
-                return load.read_files(flow, source, files, target)
+                return read_files(ChangeFiles(lake.session, self.project.configuration), flow, source, files, target)
 
             return read if files else None
-        is_change_feed = COMMIT_COLUMNS[0] in frame.columns and self._has_change_feed(lake, flow)
         return lambda: to_batch(flow, frame, is_change_feed=is_change_feed)
 
-    def _has_change_feed(self, lake: Lake, flow: FlowSpec) -> bool:
-        return isinstance(flow.source, DatasetName) and lake.has_change_feed(flow.source)
-
-    def _read(self, lake: Lake, flow: FlowSpec) -> DataFrame:
+    def _read(self, lake: Lake, flow: FlowSpec, *, is_change_feed: bool) -> DataFrame:
         source = flow.source
         if isinstance(source, SnapshotFunction):
             raise ValueError(f"{flow.name} is asked for snapshots")
@@ -165,7 +166,7 @@ class Continuous:
             frame = reader.load(to_spark_uri(to_glob_literal(source.path)))
             return frame.select(F.col("_metadata.file_path").alias(_FILE))
         reader = lake.session.readStream.format("delta")
-        if self._has_change_feed(lake, flow):
+        if is_change_feed:
             reader = reader.option("readChangeFeed", "true")
         return reader.load(self.storage.spark_path(source.path)).drop(RESERVED)
 
