@@ -21,7 +21,7 @@ $(STAMP): pyproject.toml requirements/dev.lock
 	@touch $(STAMP)
 
 java: ## Make sure that a Java is there
-	@$(BIN)/python -c 'from penstock.lake.java import find_java; find_java()' 2>/dev/null || \
+	@$(BIN)/python -c 'from penstock.session.java import find_java; find_java()' 2>/dev/null || \
 	  { command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq openjdk-17-jre-headless >/dev/null; } || \
 	  { echo "Java 17 or 21 is needed: install it, or set JAVA_HOME"; exit 1; }
 

@@ -26,8 +26,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src"), str(ROOT / "benchmarks")]
 from cdc_contenders import ByHand, BySpark43, Contender, Feed, Floor, Ours, declare_to_spark43, time_of  # noqa: E402
 from spark43_handler import Spark43Scd1, Spark43Scd2, fetch_jar  # noqa: E402
 
-from penstock.lake.session import SessionRequest, open_session  # noqa: E402
 from penstock.model.project import SparkSettings  # noqa: E402
+from penstock.session.opening import SessionRequest, open_session  # noqa: E402
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

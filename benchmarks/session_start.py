@@ -18,7 +18,7 @@ from pathlib import Path
 OURS = """
 import sys
 from pathlib import Path
-from penstock.lake.session import SessionRequest, open_session
+from penstock.session.opening import SessionRequest, open_session
 from penstock.model.project import SparkSettings
 folder = Path(sys.argv[1])
 request = SessionRequest(SparkSettings(), {}, (str(folder),), folder / "state", is_short=SHORT)

@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
-from penstock.lake.session import SessionRequest, open_session  # noqa: E402
 from penstock.model.project import SparkSettings  # noqa: E402
+from penstock.session.opening import SessionRequest, open_session  # noqa: E402
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -30,10 +30,10 @@ from staging_data import add_column, make_batch, make_project, widen_amount, wri
 from staging_planning import load_everything, make_new_files, measure_in_subprocess  # noqa: E402
 
 from penstock.engine import open_engine  # noqa: E402
-from penstock.lake.session import SessionRequest, open_session  # noqa: E402
 from penstock.model.plan import Action  # noqa: E402
 from penstock.model.project import SparkSettings  # noqa: E402
 from penstock.model.results import Outcome  # noqa: E402
+from penstock.session.opening import SessionRequest, open_session  # noqa: E402
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,18 +11,18 @@ import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from penstock.errors import Location
+from penstock.kinds.staging.columns import merge_seen, resolve_schema
+from penstock.kinds.staging.decide import fingerprint_contract
+from penstock.kinds.staging.footers import read_footers
+from penstock.kinds.staging.raw_files import hash_content
 from penstock.lake.delta_log import APPLICATION
-from penstock.lake.files import LocalFiles
-from penstock.lake.footers import read_footers
 from penstock.lake.progress import create_manifest
-from penstock.lake.raw_files import hash_content
 from penstock.model.contract import NO_CONTRACT
 from penstock.model.names import DatasetName, to_dataset_name
 from penstock.model.plan import Action, DatasetPlan, Problem, Reason
 from penstock.model.progress import ConsumedFile, Manifest, ManifestKind, RawFile
 from penstock.model.spec import DatasetKind, DatasetSpec
-from penstock.plan.schema_diff import merge_seen, resolve_schema
-from penstock.plan.staging import fingerprint_contract
+from penstock.storage.files import LocalFiles
 
 NAME = DatasetName("staging", "orders")
 

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from penstock.lake.class_archive import archive_options
-from penstock.lake.jars import resolve_jars, spark_home
-from penstock.lake.java import find_java
-from penstock.lake.session import CATALOG, EXTENSION, QUICK_COMPILER
+from penstock.session.class_archive import archive_options
+from penstock.session.jars import resolve_jars, spark_home
+from penstock.session.java import find_java
+from penstock.session.opening import CATALOG, EXTENSION, QUICK_COMPILER
 
 
 def free_port() -> int:

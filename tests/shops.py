@@ -8,14 +8,14 @@ from typing import Any
 
 from builders import load, load_raw
 from penstock.config.project_file import load_project
-from penstock.lake.files import LocalFiles
+from penstock.kinds.derived.decide import mark_input
 from penstock.lake.progress import read_table_state
 from penstock.model.names import DatasetName
 from penstock.model.plan import Action, DatasetPlan, Plan
 from penstock.model.project import Project
 from penstock.model.spec import DatasetKind, DatasetSpec
-from penstock.plan.derived import mark_input
 from penstock.run.planning import Planner, PlanRequest
+from penstock.storage.files import LocalFiles
 
 
 def staging(name: str) -> DatasetName:

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.errors import ChangeFlowError
-from penstock.lake.files import open_files
-from penstock.lake.session import borrow, check_delta
+from penstock.kinds.cdc.apply import ChangeLoad
+from penstock.kinds.cdc.batch import ChangeBatch, to_condition, to_expression
 from penstock.lake.tables import Lake, find_location, name_table
-from penstock.loads.change_batch import ChangeBatch, to_condition, to_expression
-from penstock.loads.changes import ChangeLoad
 from penstock.model.changes import ChangeMetrics, FlowOptions
+from penstock.model.flow_options import check_options
 from penstock.model.names import DatasetName
-from penstock.plan.change_flow import check_options
+from penstock.session.opening import borrow, check_delta
+from penstock.storage.files import open_files
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

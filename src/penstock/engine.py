@@ -16,32 +16,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.config.definitions import load_everything
 from penstock.config.project_file import find_project_file, load_project
+from penstock.definitions.loading import load_everything
 from penstock.errors import ConfigError, Location, PenstockError, StorageError, UsageError, first_line
 from penstock.eventlog.opening import open_event_log
-from penstock.lake.files import Files, LocalFiles, open_files
-from penstock.lake.progress import read_table_state
-from penstock.model.clock import Clock, SystemClock, uuid7
-from penstock.model.drift import Change
-from penstock.model.plan import Plan
-from penstock.model.project import Project
-from penstock.model.recording import BuildRecorder
-from penstock.model.results import DatasetResult, RunResult
-from penstock.model.spec import DatasetKind, DatasetSpec
-from penstock.plan.changes import check_continuous
-from penstock.run.catalog import (
+from penstock.inspect.datasets import (
     DatasetDetails,
     DatasetInfo,
     HistoryEntry,
     NeedsSparkError,
-    Rows,
     describe_dataset,
     detail_dataset,
     read_history,
     read_rows,
 )
-from penstock.run.doctor import (
+from penstock.inspect.doctor import (
     Check,
     check_event_log,
     check_jars,
@@ -51,11 +40,21 @@ from penstock.run.doctor import (
     check_spark,
     check_storage,
 )
+from penstock.inspect.schemas import SchemaVersion, TableSchema, describe_schema, diff_versions, read_schema_history
+from penstock.kinds.cdc.decide import check_continuous
+from penstock.lake.progress import read_table_state
+from penstock.model.clock import Clock, SystemClock, uuid7
+from penstock.model.drift import Change
+from penstock.model.plan import Plan
+from penstock.model.project import Project
+from penstock.model.recording import BuildRecorder
+from penstock.model.results import DatasetResult, Rows, RunResult
+from penstock.model.spec import DatasetKind, DatasetSpec
 from penstock.run.locking import Holder, hold_project, this_process
 from penstock.run.planning import Planner, PlanRequest
 from penstock.run.recording import RunRecorder, close_dead_builds
 from penstock.run.scheduler import RunListener
-from penstock.run.schemas import SchemaVersion, TableSchema, describe_schema, diff_versions, read_schema_history
+from penstock.storage.files import Files, LocalFiles, open_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tests.docs.markdown import PACKAGE
 
-_MAKERS = frozenset({"Reason", "Problem", "Damage", "ProgressError", "Untraced", "_report", "_remark", "_change"})
+_MAKERS = frozenset({"Reason", "Problem", "Damage", "ProgressError", "Untraced", "_report", "_remark", "to_change"})
 """What takes a code of a plan as its first argument."""
 
 

@@ -12,7 +12,7 @@ from penstock.config.json_schema import schema_text
 from penstock.config.project_shape import PROJECT
 from penstock.config.shape import Record
 from penstock.faults import VARIABLE
-from penstock.lake.jars import GROUPS
+from penstock.session.jars import GROUPS
 from tests.docs.codes import error_codes, plan_codes
 from tests.docs.markdown import DOCS, PACKAGE, PAGES, ROOT, anchors, fences, first_column, links, section
 

@@ -11,9 +11,9 @@ import pytest
 from jsonschema import Draft202012Validator
 from yaml import safe_load
 
-from penstock.config.definitions import check_cycles, check_inputs, load_definitions
 from penstock.config.json_schema import project_schema
 from penstock.config.project_file import load_project
+from penstock.definitions.loading import check_cycles, check_inputs, load_definitions
 from penstock.model.names import DatasetName
 from penstock.model.project import Project
 from penstock.model.spec import DatasetSpec

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.lake.jars import spark_home
-from penstock.lake.java import find_java
+from penstock.session.jars import spark_home
+from penstock.session.java import find_java
 from tests.projects import MORE_ORDERS, make_shop
 from tests.servers import free_port, wait_for_port
 

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import penstock
-from penstock.loads import changes
+from penstock.kinds.cdc import apply as changes
 
 SCHEMA = "key string, part int, ts int, op string, a int, b string"
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from penstock.plan.change_replay import (
+from penstock.kinds.cdc.key_replay import (
     Added,
     Delete,
     KeyChange,

@@ -9,12 +9,12 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from builders import NAME
+from penstock.kinds.staging.columns import merge_seen, resolve_schema
+from penstock.kinds.staging.decide import StagingFiles, StagingInput, compare_files, plan_staging
+from penstock.model.common_type import widens_in_place
 from penstock.model.plan import Action, DatasetPlan
 from penstock.model.progress import ConsumedFile, Damage, Progress, RawFile, TableState
 from penstock.model.schema import Schema
-from penstock.plan.common_type import widens_in_place
-from penstock.plan.schema_diff import merge_seen, resolve_schema
-from penstock.plan.staging import StagingFiles, StagingInput, compare_files, plan_staging
 from tests.model_based.staging_model import (
     COLUMNS,
     FILED,

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from penstock.engine import Engine, open_engine
-from penstock.lake.session import SessionRequest, open_session
-from penstock.loads import change_batch
+from penstock.kinds.cdc import batch as change_batch
 from penstock.model.project import SparkSettings
+from penstock.session.opening import SessionRequest, open_session
 from tests.projects import ProjectFolder, make_shop
 from tests.spark.tables import forget_tables
 

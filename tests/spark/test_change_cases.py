@@ -12,7 +12,8 @@ from pyspark.sql import functions as F
 
 import penstock
 from penstock.errors import ChangeFlowError
-from penstock.loads import change_difference, changes
+from penstock.kinds.cdc import apply as changes
+from penstock.kinds.cdc import difference as change_difference
 from tests.model_based.autocdc_histories import COLUMNS
 from tests.model_based.autocdc_model import Event, Flow, Kind, delete, upsert
 from tests.spark.change_tables import apply as apply_events

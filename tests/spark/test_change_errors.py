@@ -15,9 +15,9 @@ from pyspark.sql import functions as F
 
 import penstock
 from penstock.errors import BadChangesError, ChangeFlowError
-from penstock.lake.session import frame_of_few
+from penstock.kinds.cdc import batch as change_batch
 from penstock.lake.tables import Lake
-from penstock.loads import change_batch
+from penstock.session.opening import frame_of_few
 
 pytestmark = pytest.mark.spark
 

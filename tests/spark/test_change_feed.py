@@ -12,10 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock
-from penstock.lake.files import open_files
+from penstock.kinds.cdc import apply as changes
+from penstock.kinds.cdc import batch as change_batch
 from penstock.lake.progress import read_table_state
-from penstock.loads import change_batch, changes
 from penstock.model.names import DatasetName
+from penstock.storage.files import open_files
 from tests.model_based.autocdc_histories import COLUMNS, random_event
 from tests.model_based.autocdc_model import Event, Flow, remembered, upsert
 from tests.spark.change_tables import SCHEMA, apply, check, to_frame, to_row, with_whole_keys

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from penstock.loads import change_batch, change_difference, changes
+from penstock.kinds.cdc import apply as changes
+from penstock.kinds.cdc import batch as change_batch
+from penstock.kinds.cdc import difference as change_difference
 from tests.model_based.autocdc_histories import COLUMNS, random_event
 from tests.model_based.autocdc_model import Event, Flow, Kind
 from tests.spark.change_tables import apply, check

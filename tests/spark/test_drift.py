@@ -14,11 +14,11 @@ import pyarrow as pa
 import pytest
 
 from penstock.engine import open_engine
-from penstock.lake.files import LocalFiles
 from penstock.lake.tables import Lake
 from penstock.model.names import DatasetName
 from penstock.model.plan import Action
 from penstock.model.results import DatasetResult, LoadResult
+from penstock.storage.files import LocalFiles
 from penstock.transforms.conform import convert
 from tests.projects import ProjectFolder
 from tests.spark.drift_of_columns import OF_COLUMNS

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.engine import open_engine
 from penstock.errors import SessionError
-from penstock.lake.session import check_delta
+from penstock.session.opening import check_delta
 from tests.projects import ProjectFolder
 
 pytestmark = pytest.mark.spark

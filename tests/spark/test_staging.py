@@ -13,13 +13,13 @@ from deltalake import DeltaTable, write_deltalake
 
 from penstock.engine import Engine, open_engine
 from penstock.errors import ConcurrentRunError
-from penstock.lake.files import LocalFiles
 from penstock.lake.progress import FORMAT, create_manifest, read_table_state
 from penstock.lake.tables import Lake
 from penstock.model.names import DatasetName
 from penstock.model.plan import Action
 from penstock.model.progress import Manifest
 from penstock.model.results import RunResult
+from penstock.storage.files import LocalFiles
 from tests.projects import MORE_ORDERS, ORDERS, TOTALS_SQL, ProjectFolder
 
 pytestmark = pytest.mark.spark
@@ -242,7 +242,7 @@ def test_an_attempt_that_commits_after_the_plan_is_not_doubled(shop: ProjectFold
 
 
 def test_a_long_chain_of_batches_is_stated_anew(empty_project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.loads.staging.LONGEST_CHAIN", 2)
+    monkeypatch.setattr("penstock.kinds.staging.load.LONGEST_CHAIN", 2)
     for batch in range(4):
         empty_project.raw("orders", f"{batch:04}", {"id": [batch]})
         open_engine(empty_project.root, environment={}).run()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.lake.files import LocalFiles
+from penstock.storage.files import LocalFiles
 
 
 @pytest.fixture

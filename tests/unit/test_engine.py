@@ -15,13 +15,13 @@ from penstock.engine import Engine, open_engine
 from penstock.errors import ConcurrentRunError, StorageError
 from penstock.eventlog import projections
 from penstock.eventlog.opening import open_event_log
-from penstock.lake.files import LocalFiles
 from penstock.model.names import DatasetName
 from penstock.model.recording import BuildRecorder
 from penstock.model.results import Outcome
 from penstock.model.status import BuildStatus
 from penstock.run.locking import Holder, hold_project
 from penstock.run.recording import RunRecorder
+from penstock.storage.files import LocalFiles
 from projects import ProjectFolder
 
 

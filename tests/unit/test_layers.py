@@ -13,9 +13,9 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 PLANTED = {
-    "plan/graph.py": ("from penstock.lake import files", "Imports go downward only"),
-    "config/definitions.py": ("import pyspark", "No JVM is reachable"),
-    "cli/project.py": ("from penstock.lake import jars", "The command line goes through the engine"),
+    "model/graph.py": ("from penstock.storage import files", "Imports go downward only"),
+    "definitions/loading.py": ("import pyspark", "No JVM is reachable"),
+    "cli/project.py": ("from penstock.lake import tables", "The command line goes through the engine"),
 }
 
 

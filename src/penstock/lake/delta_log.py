@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.errors import StorageError
-from penstock.lake.files import Files
 from penstock.model.schema import Column
 from penstock.model.types import Array, Map, SparkType, Struct, to_text
+from penstock.storage.files import Files
 
 APPLICATION = "penstock"
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from penstock.lake.files import Files
 from penstock.model.names import DatasetName
+from penstock.storage.files import Files
 
 if TYPE_CHECKING:
     import pyarrow as pa

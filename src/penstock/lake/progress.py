@@ -15,7 +15,6 @@ from functools import lru_cache
 from typing import Any
 
 from penstock.lake.delta_log import Commit, DamagedLogError, find_checkpointed_number, find_version, iter_commits
-from penstock.lake.files import Files
 from penstock.model.names import DatasetName
 from penstock.model.progress import (
     ConsumedFile,
@@ -30,6 +29,7 @@ from penstock.model.progress import (
 )
 from penstock.model.schema import Column, Schema, SeenColumn, seen_from_json, seen_to_json
 from penstock.model.types import comparable_type
+from penstock.storage.files import Files
 
 FORMAT = 3
 FOLDER = "_penstock"

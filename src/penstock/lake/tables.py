@@ -17,7 +17,6 @@ from uuid import uuid4
 from penstock.errors import ConcurrentRunError, SessionError, StorageError, first_line
 from penstock.faults import fault_point
 from penstock.lake.delta_log import APPLICATION, Commit, iter_commits
-from penstock.lake.files import Files
 from penstock.lake.progress import (
     FOLDER,
     create_manifest,
@@ -26,12 +25,13 @@ from penstock.lake.progress import (
     remove_manifest,
     remove_old_manifests,
 )
-from penstock.lake.session import best_effort, sibling_of
 from penstock.model.changes import RESERVED
 from penstock.model.names import DatasetName
 from penstock.model.progress import Manifest, ManifestKind, TableState
 from penstock.model.spec import TableLayout
 from penstock.model.types import find_field_names
+from penstock.session.opening import best_effort, sibling_of
+from penstock.storage.files import Files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -115,3 +115,11 @@ class RunResult:
             "summary": {outcome.value: self.count(outcome) for outcome in Outcome},
             "datasets": [dataset.to_json() for dataset in self.datasets],
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Some rows of a table, as they come."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]

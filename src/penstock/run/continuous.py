@@ -11,16 +11,15 @@ from urllib.parse import unquote
 
 from pyspark.sql import functions as F
 
+from penstock.definitions.user_code import describe
 from penstock.errors import ChangeFlowError, FeedError, PenstockError
-from penstock.lake.files import Files, to_glob_literal, to_spark_uri, without_scheme
+from penstock.kinds.cdc.apply import ChangeLoad
+from penstock.kinds.cdc.batch import ChangeBatch
+from penstock.kinds.cdc.change_files import ChangeFiles
+from penstock.kinds.cdc.decide import check_continuous, find_new_files
+from penstock.kinds.cdc.load import errors_located, read_files, to_batch
 from penstock.lake.progress import FOLDER
-from penstock.lake.session import open_session
 from penstock.lake.tables import Lake
-from penstock.loads.change_batch import ChangeBatch
-from penstock.loads.change_files import ChangeFiles
-from penstock.loads.change_flows import errors_located, read_files, to_batch
-from penstock.loads.changes import ChangeLoad
-from penstock.loads.user_code import describe
 from penstock.model.changes import RESERVED, ChangeMetrics, FeedFiles, FlowSpec, SnapshotFunction
 from penstock.model.names import DatasetName
 from penstock.model.plan import Action, DatasetPlan, Plan, Reason
@@ -28,10 +27,11 @@ from penstock.model.progress import RawFile
 from penstock.model.project import Project
 from penstock.model.results import LoadResult, RunResult
 from penstock.model.spec import DatasetSpec
-from penstock.plan.changes import check_continuous, find_new_files
 from penstock.run.execution import to_request
 from penstock.run.recording import RunRecorder
 from penstock.run.scheduler import Scheduler
+from penstock.session.opening import open_session
+from penstock.storage.files import Files, to_glob_literal, to_spark_uri, without_scheme
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

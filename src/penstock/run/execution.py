@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from penstock.config.parse_cache import ParseCache
-from penstock.config.project_modules import loaded_project_modules
-from penstock.config.sql_files import read_query
+from penstock.definitions.parse_cache import ParseCache
+from penstock.definitions.project_modules import loaded_project_modules
+from penstock.definitions.sql_files import read_query
 from penstock.errors import DefinitionError
-from penstock.lake.files import Files
-from penstock.lake.session import SessionRequest, best_effort, carry_by_value, loss_of_session_named, open_session
+from penstock.kinds.cdc.load import FlowLoad
+from penstock.kinds.derived.load import DerivedLoad
+from penstock.kinds.staging.load import StagingLoad
 from penstock.lake.tables import Lake, check_no_shadows, use_database
-from penstock.loads.change_flows import FlowLoad
-from penstock.loads.derive import DerivedLoad
-from penstock.loads.staging import StagingLoad
 from penstock.model.changes import FeedFiles
 from penstock.model.names import DatasetName
 from penstock.model.plan import Action, DatasetPlan, Plan
 from penstock.model.project import Project
-from penstock.model.results import DatasetResult, LoadResult
+from penstock.model.results import DatasetResult, LoadResult, Rows
 from penstock.model.spec import DatasetKind, DatasetSpec
-from penstock.run.catalog import Rows
 from penstock.run.scheduler import RunListener, Scheduler
+from penstock.session.opening import SessionRequest, best_effort, carry_by_value, loss_of_session_named, open_session
+from penstock.storage.files import Files
 
 SHORT_BYTES = 64_000_000
 """Below this much raw data a run is over before the JVM's best compiler would have paid off."""

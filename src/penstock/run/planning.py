@@ -7,14 +7,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from penstock.config.definitions import check_cycles, check_inputs
+from penstock.definitions.loading import check_cycles, check_inputs
 from penstock.errors import RawFileError, UsageError
-from penstock.lake.files import Files, LocalFiles, open_files
-from penstock.lake.footers import read_footers, read_range
+from penstock.kinds.cdc.decide import ChangesInput, plan_changes
+from penstock.kinds.derived.decide import DerivedInput, ResolvedSpec, fingerprint_settings, plan_derived, resolve_views
+from penstock.kinds.staging.decide import StagingFiles, StagingInput, compare_files, plan_staging
+from penstock.kinds.staging.footers import read_footers, read_range
+from penstock.kinds.staging.raw_files import RawListing, hash_content, list_raw
 from penstock.lake.progress import read_table_state
-from penstock.lake.raw_files import RawListing, hash_content, list_raw
 from penstock.model.changes import FeedFiles
 from penstock.model.contract import NO_CONTRACT, Contract
+from penstock.model.graph import order
 from penstock.model.names import QUARANTINE_SUFFIX, STAGING_DATABASE, DatasetName, to_dataset_name
 from penstock.model.nearest import did_you_mean
 from penstock.model.plan import Action, DatasetPlan, Plan, Problem, Reason
@@ -22,11 +25,8 @@ from penstock.model.progress import RawFile, TableState
 from penstock.model.project import Project
 from penstock.model.schema import Footer
 from penstock.model.spec import DatasetKind, DatasetSpec
-from penstock.plan.changes import ChangesInput, plan_changes
-from penstock.plan.derived import DerivedInput, ResolvedSpec, fingerprint_settings, plan_derived, resolve_views
-from penstock.plan.graph import order
-from penstock.plan.selection import select_datasets
-from penstock.plan.staging import StagingFiles, StagingInput, compare_files, plan_staging
+from penstock.run.selection import select_datasets
+from penstock.storage.files import Files, LocalFiles, open_files
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from penstock.definitions.user_code import describe
 from penstock.errors import PenstockError
 from penstock.faults import fault_point
-from penstock.loads.user_code import describe
 from penstock.model.names import DatasetName
 from penstock.model.plan import Action, DatasetPlan, Plan, Problem, Reason
 from penstock.model.results import DatasetResult, LoadResult, Outcome

@@ -9,8 +9,8 @@ import pytest
 from tests.unit.cli.conftest import Penstock
 
 from builders import load_raw
-from penstock.lake.files import LocalFiles
 from penstock.model.names import DatasetName
+from penstock.storage.files import LocalFiles
 from projects import ORDERS, ProjectFolder
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.config.definitions import load_everything
 from penstock.config.project_file import load_project
+from penstock.definitions.loading import load_everything
 from penstock.errors import ConfigError, DefinitionError
 from penstock.model.contract import Contract, DeclaredColumn, Nested, OnDrift, OnRemovedFiles
 

@@ -12,8 +12,8 @@ import pytest
 from deltalake import convert_to_deltalake, write_deltalake
 
 from penstock.lake.few_rows import FewRows, is_one_of, is_open_or_from
-from penstock.lake.files import open_files
 from penstock.model.names import DatasetName
+from penstock.storage.files import open_files
 
 
 def few_rows(folder: Path) -> FewRows:

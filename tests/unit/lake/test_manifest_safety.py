@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from builders import NAME, begin, load
-from penstock.lake.files import LocalFiles
 from penstock.lake.progress import FOLDER, read_table_state
+from penstock.storage.files import LocalFiles
 
 WRITERS = 8
 EACH = 6
@@ -24,7 +24,7 @@ EACH = 6
 _WRITE = f"""
 import os, sys
 from pathlib import Path
-from penstock.lake.files import LocalFiles
+from penstock.storage.files import LocalFiles
 from penstock.lake.progress import create_manifest
 from penstock.model.names import DatasetName
 from penstock.model.progress import ConsumedFile, Manifest, RawFile
@@ -48,7 +48,7 @@ sys.exit(any(os.waitpid(child, 0)[1] for child in children))
 _DIE = """
 import os, signal, sys
 from pathlib import Path
-from penstock.lake.files import LocalFiles
+from penstock.storage.files import LocalFiles
 
 os.link = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 LocalFiles(Path(sys.argv[1])).create("staging/orders/_penstock/00000000000000000001.json", b"half")

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from builders import NAME, begin, clean_log, compact_table, consumed, load, write_table
+from penstock.kinds.staging.columns import resolve_schema
 from penstock.lake import progress as progress_module
-from penstock.lake.files import LocalFiles
 from penstock.lake.progress import (
     FOLDER,
     FORMAT,
@@ -23,7 +23,8 @@ from penstock.model.contract import NO_CONTRACT
 from penstock.model.names import DatasetName
 from penstock.model.progress import InputMark, Manifest, ManifestKind, TableState
 from penstock.model.schema import Column, Schema
-from penstock.plan.schema_diff import diff_tables, resolve_schema
+from penstock.model.schema_diff import diff_tables
+from penstock.storage.files import LocalFiles
 
 MARK = InputMark(4, 17, "abc")
 SCHEMA = Schema((Column("id", "bigint"), Column("note", "string", nullable=False)))

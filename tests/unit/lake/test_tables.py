@@ -9,10 +9,10 @@ import pytest
 from builders import NAME, load
 from penstock.errors import ConcurrentRunError
 from penstock.lake import tables
-from penstock.lake.files import LocalFiles
 from penstock.lake.progress import read_table_state
 from penstock.lake.tables import Lake
 from penstock.model.names import DatasetName
+from penstock.storage.files import LocalFiles
 
 
 class Catalog:

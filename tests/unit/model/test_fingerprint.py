@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from penstock.kinds.staging.decide import fingerprint_contract
 from penstock.model.contract import NO_CONTRACT
 from penstock.model.fingerprint import fingerprint
 from penstock.model.schema import Column, Schema
-from penstock.plan.staging import fingerprint_contract
 
 
 def test_the_order_of_keys_makes_no_difference_and_that_of_a_list_does() -> None:

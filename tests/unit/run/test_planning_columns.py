@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from builders import write_raw
-from penstock.config.definitions import load_definitions
+from penstock.definitions.loading import load_definitions
 from penstock.model.plan import Problem
 from shops import Shop
 

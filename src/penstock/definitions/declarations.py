@@ -1,0 +1,58 @@
+"""Declarations about staging tables that a definition file makes, as contracts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from penstock.errors import ConfigError, DefinitionError, Location
+from penstock.model.contract import Contract, Nested, OnDrift, OnRemovedFiles
+from penstock.model.contract_rules import make_contract
+from penstock.model.names import is_name_part
+from penstock.pipelines.registry import StagingDeclaration
+
+
+def from_declaration(declaration: StagingDeclaration, location: Location) -> tuple[str, Contract]:
+    """The table and the contract that a definition file declares; DefinitionError when it says what cannot be."""
+    what = f"declare_staging({declaration.table!r})"
+    try:
+        _check_given(declaration)
+        columns = {
+            name: dict(column) if isinstance(column, Mapping) else {"type": column}
+            for name, column in (declaration.given["columns"] or {}).items()
+        }
+        contract = make_contract({**declaration.given, "columns": columns}, what, location)
+    except ValueError as error:
+        raise DefinitionError(
+            f"{what}: {error}", hint="docs/staging.md says what can be declared", location=location
+        ) from None
+    except ConfigError as error:
+        raise DefinitionError(error.message, hint=error.hint, location=location) from None
+    return declaration.table.lower(), contract
+
+
+def _check_given(declaration: StagingDeclaration) -> None:
+    """ValueError when a value is not of the kind that it must be; what it says is checked after."""
+    given = declaration.given
+    if not isinstance(declaration.table, str) or not is_name_part(declaration.table):
+        raise ValueError("this is no table: use its name in raw, without a database")
+    for field_ in ("columns", "renames"):
+        if given[field_] is not None and not isinstance(given[field_], Mapping):
+            raise ValueError(f"{field_} must be a dictionary")
+    for name, column in (given["columns"] or {}).items():
+        parts = column if isinstance(column, Mapping) else {"type": column}
+        if unknown := parts.keys() - {"type", "required"}:
+            raise ValueError(f"a column has no {min(map(str, unknown))!r}, only type and required")
+        if not isinstance(parts.get("required", False), bool):
+            raise ValueError(f"required of {name!r} must be True or False")
+        _check_text(name, parts.get("type", "int"))
+    for old, new in (given["renames"] or {}).items():
+        _check_text(old, new)
+    for field_, choices in (("on_drift", OnDrift), ("on_removed_files", OnRemovedFiles), ("nested", Nested)):
+        if given[field_] not in list(choices):
+            raise ValueError(f"{field_} must be one of {', '.join(choices)}, not {given[field_]!r}")
+
+
+def _check_text(*texts: object) -> None:
+    for text in texts:
+        if not isinstance(text, str) or not text.strip():
+            raise ValueError(f"{text!r} must be a text that is not empty")

@@ -1,0 +1,312 @@
+"""From the files of a project to specs: finds definition files, loads them, and checks what they say together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.definitions.declarations import from_declaration
+from penstock.definitions.flows import FlowNames, to_streaming_tables
+from penstock.definitions.parse_cache import ParseCache
+from penstock.definitions.project_modules import ProjectFiles, ProjectFinder, project_imports
+from penstock.definitions.python_files import check_callable, load_python_file
+from penstock.definitions.sql_facts import QueryFacts, SqlStatement
+from penstock.definitions.sql_files import read_sql_file
+from penstock.errors import DefinitionError, Location
+from penstock.model.contract import Contract
+from penstock.model.graph import CycleError, order
+from penstock.model.names import STAGING_DATABASE, DatasetName, to_dataset_name
+from penstock.model.nearest import nearest_names
+from penstock.model.project import Project
+from penstock.model.spec import DatasetKind, DatasetSpec, OnViolation, TableLayout, Untraced
+from penstock.pipelines.registry import Definition, Registry, bind_variables, collect_definitions
+
+if TYPE_CHECKING:
+    from penstock.definitions.tracing import Tracer
+
+
+def load_definitions(project: Project) -> tuple[DatasetSpec, ...]:
+    """Load every definition of the project, ordered by file and place.
+
+    Raises DefinitionError with the user's file and line before anything runs. Files are called by their path from the
+    project's root. Inputs and cycles are checked apart, by `check_inputs` and `check_cycles`.
+    """
+    return load_everything(project)[0]
+
+
+def load_everything(project: Project) -> tuple[tuple[DatasetSpec, ...], dict[str, Contract]]:
+    """Load every definition, and what the files and penstock.yml together declare about staging tables."""
+    loader = _Loader(project)
+    specs = loader.load()
+    _check_duplicates(specs)
+    _check_views(specs, loader.qualified_reads, project.database)
+    contracts = dict(project.staging)
+    for table, contract in loader.contracts:
+        if table in contracts:
+            raise DefinitionError(
+                f"the staging table {table} is declared twice: at {contracts[table].location} and at {contract.location}",
+                hint="keep one of them",
+                location=contract.location,
+            )
+        contracts[table] = contract
+    return specs, contracts
+
+
+def find_definition_files(project: Project) -> tuple[Path, ...]:
+    """The .py and .sql files that the project's globs name, sorted."""
+    files = ProjectFiles(project.root)
+    found: set[Path] = set()
+    for pattern in project.libraries:
+        if Path(pattern).is_absolute() or ".." in Path(pattern).parts:
+            raise DefinitionError(
+                f"the glob {pattern!r} leaves the project",
+                hint="write it from the project's folder, such as transformations/**",
+                location=Location(files.shown(project.file)),
+            )
+        # "**" alone means every file below, in all versions of Python.
+        pattern = f"{pattern.rstrip('/')}/*" if pattern.rstrip("/").endswith("**") else pattern  # noqa: PLW2901
+        found.update(path for path in files.root.glob(pattern) if _is_definition_file(path, files))
+    return tuple(sorted(found))
+
+
+def check_inputs(specs: Iterable[DatasetSpec], known: AbstractSet[DatasetName]) -> None:
+    """Raise when a definition reads what neither a definition nor a raw folder (`known` staging names) provides."""
+    specs = tuple(specs)
+    names = {spec.name for spec in specs} | set(known)
+    for spec in specs:
+        for name in spec.inputs:
+            if name not in names:
+                raise DefinitionError(
+                    f"{spec.name} reads {name}, which is neither defined nor a raw folder",
+                    hint=_nearest_dataset(name, names),
+                    location=spec.location,
+                )
+    views = {spec.name for spec in specs if spec.kind is DatasetKind.TEMPORARY_VIEW}
+    for spec in specs:
+        for flow in spec.flows:
+            if flow.source in views:
+                raise DefinitionError(
+                    f"the flow {flow.name} reads the temporary view {flow.source}, whose changes nobody keeps",
+                    hint="make it a materialized view, or let the flow read what the view reads",
+                    location=flow.location,
+                )
+
+
+def check_cycles(specs: Iterable[DatasetSpec]) -> None:
+    """Raise when definitions read each other in a circle, naming each with its place."""
+    by_name = {spec.name: spec for spec in specs}
+    try:
+        order({name: spec.inputs for name, spec in by_name.items()})
+    except CycleError as error:
+        circle = (*error.names, error.names[0])
+        places = " -> ".join(f"{name} ({by_name[name].location})" for name in circle)
+        error.message = f"definitions read each other in a circle: {places}"
+        error.location = by_name[circle[0]].location
+        raise
+
+
+class _Loader:
+    """One load of one project."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._files = ProjectFiles(project.root)
+        self._cache = ParseCache(project.state_folder / "cache" / "sql.json")
+        self.qualified_reads: list[tuple[DatasetName, Location]] = []
+        self.contracts: list[tuple[str, Contract]] = []
+
+    def load(self) -> tuple[DatasetSpec, ...]:
+        paths = find_definition_files(self._project)
+        specs = [spec for path in paths if path.suffix == ".sql" for spec in self._load_sql(path)]
+        python = [path for path in paths if path.suffix == ".py"]
+        if python:
+            specs += self._load_python(python)
+        self._cache.save()
+        return tuple(sorted(specs, key=lambda s: (s.location.file, s.location.line or 0, s.location.column or 0)))
+
+    def _load_sql(self, path: Path) -> list[DatasetSpec]:
+        file = self._files.shown(path)
+        try:
+            text = path.read_text(encoding="utf-8-sig")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+            raise DefinitionError(f"this file cannot be read: {reason}", location=Location(file)) from error
+        statements = read_sql_file(file, text, self._project.vars, self._cache)
+        return [self._from_statement(file, statement) for statement in statements]
+
+    def _from_statement(self, file: str, statement: SqlStatement) -> DatasetSpec:
+        location = Location(file, statement.line, statement.column)
+        facts = statement.facts
+        qualified = self._input_names((text for text in facts.inputs if "." in text), location)
+        self.qualified_reads += [(name, location) for name in qualified]
+        return DatasetSpec(
+            name=self._dataset_name(statement.name, location),
+            kind=DatasetKind(statement.kind),
+            location=location,
+            inputs=self._input_names(facts.inputs, location),
+            fingerprint=facts.fingerprint,
+            untraced=tuple(Untraced(r.code, r.text, Location(file, r.line, r.column)) for r in facts.remarks),
+            layout=TableLayout(
+                statement.comment, statement.partition_cols, statement.cluster_by, statement.table_properties
+            ),
+            sql=statement.query,
+            query_line=statement.query_line,
+            columns=self._columns(facts),
+            column_places=self._column_places(facts, file),
+        )
+
+    def _columns(self, facts: QueryFacts) -> dict[DatasetName, frozenset[str]]:
+        names = {text: to_dataset_name(text, self._project.database) for text in facts.inputs}
+        whole = {name for text, name in names.items() if text not in facts.columns}
+        found: dict[DatasetName, frozenset[str]] = {}
+        for text, columns in facts.columns.items():
+            if names[text] not in whole:
+                found[names[text]] = found.get(names[text], frozenset()).union(columns)
+        return found
+
+    def _column_places(self, facts: QueryFacts, file: str) -> dict[DatasetName, dict[str, Location]]:
+        found: dict[DatasetName, dict[str, Location]] = {}
+        for text, columns in facts.columns.items():
+            places = found.setdefault(to_dataset_name(text, self._project.database), {})
+            for column, place in columns.items():
+                if place is not None:
+                    places.setdefault(column, Location(file, *place))
+        return found
+
+    def _load_python(self, paths: list[Path]) -> list[DatasetSpec]:
+        from penstock.definitions.tracing import Tracer
+
+        finder = ProjectFinder(self._files)
+        with project_imports(finder, self._files):
+            with collect_definitions(self._project.vars) as registry:
+                for path in paths:
+                    load_python_file(path, self._files, finder)
+            self._check_complete(registry)
+            for declared in registry.declarations:
+                place = Location(self._files.shown(declared.location.file), declared.location.line)
+                self.contracts.append(from_declaration(declared, place))
+            tracer = Tracer(self._files, self._project.vars, self._cache)
+            specs = [self._from_definition(definition, registry, tracer) for definition in registry.definitions]
+            names = FlowNames(self._dataset_name, self._source_name)
+            return specs + to_streaming_tables(
+                registry.targets, registry.flows, self._files.shown, names, self._project.root
+            )
+
+    def _check_complete(self, registry: Registry) -> None:
+        try:
+            registry.check_complete()
+        except DefinitionError as error:
+            place = error.location
+            shown = Location(self._files.shown(place.file), place.line) if place else None
+            raise DefinitionError(error.message, hint=error.hint, location=shown) from None
+
+    def _from_definition(self, definition: Definition, registry: Registry, tracer: Tracer) -> DatasetSpec:
+        place = definition.location
+        location = Location(self._files.shown(place.file), place.line)
+        name = self._dataset_name(definition.name, location)
+        check_callable(definition, location)
+        trace = tracer.trace(definition.function, has_depends_on=bool(definition.depends_on))
+        return DatasetSpec(
+            name=name,
+            kind=definition.kind,
+            location=location,
+            inputs=self._input_names((*trace.inputs, *definition.depends_on), location),
+            fingerprint=trace.fingerprint,
+            untraced=trace.untraced,
+            layout=definition.layout,
+            expectations=registry.expectations_of(definition.function),
+            tags=definition.tags,
+            function=bind_variables(definition.function, self._project.vars),
+        )
+
+    def _source_name(self, text: str, location: Location) -> DatasetName:
+        return self._input_names([text], location)[0]
+
+    def _dataset_name(self, text: str, location: Location) -> DatasetName:
+        try:
+            name = to_dataset_name(text, self._project.database)
+        except ValueError as error:
+            raise DefinitionError(str(error), hint="give a name, such as name='orders'", location=location) from None
+        if name.database == STAGING_DATABASE:
+            raise DefinitionError(
+                f"{name} cannot be defined: the database {STAGING_DATABASE!r} holds the tables made from raw files",
+                hint="choose another database",
+                location=location,
+            )
+        return name
+
+    def _input_names(self, texts: Iterable[str], location: Location) -> tuple[DatasetName, ...]:
+        found: dict[DatasetName, None] = {}
+        for text in texts:
+            try:
+                found[to_dataset_name(text, self._project.database)] = None
+            except ValueError:
+                raise DefinitionError(
+                    f"reads {text!r}, which is not a name of a dataset: use name or database.name", location=location
+                ) from None
+        return tuple(found)
+
+
+def _is_definition_file(path: Path, files: ProjectFiles) -> bool:
+    inside = path.relative_to(files.root).parts
+    is_hidden = any(part.startswith(".") or part == "__pycache__" for part in inside)
+    return path.suffix in {".py", ".sql"} and not is_hidden and path.is_file() and files.is_project_file(path)
+
+
+def _check_duplicates(specs: tuple[DatasetSpec, ...]) -> None:
+    seen: dict[DatasetName, DatasetSpec] = {}
+    for spec in specs:
+        first = seen.setdefault(spec.name, spec)
+        if first is not spec:
+            raise DefinitionError(
+                f"{spec.name} is defined twice: at {first.location} and at {spec.location}",
+                hint="rename one of them",
+                location=spec.location,
+            )
+    for spec in specs:
+        has_quarantine = any(e.on_violation is OnViolation.DROP for e in spec.expectations)
+        taken = seen.get(spec.name.quarantine) if has_quarantine else None
+        if taken is not None:
+            raise DefinitionError(
+                f"{taken.name} is the quarantine table of {spec.name} ({spec.location})",
+                hint="rename one of them",
+                location=taken.location,
+            )
+
+
+def _check_views(
+    specs: tuple[DatasetSpec, ...], qualified_reads: Iterable[tuple[DatasetName, Location]], database: str
+) -> None:
+    """Temporary views live in the session: they belong to no database and have no rows to set aside."""
+    views = {spec.name for spec in specs if spec.kind is DatasetKind.TEMPORARY_VIEW}
+    for spec in specs:
+        if spec.name in views and spec.name.database != database:
+            raise DefinitionError(
+                f"the temporary view {spec.name} cannot be in a database",
+                hint=f"call it {spec.name.name}",
+                location=spec.location,
+            )
+        if spec.name in views and spec.expectations:
+            raise DefinitionError(
+                f"the temporary view {spec.name.name} cannot have expectations, because it is not written",
+                hint="put them on a table that reads the view",
+                location=spec.location,
+            )
+    for name, location in qualified_reads:
+        if name in views:
+            raise DefinitionError(
+                f"{name} is a temporary view, which belongs to no database",
+                hint=f"read it as {name.name}",
+                location=location,
+            )
+
+
+def _nearest_dataset(name: DatasetName, names: AbstractSet[DatasetName]) -> str | None:
+    elsewhere = sorted(str(other) for other in names if other.name == name.name)
+    if elsewhere:
+        return f"did you mean {elsewhere[0]!r}?"
+    by_name = {other.name: str(other) for other in sorted(names, reverse=True)}
+    near = nearest_names(name.name, by_name, limit=1)
+    return f"did you mean {by_name[near[0]]!r}?" if near else None

@@ -1,0 +1,107 @@
+"""Loads Python definition files inside a boundary: what goes wrong in them is said with the user's file and line."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from contextlib import contextmanager
+from pathlib import Path
+from traceback import walk_tb
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from penstock.definitions.project_modules import ProjectFiles, ProjectFinder
+from penstock.errors import DefinitionError, Location
+from penstock.pipelines.registry import Definition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_NO_SESSION = "there is no Spark session while definitions are loaded: move this into your function, and use dp.spark"
+_NO_SESSION_TYPE = "; give the types of a UDF as types, such as T.StringType(), not as text"
+
+
+def load_python_file(file: Path, files: ProjectFiles, finder: ProjectFinder) -> None:
+    """Run a definition file, so that its decorators register; raises DefinitionError for anything that goes wrong."""
+    name = files.module_name(file)
+    with user_code(files, file):
+        if name is not None:
+            module = importlib.import_module(name)
+            if Path(getattr(module, "__file__", None) or "") == file:
+                return
+        # The name is taken by another module, or cannot be imported: load it under a name of its own.
+        shown = files.shown(file)
+        finder.load_file(file, "_definitions_" + re.sub(r"\W", "_", shown))
+
+
+@contextmanager
+def user_code(files: ProjectFiles, file: Path) -> Iterator[None]:
+    """Turn an exception of the user's code into a DefinitionError with the innermost line of the project."""
+    try:
+        yield
+    except DefinitionError as error:
+        raise shown_error(error, files, file) from error
+    except SyntaxError as error:
+        place = Path(error.filename or "")
+        if not files.is_project_file(place):
+            raise _failed(error, files, file) from error
+        location = Location(files.shown(place), error.lineno, error.offset or None)
+        raise DefinitionError(f"Python syntax error: {error.msg}", location=location) from error
+    except (Exception, SystemExit) as error:
+        raise _failed(error, files, file) from error
+
+
+def shown_error(error: DefinitionError, files: ProjectFiles, file: Path) -> DefinitionError:
+    """The same error with the file as users call it."""
+    location = error.location
+    if location is None or not files.is_project_file(Path(location.file)):
+        location = _last_line(error.__traceback__, files) or Location(str(file))
+    location = Location(files.shown(location.file), location.line, location.column)
+    return DefinitionError(error.message, hint=error.hint, location=location)
+
+
+def check_callable(definition: Definition, location: Location) -> None:
+    """Raise when the engine could not call the function and get a DataFrame."""
+    function = inspect.unwrap(definition.function)
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        problem = "is a generator: it must return a DataFrame, not yield"
+    elif inspect.iscoroutinefunction(function):
+        problem = "is asynchronous: write `def`, not `async def`"
+    elif required := _required_parameters(definition):
+        problem = f"needs a value for {', '.join(required)}: a definition is called without arguments"
+    else:
+        return
+    name = function.__name__
+    raise DefinitionError(f"the function {name!r} {problem}", location=location)
+
+
+def _required_parameters(definition: Definition) -> list[str]:
+    variadic = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
+    parameters = inspect.signature(definition.function).parameters.values()
+    return [p.name for p in parameters if p.default is p.empty and p.kind not in variadic]
+
+
+def _failed(error: BaseException, files: ProjectFiles, file: Path) -> DefinitionError:
+    location = _last_line(error.__traceback__, files) or Location(str(file))
+    text = str(error).strip().partition("\n")[0]
+    name = type(error).__name__
+    return DefinitionError(
+        f"loading this file failed with {name}: {text}" if text else f"loading this file failed with {name}",
+        hint=_NO_SESSION + _NO_SESSION_TYPE if _comes_from_spark(error) else None,
+        location=Location(files.shown(location.file), location.line),
+    )
+
+
+def _last_line(traceback: TracebackType | None, files: ProjectFiles) -> Location | None:
+    places = [
+        Location(frame.f_code.co_filename, line)
+        for frame, line in walk_tb(traceback)
+        if files.is_project_file(Path(frame.f_code.co_filename))
+    ]
+    return places[-1] if places else None
+
+
+def _comes_from_spark(error: BaseException) -> bool:
+    frames = [frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__)]
+    return bool(frames) and str(frames[-1]).partition(".")[0] in {"pyspark", "py4j", "delta"}

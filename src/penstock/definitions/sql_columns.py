@@ -1,0 +1,204 @@
+"""Which columns of its inputs a parsed query reads. Needs sqlglot; see `sql_parse`.
+
+A column too many costs a needless recompute; one too few leaves a table wrong. So every word that may be a name counts for
+every table, unless the parser tells where it belongs, and an input of which the query may read all columns is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.tokenizer_core import Token, TokenType
+
+from penstock.definitions.sql_facts import Columns
+from penstock.definitions.sql_reads import is_cte
+from penstock.definitions.sql_text import SqlText
+
+_PARSER = Dialect.get_or_raise("spark").parser_class
+_NAMES = frozenset({TokenType.IDENTIFIER, *_PARSER.ID_VAR_TOKENS, *_PARSER.NO_PAREN_FUNCTIONS})
+_HIDING = frozenset({"identifier", "table", "stream"})
+_PLAIN_NAME = re.compile(r"[\w -]*")
+_CLAUSES = frozenset(
+    {"where", "group", "having", "windows", "distribute", "sort", "cluster", "order", "limit", "offset"}
+)
+_SELECT_ARGS = _CLAUSES | {"with_", "hint", "operation_modifiers", "distinct", "expressions", "from_", "joins"}
+_TABLE_ARGS = frozenset({"this", "db", "catalog", "alias", "sample"})
+_JOIN_ARGS = frozenset({"this", "on", "using", "side", "kind"})
+
+
+class _Source(NamedTuple):
+    """Something in FROM or JOIN: what the query calls it, and the input that it is, if it is one."""
+
+    name: str
+    table: str | None
+
+
+def find_columns(query: exp.Expr, inputs: Iterable[str], tokens: list[Token], sql: SqlText) -> Columns:
+    """The columns that are read of each input, in lower case, with the place where that is sure.
+
+    An input that is absent may be read as a whole.
+    """
+    if _hides_names(tokens):
+        return {}
+    reads = _Reads(query, sql)
+    for column in query.find_all(exp.Column):
+        reads.add_column(column)
+    for star in query.find_all(exp.Star):
+        reads.add_star(star)
+    reads.add_words(_loose_words(query, tokens, sql.text))
+    return {name: reads.columns[name] for name in inputs if name in reads.columns and name not in reads.whole}
+
+
+class _Reads:
+    """What is read of each table, gathered name by name."""
+
+    def __init__(self, query: exp.Expr, sql: SqlText) -> None:
+        self._sql = sql
+        self._sources = {id(select): _sources_of(select) for select in query.find_all(exp.Select)}
+        self._aliases = {alias.alias.lower() for alias in query.find_all(exp.Alias)}
+        tables = [t for t in query.find_all(exp.Table) if not _is_in_hint(t) and _input_of(t) is not None]
+        self.whole = {_text(table) for table in tables if not _is_plain(table)}
+        self.columns: dict[str, dict[str, tuple[int, int] | None]] = {_text(table): {} for table in tables}
+
+    def add_column(self, column: exp.Column) -> None:
+        names = [part.name.lower() for part in column.parts if not isinstance(part, exp.Star)]
+        visible = self._visible(column)
+        owners = [source for source in visible if source.name == names[0]] if names else []
+        if len(column.parts) == 1:
+            # The name of a table alone means its whole row.
+            self.whole.update(source.table for source in owners if source.table)
+            self._add(visible, names, column if not self._aliases.issuperset(names) else None)
+        elif len(column.parts) == 2 and owners:
+            self._add(owners, names[1:], column)
+            # In `address.city` the first word may be a column even though a table is called so.
+            self._add(visible, names[:1])
+        else:
+            self._add(visible, names)
+
+    def add_star(self, star: exp.Star) -> None:
+        holder = star.parent
+        if isinstance(holder, exp.Count) and not holder.expressions:
+            return
+        if isinstance(holder, exp.Column):
+            called = {part.name.lower() for part in holder.parts}
+            sources = [source for source in self._visible(holder) if source.name in called]
+        else:
+            sources = self._nearest(star)
+        self.whole.update(source.table for source in sources if source.table)
+
+    def add_words(self, words: Iterable[str]) -> None:
+        self._add(self._all(), words)
+
+    def _add(self, sources: list[_Source], names: Iterable[str], sure: exp.Column | None = None) -> None:
+        place = self._place(sure) if sure is not None and len(sources) == 1 else None
+        for source in sources:
+            if source.table is not None:
+                known = self.columns[source.table]
+                for name in names:
+                    known[name] = min(filter(None, (known.get(name), place)), default=None)
+
+    def _place(self, column: exp.Column) -> tuple[int, int] | None:
+        start = column.this.meta.get("start")
+        if not isinstance(start, int) or _is_in_hint(column):
+            return None
+        location = self._sql.location(start)
+        return location.line or 1, location.column or 1
+
+    def _visible(self, node: exp.Expr) -> list[_Source]:
+        """What a name at this place may belong to: the sources of its SELECT and, in a subquery, of those around it."""
+        if not isinstance(node.find_ancestor(exp.Query), exp.Select):
+            return self._all()
+        return [source for select in _selects_around(node) for source in self._sources[id(select)]]
+
+    def _nearest(self, node: exp.Expr) -> list[_Source]:
+        query = node.find_ancestor(exp.Query)
+        return self._sources[id(query)] if isinstance(query, exp.Select) else self._all()
+
+    def _all(self) -> list[_Source]:
+        return [source for sources in self._sources.values() for source in sources]
+
+
+def _selects_around(node: exp.Expr) -> Iterator[exp.Select]:
+    place: exp.Expr | None = node
+    while place is not None:
+        if isinstance(place, exp.CTE) or _is_derived_table(place):
+            # A query in WITH or FROM does not see the other sources of the SELECT that it belongs to.
+            place = place.find_ancestor(exp.Query)
+        elif isinstance(place, exp.Select):
+            yield place
+        place = place.parent if place is not None else None
+
+
+def _is_derived_table(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Subquery) and node.arg_key == "this" and isinstance(node.parent, exp.From | exp.Join)
+
+
+def _sources_of(select: exp.Select) -> list[_Source]:
+    first = select.args.get("from_")
+    nodes = [clause.this for clause in ([first] if first else []) + (select.args.get("joins") or [])]
+    return [_Source(node.alias_or_name.lower(), _input_of(node)) for node in nodes]
+
+
+def _input_of(node: exp.Expr) -> str | None:
+    if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier) or is_cte(node):
+        return None
+    return _text(node)
+
+
+def _text(table: exp.Table) -> str:
+    return ".".join(part.name for part in table.parts)
+
+
+def _is_plain(table: exp.Table) -> bool:
+    """Tell whether a table is read in a way in which columns are read by name only: no PIVOT, NATURAL JOIN and the like."""
+    clause = table.parent
+    select = clause.parent if isinstance(clause, exp.From | exp.Join) else None
+    if not isinstance(select, exp.Select) or not _has_only(select, _SELECT_ARGS) or not _has_only(table, _TABLE_ARGS):
+        return False
+    alias = table.args.get("alias")
+    has_new_names = isinstance(alias, exp.TableAlias) and bool(alias.columns)
+    return not has_new_names and all(_has_only(join, _JOIN_ARGS) for join in select.args.get("joins") or [])
+
+
+def _is_in_hint(node: exp.Expr) -> bool:
+    """A hint is parsed apart: its places are not those of the text, and the tables that it names are read anyway."""
+    return node.find_ancestor(exp.Hint) is not None
+
+
+def _has_only(node: exp.Expr, allowed: frozenset[str]) -> bool:
+    return all(key in allowed for key, value in node.args.items() if value)
+
+
+def _hides_names(tokens: list[Token]) -> bool:
+    """Tell whether columns may be read that are not written: IDENTIFIER('name'), a regular expression in back quotes, |>."""
+    calls = (a.text.lower() in _HIDING and b.text == "(" for a, b in pairwise(tokens))
+    patterns = (t.token_type is TokenType.IDENTIFIER and not _PLAIN_NAME.fullmatch(t.text) for t in tokens)
+    return any(calls) or any(patterns) or any(token.token_type is TokenType.PIPE_GT for token in tokens)
+
+
+def _loose_words(query: exp.Expr, tokens: list[Token], text: str) -> list[str]:
+    """Words that may be columns, but that the parser has not made part of a column, a table or an alias.
+
+    Such are those of USING, and the first argument of date_trunc(unit, day), which sqlglot takes for a keyword.
+    """
+    placed = {
+        (name.meta.get("start"), name.name)
+        for name in query.find_all(exp.Identifier)
+        if isinstance(name.parent, exp.Column | exp.Table | exp.TableAlias | exp.Alias) and not _is_in_hint(name)
+    }
+    after = [token.text for token in tokens[1:]] + [""]
+    return [
+        token.text.lower()
+        for token, following in zip(tokens, after, strict=True)
+        if (token.start, token.text) not in placed and following != "(" and _may_be_name(token, text)
+    ]
+
+
+def _may_be_name(token: Token, text: str) -> bool:
+    # With spark.sql.ansi.doubleQuotedIdentifiers, "note" is a column.
+    return token.token_type in _NAMES or (token.token_type is TokenType.STRING and text[token.start] == '"')

@@ -1,0 +1,113 @@
+"""Where the local names of a function get their values: assignments, loops, imports and parameters, from the text."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from penstock.definitions.trace_sources import FunctionNode
+
+
+@dataclass(frozen=True, slots=True)
+class Each:
+    """A name that takes each element of an iterable, or one position of each element."""
+
+    iterable: ast.expr
+    path: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """A name that an import statement binds."""
+
+    name: str
+
+
+Source = ast.expr | Each | Imported | None
+"""None: only a run knows."""
+
+
+class LocalNames:
+    """The local names of a function and of functions inside it, each with all its sources."""
+
+    def __init__(self, root: FunctionNode, package: str) -> None:
+        self.sources: dict[str, list[Source]] = {}
+        self._package = package
+        self._collect(root)
+
+    def _collect(self, root: FunctionNode) -> None:
+        calls = [node for node in ast.walk(root) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
+        for node in ast.walk(root):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+                self._collect_parameters(node, [] if node is root else calls)
+                if node is not root and not isinstance(node, ast.Lambda):
+                    self._add(node.name, None)
+            elif isinstance(node, ast.Import | ast.ImportFrom):
+                self._collect_import(node)
+            else:
+                self._collect_assignment(node)
+
+    def _collect_assignment(self, node: ast.AST) -> None:
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                self._assign(target, node.value)
+        elif isinstance(node, ast.AnnAssign | ast.NamedExpr):
+            self._assign(node.target, node.value)
+        elif isinstance(node, ast.AugAssign):
+            self._assign(node.target, None)
+        elif isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
+            self._assign_each(node.target, node.iter, ())
+        elif isinstance(node, ast.withitem) and node.optional_vars is not None:
+            self._assign(node.optional_vars, None)
+        elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar | ast.ClassDef) and node.name:
+            self._add(node.name, None)
+
+    def _collect_parameters(self, node: FunctionNode, calls: list[ast.Call]) -> None:
+        """The parameters of a function inside this one are what its calls give; nothing is known of others."""
+        names = [argument.arg for argument in [*node.args.posonlyargs, *node.args.args]]
+        given = [
+            call for call in calls if isinstance(call.func, ast.Name) and call.func.id == getattr(node, "name", "")
+        ]
+        for index, name in enumerate(names):
+            for call in given:
+                by_name = [keyword.value for keyword in call.keywords if keyword.arg == name]
+                by_place = call.args[index : index + 1]
+                starred = any(isinstance(argument, ast.Starred) for argument in call.args)
+                self._add(name, None if starred else next(iter([*by_name, *by_place]), None))
+            if not given:
+                self._add(name, None)
+        extra = [*node.args.kwonlyargs, node.args.vararg, node.args.kwarg]
+        for argument in extra:
+            if argument is not None:
+                self._add(argument.arg, None)
+
+    def _collect_import(self, node: ast.Import | ast.ImportFrom) -> None:
+        for alias in node.names:
+            if isinstance(node, ast.Import):
+                bound = alias.asname or alias.name.partition(".")[0]
+                self._add(bound, Imported(alias.name if alias.asname else bound))
+            else:
+                package = self._package.split(".") if self._package else []
+                start = package[: len(package) - node.level + 1] if node.level else []
+                module = ".".join([*start, *([node.module] if node.module else [])])
+                self._add(alias.asname or alias.name, Imported(f"{module}.{alias.name}"))
+
+    def _assign(self, target: ast.expr, value: ast.expr | None) -> None:
+        if isinstance(target, ast.Name):
+            self._add(target.id, value)
+        elif isinstance(target, ast.Tuple | ast.List):
+            for index, item in enumerate(target.elts):
+                part = (
+                    value.elts[index] if isinstance(value, ast.Tuple | ast.List) and index < len(value.elts) else None
+                )
+                self._assign(item, part)
+
+    def _assign_each(self, target: ast.expr, iterable: ast.expr, path: tuple[int, ...]) -> None:
+        if isinstance(target, ast.Name):
+            self._add(target.id, Each(iterable, path))
+        elif isinstance(target, ast.Tuple | ast.List):
+            for index, item in enumerate(target.elts):
+                self._assign_each(item, iterable, (*path, index))
+
+    def _add(self, name: str, source: Source) -> None:
+        self.sources.setdefault(name, []).append(source)

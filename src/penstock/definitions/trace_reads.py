@@ -1,0 +1,271 @@
+"""What one function reads and calls, seen in its text: inputs, what is not deterministic, and functions to follow."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import FunctionType, ModuleType
+from typing import Any
+
+from penstock import pipelines
+from penstock.definitions.sql_facts import QueryFacts
+from penstock.definitions.trace_names import Bindings, Names, UnresolvedError, attribute, canonical_name
+from penstock.definitions.trace_rules import (
+    CODE_FROM_TEXT,
+    READING_METHODS,
+    SQL_TEXT_METHODS,
+    changing_sql,
+    is_changing,
+    is_reading,
+)
+from penstock.definitions.trace_sources import FunctionNode, SourceFile, is_literal_import
+from penstock.errors import DefinitionError, Location
+from penstock.model.spec import Untraced
+
+_ARGUMENT = re.compile(r"\{(\w+)\}")
+_ARGUMENT_NAME = "__penstock_argument_"
+
+
+@dataclass(slots=True)
+class Findings:
+    """What was seen while following a definition."""
+
+    inputs: dict[str, None] = field(default_factory=dict)
+    untraced: dict[Untraced, None] = field(default_factory=dict)
+    unresolved: dict[Untraced, None] = field(default_factory=dict)
+    """Reads whose name is not known; harmless when the user gives depends_on."""
+    variables: dict[str, None] = field(default_factory=dict)
+    follow: list[tuple[Any, Bindings]] = field(default_factory=list)
+    """Functions and classes that are used, with what is known of their arguments."""
+    members: list[tuple[str, Any, int]] = field(default_factory=list)
+    """Members of modules that are used: dotted name, value, line."""
+
+
+ReadQuery = Callable[[str], QueryFacts]
+
+
+class FunctionScan:
+    """Looks through the text of one function, for one way of calling it."""
+
+    def __init__(self, source: SourceFile, node: FunctionNode, names: Names, read_query: ReadQuery) -> None:
+        self._source = source
+        self._node = node
+        self._names = names
+        self._read_query = read_query
+        self._parents = {id(child): parent for parent in ast.walk(node) for child in ast.iter_child_nodes(parent)}
+        self._found = Findings()
+
+    def run(self, ignored_decorators: frozenset[int]) -> Findings:
+        """Look at every call and every name that is used, except in annotations."""
+        for node in _walk(self._node, ignored_decorators):
+            if isinstance(node, ast.Call):
+                self._call(node)
+            elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
+                self._reference(node)
+        return self._found
+
+    def _reference(self, node: ast.Name | ast.Attribute) -> None:
+        parent = self._parents.get(id(node))
+        called = parent if isinstance(parent, ast.Call) and parent.func is node else None
+        value = self._names.try_object(node)
+        if isinstance(node, ast.Attribute):
+            self._attribute(node, parent)
+            self._member(node, value)
+        if is_followed(value):
+            self._found.follow.append((value, self._bindings(value, called) if called else {}))
+        if not isinstance(value, ModuleType):
+            self._judge({self._names.dotted(node), canonical_name(value)} - {None}, node, called)
+
+    def _judge(self, dotted: set[Any], node: ast.expr, called: ast.Call | None) -> None:
+        shown = f"{ast.unparse(node)}()" if called else ast.unparse(node)
+        if any(name in CODE_FROM_TEXT for name in dotted):
+            if called is None or not is_literal_import(called):
+                self._report("untraced_import", f"{shown} loads code that cannot be seen", node)
+        elif any(is_changing(name) for name in dotted) or self._is_now(dotted, called):
+            self._report("not_deterministic", f"{shown} gives another answer on every run", node)
+        elif any(is_reading(name) for name in dotted):
+            self._report("untraced_read", f"{shown} reads from outside the project", node)
+
+    @staticmethod
+    def _is_now(dotted: set[Any], called: ast.Call | None) -> bool:
+        is_unix = any(name.startswith("pyspark.sql") and name.endswith(".unix_timestamp") for name in dotted)
+        return is_unix and called is not None and not called.args and not called.keywords
+
+    def _member(self, node: ast.Attribute, value: Any) -> None:
+        base = self._names.try_object(node.value)
+        if isinstance(base, ModuleType) and value is not None:
+            self._found.members.append((f"{base.__name__}.{node.attr}", value, node.lineno))
+
+    def _attribute(self, node: ast.Attribute, parent: ast.AST | None) -> None:
+        """`spark.read` starts a chain; its last call says whether a table or files are read."""
+        is_call = isinstance(parent, ast.Call) and parent.func is node
+        if node.attr not in {"read", "readStream"} or is_call or not self._may_be_session(node.value):
+            return
+        chain: ast.AST | None = parent
+        last = node.attr
+        while isinstance(chain, ast.Attribute | ast.Call):
+            last = chain.attr if isinstance(chain, ast.Attribute) else last
+            chain = self._parents.get(id(chain))
+        if last != "table":
+            self._report("untraced_read", f"{ast.unparse(node)} reads files or another system", node)
+
+    def _call(self, call: ast.Call) -> None:
+        function = self._names.try_object(call.func)
+        if function is pipelines.read:
+            self._read(call, 0, "name")
+        elif function is pipelines.var:
+            self._variable(call)
+        elif isinstance(call.func, ast.Attribute):
+            self._method(call, call.func)
+        elif (canonical_name(function) or "").startswith("pyspark.sql") and getattr(function, "__name__", "") == "expr":
+            self._sql_texts(call)
+
+    def _method(self, call: ast.Call, method: ast.Attribute) -> None:
+        name = method.attr
+        if name == "table" and self._may_be_session(method.value):
+            self._read(call, 0, "tableName")
+        elif name == "sql" and self._may_be_session(method.value):
+            self._sql(call)
+        elif name == "forName" and "DeltaTable" in ast.unparse(method.value):
+            self._read(call, 1, "tableOrViewName")
+        elif name in SQL_TEXT_METHODS:
+            self._sql_texts(call)
+        elif name in READING_METHODS or (name == "open" and self._names.try_object(method) is None):
+            self._report("untraced_read", f"{ast.unparse(method)}() reads from outside the project", call)
+        elif name in {"sample", "randomSplit"} and not _has_seed(call) and self._names.dotted(method) is None:
+            self._report(
+                "not_deterministic", f"{ast.unparse(method)}() without a seed draws other rows each time", call
+            )
+
+    def _may_be_session(self, node: ast.expr) -> bool:
+        """Anything may hold the session, except what is known to be something else."""
+        value = self._names.try_object(node)
+        return not isinstance(value, ModuleType | type | str | FunctionType)
+
+    def _read(self, call: ast.Call, index: int, keyword: str) -> None:
+        given = _argument(call, index, keyword)
+        names = self._texts(given)
+        if names is None:
+            shown = ast.unparse(given) if given is not None else ""
+            self._unresolved(f"reads a table whose name cannot be seen before the run: {shown}", call)
+        for name in names or []:
+            self._found.inputs[name] = None
+
+    def _sql(self, call: ast.Call) -> None:
+        given = _argument(call, 0, "sqlQuery")
+        texts = self._texts(given)
+        if texts is None or given is None:
+            self._unresolved("runs SQL whose text cannot be seen before the run", call)
+            return
+        has_arguments = any(keyword.arg not in {"sqlQuery", "args"} for keyword in call.keywords)
+        for text in texts:
+            query = _ARGUMENT.sub(rf"`{_ARGUMENT_NAME}\1`", text) if has_arguments else text
+            try:
+                self._add_facts(self._read_query(query), given)
+            except DefinitionError as error:
+                self._unresolved(f"runs SQL that cannot be traced: {error.message}", call)
+
+    def _add_facts(self, facts: QueryFacts, given: ast.expr) -> None:
+        for name in facts.inputs:
+            if not name.startswith(_ARGUMENT_NAME):
+                self._found.inputs[name] = None
+        for remark in facts.remarks:
+            # Lines of a literal are lines of the file; a text put together elsewhere is shown where it is run.
+            line = given.lineno + (remark.line - 1 if isinstance(given, ast.Constant) else 0)
+            self._found.untraced[Untraced(remark.code, remark.text, Location(self._source.shown, line))] = None
+
+    def _sql_texts(self, call: ast.Call) -> None:
+        for argument in call.args:
+            for text in self._texts(argument) or []:
+                name = changing_sql(text)
+                if name is not None:
+                    self._report("not_deterministic", f"{name} gives another answer on every run", argument)
+
+    def _variable(self, call: ast.Call) -> None:
+        # A name that is not known before the run may be any variable.
+        for name in self._texts(_argument(call, 0, "name")) or ["*"]:
+            self._found.variables[name] = None
+
+    def _texts(self, node: ast.expr | None) -> list[str] | None:
+        if node is None:
+            return None
+        try:
+            values = self._names.values(node)
+        except UnresolvedError:
+            return None
+        return values if all(isinstance(value, str) for value in values) else None
+
+    def _bindings(self, function: Any, call: ast.Call) -> Bindings:
+        """What is known of the arguments of a call."""
+        target = plain_function(function)
+        if target is None or any(isinstance(argument, ast.Starred) for argument in call.args):
+            return {}
+        code = target.__code__
+        names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        given: dict[str, ast.expr] = dict(zip(names[: code.co_argcount], call.args, strict=False))
+        given.update({keyword.arg: keyword.value for keyword in call.keywords if keyword.arg})
+        if any(keyword.arg is None for keyword in call.keywords):
+            return {}
+        bindings: dict[str, tuple[Any, ...]] = {}
+        for name in names:
+            try:
+                bindings[name] = tuple(self._names.values(given[name])) if name in given else default_of(target, name)
+            except (UnresolvedError, KeyError):
+                continue
+        return bindings
+
+    def _report(self, code: str, text: str, node: ast.expr) -> None:
+        self._found.untraced[Untraced(code, text, Location(self._source.shown, node.lineno))] = None
+
+    def _unresolved(self, text: str, node: ast.expr) -> None:
+        self._found.unresolved[Untraced("untraced_read", text, Location(self._source.shown, node.lineno))] = None
+
+
+def is_followed(value: Any) -> bool:
+    """Tell whether a value is a function or class that may be the project's."""
+    if isinstance(value, type):
+        return True
+    return plain_function(value) is not None and attribute(value, "__module__") != pipelines.__name__
+
+
+def plain_function(value: Any) -> FunctionType | None:
+    """The function behind wrappers such as lru_cache or a Spark UDF."""
+    seen = 0
+    while not isinstance(value, FunctionType) and attribute(value, "__wrapped__") is not None and seen < 20:
+        value, seen = value.__wrapped__, seen + 1
+    if isinstance(value, functools.partial):
+        return plain_function(value.func)
+    return value if isinstance(value, FunctionType) else None
+
+
+def _walk(root: ast.AST, ignored: frozenset[int]) -> Iterator[ast.AST]:
+    yield root
+    for name, value in ast.iter_fields(root):
+        if name in {"annotation", "returns"}:
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST) and id(child) not in ignored:
+                yield from _walk(child, ignored)
+
+
+def _argument(call: ast.Call, index: int, keyword: str) -> ast.expr | None:
+    if len(call.args) > index and not any(isinstance(item, ast.Starred) for item in call.args[: index + 1]):
+        return call.args[index]
+    return next((item.value for item in call.keywords if item.arg == keyword), None)
+
+
+def default_of(function: FunctionType, name: str) -> tuple[Any, ...]:
+    defaults: Mapping[str, Any] = function.__kwdefaults__ or {}
+    if name in defaults:
+        return (defaults[name],)
+    code = function.__code__
+    positional = code.co_varnames[: code.co_argcount]
+    values = function.__defaults__ or ()
+    return (dict(zip(positional[len(positional) - len(values) :], values, strict=True))[name],)
+
+
+def _has_seed(call: ast.Call) -> bool:
+    return len(call.args) >= 3 or any(keyword.arg in {"seed", "random_state"} for keyword in call.keywords)

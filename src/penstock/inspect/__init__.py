@@ -1,0 +1,1 @@
+"""Looking at tables and at the machine, without running anything."""

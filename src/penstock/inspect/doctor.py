@@ -1,0 +1,122 @@
+"""Checking the machine and the project: each check says what it found and, if it is not well, how to mend it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from penstock.errors import PenstockError
+from penstock.eventlog.opening import open_event_log
+from penstock.model.project import Project
+from penstock.session.jars import find_cached_jars, find_jars
+from penstock.session.java import find_java
+from penstock.storage.files import LocalFiles, open_files
+
+_TESTED = {"pyspark": "4.2.0", "delta-spark": "4.4.0"}
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One finding."""
+
+    name: str
+    ok: bool
+    detail: str
+    fix: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": self.name, "ok": self.ok, "detail": self.detail, "fix": self.fix}
+
+
+def check_java() -> Check:
+    """Whether Spark can start a JVM here."""
+
+    def look() -> str:
+        java = find_java()
+        return f"Java {java.version} at {java.home}"
+
+    return _attempt("java", look)
+
+
+def check_spark() -> Check:
+    """Whether the tested versions of Spark and Delta's Python packages are installed."""
+    found = []
+    for package, tested in _TESTED.items():
+        try:
+            installed = version(package)
+        except PackageNotFoundError:
+            return Check("spark", False, f"{package} is not installed", "pip install penstock")
+        found.append(f"{package} {installed}")
+        if installed != tested:
+            fix = f"pip install {package}=={tested}"
+            return Check("spark", False, f"{package} {installed} is not the tested {tested}", fix)
+    return Check("spark", True, ", ".join(found))
+
+
+def check_jars(project: Project | None) -> Check:
+    """Whether Delta's jars are at hand."""
+    if project is not None and project.spark.remote:
+        return Check("delta jars", True, "on the Spark Connect server")
+    if project is not None and project.spark.jars:
+        folder = project.spark.jars
+        return _attempt("delta jars", lambda: f"{len(find_jars(folder))} jars in {folder}")
+    cached = find_cached_jars("delta")
+    if cached is None:
+        return Check("delta jars", True, "not fetched yet; the first run fetches them (13 MB) by package name")
+    return Check("delta jars", True, f"{len(cached)} jars in {cached[0].parent}")
+
+
+def check_storage(project: Project) -> Check:
+    """Whether the storage can be written: a small file is created and, locally, removed again."""
+
+    def look() -> str:
+        files = open_files(project.storage, project.configuration)
+        probe = f"_penstock_doctor/{uuid.uuid4().hex}"
+        files.create(probe, b"")
+        files.read(probe)
+        files.remove(probe)
+        if isinstance(files, LocalFiles):
+            (files.root / "_penstock_doctor").rmdir()
+        return f"{project.storage} can be written"
+
+    return _attempt("storage", look)
+
+
+def check_event_log(project: Project) -> Check:
+    """Whether the event log opens."""
+
+    def look() -> str:
+        open_event_log(project.event_log).close()
+        return f"{project.event_log.split('@')[-1].split('?')[0]} opens"
+
+    return _attempt("event log", look)
+
+
+def check_project(load: Callable[[], Project]) -> tuple[Check, Project | None]:
+    """Whether there is a project and its file is right."""
+    try:
+        project = load()
+    except PenstockError as error:
+        return Check("project", False, str(error), error.hint), None
+    return Check("project", True, f"{project.name} at {project.file}"), project
+
+
+def check_raw(project: Project) -> Check:
+    """Whether the raw folder is there."""
+    path = project.raw.path if project.raw else ""
+    if "://" not in path and not Path(path).is_dir():
+        return Check("raw", False, f"{path} is not a folder", "make the folder, or set `raw` in penstock.yml")
+    return Check("raw", True, path)
+
+
+def _attempt(name: str, look: Callable[[], str]) -> Check:
+    try:
+        return Check(name, True, look())
+    except PenstockError as error:
+        return Check(name, False, str(error), error.hint)
+    except OSError as error:
+        return Check(name, False, f"{type(error).__name__}: {error.strerror or error}", "check path and permissions")

@@ -1,0 +1,1 @@
+"""Change feeds into streaming tables (AutoCDC)."""

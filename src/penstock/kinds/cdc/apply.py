@@ -1,0 +1,347 @@
+"""AutoCDC: applying a batch of change events to a target by replay and diff. `ChangeLoad.apply` is the table of contents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+
+from penstock.errors import BadChangesError, ChangeFlowError, ConcurrentRunError, PenstockError
+from penstock.faults import fault_point
+from penstock.kinds.cdc.auxiliary import Auxiliary, damaged_error
+from penstock.kinds.cdc.batch import (
+    ChangeBatch,
+    NewEvents,
+    Summary,
+    is_bad_row,
+    read_batch,
+    resolve_batch,
+    to_columns,
+    to_events,
+)
+from penstock.kinds.cdc.difference import AtHand, Difference, find_difference, merge_segments, target_schema
+from penstock.kinds.cdc.flow import Fit, check_target, fit_to_target
+from penstock.lake.delta_log import Commit
+from penstock.lake.few_rows import FewRows
+from penstock.lake.progress import LONGEST_CHAIN
+from penstock.lake.tables import Lake
+from penstock.model.changes import RESERVED, ChangeMetrics, Flow
+from penstock.model.names import DatasetName
+from penstock.model.progress import ConsumedFile, Manifest, Segment, TableState
+from penstock.model.schema import Column
+from penstock.model.spec import TableLayout
+from penstock.model.types import quote_name
+from penstock.transforms.replay import Stored
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LONGEST_LIST = 20
+"""So many segments of the auxiliary table are read one by one; then a batch merges them into one."""
+COMPACT_AFTER = 25
+"""After so many attempts the target's small files are compacted."""
+_ATTEMPTS = 20
+_LONGEST_WAIT = 20
+"""Seconds. Two writers can fence each other off; the wait must grow beyond what an attempt takes, on a busy machine too."""
+_MANY = 50_000
+_SAMPLES = 5
+_UNREADABLE = {"progress_missing", "progress_unreadable", "progress_mismatch", "no_progress"}
+_PROPERTIES = (("delta.enableDeletionVectors", "true"),)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeLoad:
+    """Applies change events to the targets of one storage."""
+
+    lake: Lake
+    build_request_id: str = ""
+    layout: TableLayout = TableLayout()
+
+    def apply(self, name: DatasetName, batch: ChangeBatch) -> ChangeMetrics:
+        """Apply a batch: check, find what it affects, replay, diff, write; again from the start when another was faster."""
+        retrying = Retrying(
+            retry=retry_if_exception_type(ConcurrentRunError),
+            wait=wait_random_exponential(multiplier=0.2, max=_LONGEST_WAIT),
+            stop=stop_after_attempt(_ATTEMPTS),
+            reraise=True,
+        )
+        return retrying(self._try_to_apply, name, batch)
+
+    def _try_to_apply(self, name: DatasetName, batch: ChangeBatch) -> ChangeMetrics:
+        flow = resolve_batch(batch)
+        state = self._find_state(name)
+        target = self.lake.read(name) if state.exists else None
+        columns = to_columns(target) if target is not None else []
+        position = self._position(name, state, columns)
+        is_new = not columns  # a table without columns is a name that was made to find its place
+        fit = Fit(flow) if is_new else fit_to_target(flow, columns, batch.options, position)
+        source = dict(batch.source)
+        with read_batch(fit.flow, to_events(fit.flow, batch, flow.names)) as new:
+            summary = new.summary
+            mark = [batch.batch_id, new.digest] if batch.batch_id is not None else None
+            if mark is not None and position.get("batch") == mark:
+                return ChangeMetrics(summary.events, is_repeat=True)
+            quarantined = self._set_aside(name, batch, fit.flow, summary)
+            if target is None or is_new or fit.evolves:
+                state = self._create(name, flow) if is_new else self._evolve(name, state, fit)
+                target, position = self.lake.read(name), self._position(name, state, columns)
+            auxiliary = self._auxiliary(name, state)
+            segments = self._segments(name, state)
+            with (
+                self._overtaken_named(auxiliary, segments, state),
+                self._find(auxiliary, segments, target, fit.flow, new) as difference,
+            ):
+                if difference.is_damaged:
+                    raise damaged_error(name, "events that rows stand for are missing")
+                after = {
+                    **position,
+                    **_identity(fit.flow),
+                    **({"batch": mark} if mark else {}),
+                    **({"source": {**position.get("source", {}), **source}} if source else {}),
+                }
+                if difference.is_nothing and after == position and not batch.files:
+                    return ChangeMetrics(summary.events, quarantined=quarantined)
+                kept = self._write_segment(auxiliary, segments, fit.flow, difference)
+                commit = self._commit(name, state, batch, difference, kept, after)
+        self._tidy(auxiliary, kept, commit)
+        return _to_metrics(summary, difference, kept, quarantined, commit)
+
+    def check(self, name: DatasetName, batch: ChangeBatch) -> None:
+        """Raise what applying the batch would raise because of its own rows; nothing is written."""
+        flow = resolve_batch(batch)
+        with read_batch(flow, to_events(flow, batch, flow.names)) as new:
+            if new.summary.bad and not batch.quarantine:
+                self._set_aside(name, batch, flow, new.summary)
+
+    def rebuild(self, name: DatasetName, batch: ChangeBatch) -> ChangeMetrics:
+        """Make the target anew from this batch alone, by one commit: until then readers see the rows of before."""
+        flow = resolve_batch(batch)
+        state = self.lake.state(name)
+        empty = self.lake.session.createDataFrame([], target_schema(flow))
+        auxiliary = self._auxiliary(name, state)
+        with (
+            read_batch(flow, to_events(flow, batch, flow.names)) as new,
+            find_difference(flow, Stored(empty, None, has_truncates=False), AtHand(), new) as difference,
+        ):
+            quarantined = self._set_aside(name, batch, flow, new.summary)
+            segment = difference.write_segment(auxiliary)
+            kept = (segment,) if segment else ()
+            position = {**_identity(flow), **({"source": dict(batch.source)} if batch.source else {})}
+            manifest = self._manifest(name, TableState(), kept, position, batch.files)
+            begun = self.lake.begin(manifest, name)
+            auxiliary.begin(_identity(flow))
+            fault_point("changes.before_rebuild", str(name))
+            commit = self.lake.replace(difference.rows(begun.number), name, begun.number, self._layout)
+        auxiliary.remove_except(kept)
+        return _to_metrics(new.summary, difference, kept, quarantined, commit)
+
+    @property
+    def _layout(self) -> TableLayout:
+        return replace(self.layout, table_properties=(*_PROPERTIES, *self.layout.table_properties))
+
+    def _auxiliary(self, name: DatasetName, state: TableState) -> Auxiliary:
+        return Auxiliary(self.lake.session, self.lake.files, name, state.progress.number if state.progress else 0)
+
+    def _position(self, name: DatasetName, state: TableState, columns: Sequence[Column]) -> Mapping[str, Any]:
+        """Where the target stands; when its progress is lost, only what it keeps for life: the feed is to be read again."""
+        if state.progress is not None:
+            return state.progress.position
+        is_ours = any(column.name == RESERVED for column in columns)
+        return self._auxiliary(name, state).read_identity() if is_ours else {}
+
+    def _segments(self, name: DatasetName, state: TableState) -> tuple[Segment, ...]:
+        """The parts of the auxiliary table that count: all of them, when nobody knows any more which were committed."""
+        return state.progress.segments if state.progress else self._auxiliary(name, state).find_all()
+
+    @contextmanager
+    def _find(
+        self, auxiliary: Auxiliary, segments: Sequence[Segment], target: DataFrame, flow: Flow, batch: NewEvents
+    ) -> Iterator[Difference]:
+        """The difference that a batch makes to what is stored."""
+        table = batch.table
+        copies = auxiliary.read(segments, flow) if segments else None
+        stored = Stored(target, copies, any(segment.truncates for segment in segments))
+        at_hand = AtHand(
+            auxiliary.read_small(segments, table.schema) if segments and table is not None else None,
+            FewRows(self.lake.files, auxiliary.name),
+        )
+        with find_difference(flow, stored, at_hand, batch) as difference:
+            yield difference
+
+    @contextmanager
+    def _overtaken_named(self, auxiliary: Auxiliary, segments: Sequence[Segment], state: TableState) -> Iterator[None]:
+        """What looks like damage, or like a file that is gone, may only mean that another writer was faster: start again."""
+        name = auxiliary.name
+        try:
+            yield
+        except ConcurrentRunError:
+            raise
+        except Exception as error:
+            if self.lake.state(name).number != state.number:
+                raise ConcurrentRunError(f"{name}: another writer was faster", hint="run again") from error
+            if isinstance(error, FileNotFoundError):
+                raise damaged_error(name, "a part of it is gone") from None
+            if not isinstance(error, PenstockError):
+                auxiliary.check(segments)
+            raise
+
+    def _find_state(self, name: DatasetName) -> TableState:
+        """The state of the target; ChangeFlowError when something else has written to it."""
+        state = self.lake.state(name)
+        if state.damage is not None and state.damage.code not in _UNREADABLE:
+            if state.damage.code == "foreign_write":
+                check_target(self.lake.read(name).columns)
+            raise ChangeFlowError(
+                "target_changed",
+                f"{name}: {state.damage.text}",
+                hint="bring the table's folder back from a backup, or move it away and read the whole feed again; "
+                f"in a pipeline: penstock run --full-refresh {name}",
+            )
+        return state
+
+    def _create(self, name: DatasetName, flow: Flow) -> TableState:
+        """Make a new target, empty first, so that two first batches cannot replace each other."""
+        empty = self.lake.session.createDataFrame([], target_schema(flow))
+        manifest = Manifest(str(name), 0, None, position=_identity(flow), build_request_id=self.build_request_id)
+        begun = self.lake.begin(manifest, name)
+        self._auxiliary(name, TableState()).begin(_identity(flow))
+        if self.lake.state(name).progress is not None:  # from here on, a rival that appends fences this attempt off
+            raise ConcurrentRunError(f"{name} was made by another writer meanwhile", hint="run again")
+        fault_point("changes.before_create", str(name))
+        self.lake.replace(empty, name, begun.number, self._layout)
+        return self.lake.state(name)
+
+    def _evolve(self, name: DatasetName, state: TableState, fit: Fit) -> TableState:
+        """Add columns and widen types, as a load of its own without rows."""
+        columns = {column.name: column.type for column in (*fit.added, *fit.widened)}
+        self.lake.prepare_evolution(name, columns, widen=bool(fit.widened))
+        manifest = self._manifest(name, state, self._segments(name, state))
+        begun = self.lake.begin_append(manifest, name, manifest.parent)
+        fault_point("changes.before_evolve", str(name))
+        empty = self.lake.session.createDataFrame([], target_schema(fit.flow))
+        self.lake.append(empty, name, begun.number, evolve=True)
+        return self.lake.state(name)
+
+    def _manifest(
+        self,
+        name: DatasetName,
+        state: TableState,
+        segments: Sequence[Segment],
+        position: Mapping[str, Any] | None = None,
+        files: Sequence[ConsumedFile] = (),
+    ) -> Manifest:
+        """The manifest of a change to this state; now and then it states all change files again, else only new ones."""
+        progress = state.progress
+        complete = progress is None or len(progress.chain) >= LONGEST_CHAIN
+        known = dict(progress.files) if progress and complete else {}
+        known |= {entry.file.path: entry for entry in files}
+        return Manifest(
+            dataset=str(name),
+            number=0,
+            parent=progress.number if progress else None,
+            complete=complete,
+            files=tuple(known.values()),
+            build_request_id=self.build_request_id,
+            segments=tuple(segments),
+            position=position if position is not None else (progress.position if progress else {}),
+        )
+
+    def _set_aside(self, name: DatasetName, batch: ChangeBatch, flow: Flow, summary: Summary) -> int:
+        """Refuse bad rows, or put them into the quarantine table when the flow says so."""
+        if not summary.bad:
+            return 0
+        rows = batch.frame.where(is_bad_row(flow, batch))
+        if not batch.quarantine:
+            keys = [F.col(quote_name(key)) for key in flow.keys]
+            samples = tuple(row.asDict() for row in rows.select(*keys).limit(_SAMPLES).collect())
+            raise BadChangesError(
+                f"{name}: {summary.bad} of {summary.events} rows of the batch cannot be applied: {summary.problems}; "
+                "nothing was written",
+                samples,
+                hint="mend the source, or let such rows be set aside: quarantine=True",
+            )
+        table = name.quarantine
+        found = rows.select(F.to_json(F.struct("*")).alias("row_json")).distinct()
+        if self.lake.state(table).exists:
+            found = found.join(self.lake.read(table), "row_json", "left_anti")
+            if found.isEmpty():
+                return summary.bad
+        number = self.lake.begin(Manifest(str(table), 0, None, build_request_id=self.build_request_id), table).number
+        if self.lake.state(table).exists:
+            self.lake.append(found, table, number)
+        else:
+            self.lake.replace(found, table, number, TableLayout(comment=f"change events that do not fit {name}"))
+        return summary.bad
+
+    def _write_segment(
+        self, auxiliary: Auxiliary, segments: Sequence[Segment], flow: Flow, difference: Difference
+    ) -> tuple[Segment, ...]:
+        """Write what is to be remembered and forgotten; now and then merge all segments into one on the way."""
+        if difference.is_nothing:  # what may be forgotten can wait for a batch that changes something
+            return tuple(segments)
+        if len(segments) >= LONGEST_LIST:
+            return merge_segments(auxiliary, segments, flow, difference)
+        segment = difference.write_segment(auxiliary)
+        fault_point("changes.after_segment", str(auxiliary.name))
+        return (*segments, segment) if segment else tuple(segments)
+
+    def _commit(
+        self,
+        name: DatasetName,
+        state: TableState,
+        batch: ChangeBatch,
+        difference: Difference,
+        segments: Sequence[Segment],
+        position: dict[str, Any],
+    ) -> Commit:
+        """Take a number for the state that was read, and commit rows, progress and segments with it."""
+        manifest = self._manifest(name, state, segments, position, batch.files)
+        fault_point("changes.before_attempt", str(name))
+        begun = self.lake.begin_append(manifest, name, manifest.parent)
+        fault_point("changes.before_commit", str(name))
+        rows = difference.rows(begun.number)
+        if difference.removed > _MANY:
+            commit = self.lake.merge(rows, difference.removed_rows(), name, begun.number)
+        elif difference.removed:
+            ids = ", ".join(map(str, difference.removed_ids()))
+            # New rows have higher numbers than all others, and Delta wants the condition to hold for them too. It checks
+            # that row by row, so what holds for them stands before the long list.
+            first = begun.number << 32
+            condition = f"{RESERVED}.row >= {first} OR {RESERVED}.row IN ({ids})"
+            commit = self.lake.amend(rows, name, begun.number, condition)
+        else:
+            commit = self.lake.append(rows, name, begun.number)
+        fault_point("changes.after_commit", str(name))
+        return commit
+
+    def _tidy(self, auxiliary: Auxiliary, segments: Sequence[Segment], commit: Commit) -> None:
+        """Compact small files now and then, and remove segments that nothing lists any more."""
+        if auxiliary.base // COMPACT_AFTER != (commit.number or 0) // COMPACT_AFTER:
+            auxiliary.remove_except(segments)
+            self.lake.forget_old_loads(auxiliary.name)
+            self.lake.compact(auxiliary.name)
+
+
+def _to_metrics(
+    summary: Summary, difference: Difference, segments: Sequence[Segment], quarantined: int, commit: Commit
+) -> ChangeMetrics:
+    return ChangeMetrics(
+        events=summary.events,
+        rows_added=difference.added,
+        rows_removed=difference.removed,
+        remembered=difference.remembered,
+        auxiliary_rows=sum(segment.rows for segment in segments),
+        auxiliary_bytes=sum(segment.size for segment in segments),
+        quarantined=quarantined,
+        version=commit.version,
+    )
+
+
+def _identity(flow: Flow) -> dict[str, Any]:
+    """What of a flow must stay the same for the life of its target."""
+    return {"keys": sorted(key.lower() for key in flow.keys), "sequence": flow.sequence_type}

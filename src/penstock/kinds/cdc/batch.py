@@ -1,0 +1,315 @@
+"""A batch of change events: the rows of a source as events, read once and looked at before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import reduce
+from hashlib import blake2b
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from penstock.errors import ChangeFlowError
+from penstock.kinds.cdc.flow import resolve_flow
+from penstock.kinds.cdc.small_batch import can_replay
+from penstock.model.changes import Flow, FlowOptions
+from penstock.model.progress import ConsumedFile
+from penstock.model.schema import Column
+from penstock.model.types import normal_type, quote_name
+from penstock.transforms.change_events import DELETE, EVENT, TRUNCATE, UPSERT, Scope, to_changes
+from penstock.transforms.equality import comparable
+from penstock.transforms.feeds import CHANGE, CORRUPT
+
+SMALL = 20_000
+"""Batches of up to so many events are brought to the driver, and so is the difference they make."""
+_INEXACT = frozenset({"binary", "float", "double"})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChangeBatch:
+    """Rows of a change feed and how to read them as events."""
+
+    frame: DataFrame
+    options: FlowOptions
+    sequence: SparkColumn
+    is_delete: SparkColumn
+    is_truncate: SparkColumn
+    is_understood: SparkColumn | None = None
+    """Whether the envelope's operation is known; without an envelope every row is."""
+    unavailable: SparkColumn | None = None
+    """The names of columns about which a row says nothing."""
+    batch_id: str | None = None
+    source: Mapping[str, Any] = field(default_factory=dict)
+    """How far the feed is read once the batch is applied."""
+    files: tuple[ConsumedFile, ...] = ()
+    quarantine: bool = False
+
+
+def to_expression(frame: DataFrame, given: SparkColumn | str) -> SparkColumn:
+    """A column by its name, whatever it is made of; an SQL expression; or a column as it is."""
+    if not isinstance(given, str):
+        return given
+    return F.col(quote_name(given)) if given in frame.columns else F.expr(given)
+
+
+def to_condition(given: SparkColumn | str | None) -> SparkColumn:
+    """A condition from SQL or as it is; one that was not given never holds."""
+    if given is None:
+        return F.lit(False)
+    return F.expr(given) if isinstance(given, str) else given
+
+
+def resolve_batch(batch: ChangeBatch) -> Flow:
+    """The flow of a batch by its own columns; ChangeFlowError when an expression does not fit them."""
+    try:
+        sequence = batch.frame.select(batch.sequence).schema.fields[0].dataType.simpleString()
+        conditions = batch.frame.select(batch.is_delete, batch.is_truncate).schema.fields
+    except Exception as error:  # noqa: BLE001 - analysis fails in many ways, on Connect in others
+        raise ChangeFlowError(
+            "expression",
+            f"sequence_by, apply_as_deletes or apply_as_truncates do not fit the source: {_first_sentence(error)}",
+            hint=f"the source has {', '.join(batch.frame.columns)}",
+        ) from None
+    for name, condition in zip(("apply_as_deletes", "apply_as_truncates"), conditions, strict=True):
+        _check_condition(name, condition.dataType)
+    columns = [column for column in to_columns(batch.frame) if column.name not in {CHANGE, CORRUPT}]
+    sequence_type = _normal_type("sequence_by", sequence)
+    return resolve_flow(batch.options, columns, sequence_type, is_partial=batch.unavailable is not None)
+
+
+def _check_condition(name: str, type_: T.DataType) -> None:
+    """A text is no condition: where a session is not strict, every text but a few would silently count as false."""
+    if not isinstance(type_, T.BooleanType | T.NullType | T.IntegralType):
+        raise ChangeFlowError(
+            "expression",
+            f"{name} is of type {type_.simpleString()}, not boolean",
+            hint=f"""write a condition: {name}="operation = 'delete'\"""",
+        )
+
+
+def _first_sentence(error: Exception) -> str:
+    code = getattr(error, "getCondition", lambda: None)()
+    return str(code or type(error).__name__)
+
+
+def to_columns(frame: DataFrame) -> list[Column]:
+    """The columns of a frame; ChangeFlowError for a type that no target can have."""
+    return [
+        Column(f.name, _normal_type(f"the column {f.name!r}", f.dataType.simpleString()), f.nullable)
+        for f in frame.schema.fields
+    ]
+
+
+def _normal_type(what: str, type_: str) -> str:
+    try:
+        return normal_type(type_)
+    except ValueError:
+        raise ChangeFlowError(
+            "column_type", f"{what} is of type {type_}, which a target cannot have", hint="cast it, or drop the column"
+        ) from None
+
+
+def to_events(flow: Flow, batch: ChangeBatch, selected: Sequence[str]) -> DataFrame:
+    """The batch as events; NULL as the kind of one that is not understood, and `is_bad` for all that cannot be applied.
+
+    The target may have columns that are in the source too, but not `selected`: they are not taken from there.
+    """
+    is_truncate, is_delete = (F.coalesce(c.cast("boolean"), F.lit(False)) for c in (batch.is_truncate, batch.is_delete))
+    kind = F.when(is_truncate, TRUNCATE).when(is_delete, DELETE).otherwise(UPSERT)
+    if batch.is_understood is not None:
+        kind = F.when(batch.is_understood, kind)
+    events = to_changes(flow, batch.frame, selected, batch.sequence, kind, batch.unavailable)
+    is_bad = has_null_key(flow) | F.col("sequence").isNull() | F.col("kind").isNull()
+    return events.withColumn("is_bad", is_bad)
+
+
+def is_bad_row(flow: Flow, batch: ChangeBatch) -> SparkColumn:
+    """Whether a row of the source cannot be applied."""
+    is_truncate = F.coalesce(batch.is_truncate.cast("boolean"), F.lit(False))
+    is_bad = _any_null(F.col(quote_name(key)) for key in flow.keys) & ~is_truncate
+    is_bad |= batch.sequence.isNull()
+    return is_bad | ~F.coalesce(batch.is_understood, F.lit(False)) if batch.is_understood is not None else is_bad
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What one look at a batch tells."""
+
+    events: int
+    bad: int
+    """Rows that cannot be applied; one may have several problems."""
+    null_keys: int
+    null_sequences: int
+    unknown_operations: int
+    truncates: int
+    digest: str | None
+    first: str | None
+    """The smallest sequence as text, where it has a text that says it exactly."""
+
+    @property
+    def problems(self) -> str:
+        counts = {
+            "NULL in a key": self.null_keys,
+            "a NULL sequence": self.null_sequences,
+            "an unknown operation": self.unknown_operations,
+        }
+        return ", ".join(f"{count} with {what}" for what, count in counts.items() if count)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NewEvents:
+    """New events, read once: as a table on the driver when they are few, kept by Spark otherwise."""
+
+    source: DataFrame
+    table: pa.Table | None
+    summary: Summary
+
+    @property
+    def events(self) -> DataFrame:
+        """All events, without asking the source again."""
+        if self.table is None:
+            return self.source
+        return self.source.sparkSession.createDataFrame(self.table, self.source.schema)
+
+    @property
+    def digest(self) -> str:
+        """What tells this batch from another one with the same id; the order of its rows does not matter."""
+        if self.table is None:
+            return str(self.summary.digest)
+        lines = sorted(map(repr, _as_numbers(self.table).to_pylist()))
+        return blake2b("\n".join(lines).encode(), digest_size=8).hexdigest()
+
+    @property
+    def changes(self) -> DataFrame:
+        """The events that can be applied."""
+        return (self.events.where("NOT is_bad") if self.summary.bad else self.events).drop("is_bad")
+
+    @property
+    def is_small(self) -> bool:
+        return self.summary.events <= SMALL and not self.summary.truncates
+
+    def scope(self, flow: Flow) -> Scope:
+        """Where to look for what the batch affects."""
+        is_timeless = flow.is_partial or not flow.keeps_history
+        first = self.summary.first
+        literal = to_literal(flow, first) if first is not None and not is_timeless else None
+        return Scope(self.changes, is_timeless, literal, bool(self.summary.truncates), self.is_small)
+
+
+@contextmanager
+def read_batch(flow: Flow, events: DataFrame) -> Iterator[NewEvents]:
+    """Read new events once, and look at them; they are kept until the block ends."""
+    if can_replay(flow):
+        table = _make_nullable(events.limit(SMALL + 1).toArrow())
+        summary = look_at_table(flow, table)
+        if summary.events <= SMALL and not summary.truncates:
+            yield NewEvents(events, table, summary)
+            return
+    kept = events.persist()
+    try:
+        yield NewEvents(kept, None, look_at_frame(flow, kept))
+    finally:
+        kept.unpersist()
+
+
+def _make_nullable(table: pa.Table) -> pa.Table:
+    """A source may declare columns NOT NULL; stored rows can have NULL there all the same."""
+
+    def nullable(field: pa.Field) -> pa.Field:
+        type_ = pa.struct([nullable(inner) for inner in field.type]) if pa.types.is_struct(field.type) else field.type
+        return pa.field(field.name, type_)
+
+    return table.cast(pa.schema([nullable(field) for field in table.schema]))
+
+
+def look_at_table(flow: Flow, table: pa.Table) -> Summary:
+    """Count what is wrong in a table of events, and find what the search can be limited to."""
+    keys = table.column("key").combine_chunks()
+    kinds = table.column("kind")
+    is_truncate = pc.equal(pc.fill_null(kinds, UPSERT), TRUNCATE)
+    null_key = reduce(pc.or_, (pc.is_null(keys.field(index)) for index in range(keys.type.num_fields)))
+    return Summary(
+        events=table.num_rows,
+        bad=_sum(table.column("is_bad")),
+        null_keys=_sum(pc.and_not(null_key, is_truncate.combine_chunks())),
+        null_sequences=table.column("sequence").null_count,
+        unknown_operations=kinds.null_count,
+        truncates=_sum(pc.and_not(is_truncate, table.column("is_bad"))),
+        digest=None,
+        first=_first_of(flow, table.column("sequence")),
+    )
+
+
+def _first_of(flow: Flow, sequences: pa.ChunkedArray) -> str | None:
+    first = pc.min(sequences)
+    if not first.is_valid or flow.sequence_type in _INEXACT:
+        return None
+    try:
+        return str((first.cast("int64") if flow.sequence_type == "timestamp" else first).as_py())
+    except (OverflowError, ValueError):  # a day beyond the years that Python knows
+        return None
+
+
+def _as_numbers(table: pa.Table) -> pa.Table:
+    """The same with times as numbers: Python's own reach from year 1 to 9999 only."""
+
+    def plain(array: pa.Array) -> pa.Array:
+        if pa.types.is_struct(array.type):
+            names = [field.name for field in array.type]
+            return pa.StructArray.from_arrays([plain(part) for part in array.flatten()], names, mask=array.is_null())
+        if pa.types.is_date32(array.type):
+            return array.cast(pa.int32())
+        return array.cast(pa.int64()) if pa.types.is_timestamp(array.type) else array
+
+    columns = [column.combine_chunks() for column in table.columns]
+    return pa.table([plain(column) for column in columns], names=table.column_names)
+
+
+def _sum(flags: Any) -> int:
+    return int(pc.sum(flags).as_py() or 0)
+
+
+def look_at_frame(flow: Flow, events: DataFrame) -> Summary:
+    """The same by Spark, in one aggregation."""
+    parts = [comparable(F.col(name), events.schema[name].dataType) for name in EVENT]
+    row = events.agg(
+        F.count(F.lit(1)),
+        F.count_if("is_bad"),
+        F.count_if(has_null_key(flow)),
+        F.count_if(F.col("sequence").isNull()),
+        F.count_if(F.col("kind").isNull()),
+        F.count_if((F.col("kind") == TRUNCATE) & ~F.col("is_bad")),
+        F.coalesce(F.sum(F.xxhash64(*parts).cast("decimal(38,0)")), F.lit(0)).cast("string"),
+        _exact_text(flow, F.min("sequence")),
+    ).collect()[0]
+    return Summary(*row)
+
+
+def has_null_key(flow: Flow) -> SparkColumn:
+    """Whether an event has NULL in its key; a truncate has none."""
+    return _any_null(F.col("key")[key] for key in flow.keys) & (F.coalesce(F.col("kind"), F.lit(UPSERT)) != TRUNCATE)
+
+
+def _any_null(columns: Iterable[SparkColumn]) -> SparkColumn:
+    return reduce(lambda one, other: one | other, (column.isNull() for column in columns))
+
+
+def _exact_text(flow: Flow, sequence: SparkColumn) -> SparkColumn:
+    """Text that says a sequence exactly; microseconds for timestamps, whose text depends on the time zone; else NULL."""
+    if flow.sequence_type == "timestamp":
+        return F.unix_micros(sequence).cast("string")
+    is_plain = "<" not in flow.sequence_type and flow.sequence_type not in _INEXACT
+    return sequence.cast("string") if is_plain else F.lit(None).cast("string")
+
+
+def to_literal(flow: Flow, text: str) -> SparkColumn:
+    """A sequence from the text that says it exactly."""
+    is_instant = flow.sequence_type == "timestamp"
+    return F.timestamp_micros(F.lit(int(text))) if is_instant else F.lit(text).cast(flow.sequence_type)

@@ -1,0 +1,266 @@
+"""Streaming tables of a pipeline: reads what is new in each flow's source and applies it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from penstock.errors import ChangeFlowError, FeedError, Location, PenstockError
+from penstock.kinds.cdc.apply import ChangeLoad
+from penstock.kinds.cdc.batch import ChangeBatch, to_condition, to_expression
+from penstock.kinds.cdc.change_files import ChangeFiles
+from penstock.kinds.cdc.decide import known_mark, known_snapshot, to_mark, to_snapshot_mark
+from penstock.kinds.cdc.flow import check_keys
+from penstock.kinds.cdc.snapshots import ask_for_snapshot, to_snapshot_changes
+from penstock.lake.delta_log import find_added_files, is_same_table
+from penstock.lake.tables import Lake
+from penstock.model.changes import END_AT, START_AT, FeedFiles, FlowOptions, FlowSpec, SnapshotFunction
+from penstock.model.names import DatasetName
+from penstock.model.plan import Action, DatasetPlan
+from penstock.model.progress import ConsumedFile, InputMark, RawFile, TableState
+from penstock.model.project import Scalar
+from penstock.model.results import LoadResult
+from penstock.model.types import quote_name
+from penstock.storage.files import without_scheme
+from penstock.transforms.feeds import CHANGE, DELETE, TRUNCATE, decode_debezium, decode_events
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import Column, DataFrame
+
+_MALFORMED = ("MALFORMED_RECORD_IN_PARSING", "MALFORMED_CSV_RECORD")
+_UNREADABLE = (*_MALFORMED, "FAILED_READ_FILE", "CANNOT_READ_FILE")
+_NO_CHANGES = ("DELTA_MISSING_CHANGE_DATA", "DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_")
+_FILE_NAME = re.compile(r"reading file (\S+?)\.?(?:\s|$)")
+COMMIT_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
+_OLD_SIDE = ("delete", "update_preimage")
+
+
+@dataclass(frozen=True, slots=True)
+class FlowLoad:
+    """Applies the flows of streaming tables."""
+
+    lake: Lake
+    build_request_id: str
+    variables: Mapping[str, Scalar] = field(default_factory=dict)
+    configuration: Mapping[str, str] = field(default_factory=dict)
+
+    def apply(self, plan: DatasetPlan) -> LoadResult:
+        """Apply what is new in each flow, one after the other."""
+        spec = plan.spec
+        if spec is None:
+            raise ValueError(f"{plan.name} has no definition")
+        load = ChangeLoad(self.lake, self.build_request_id, spec.layout)
+        version, rows, quarantined = plan.state.version, 0, 0
+        is_anew = plan.action is Action.REBUILD
+        if is_anew and len(spec.flows) > 1:
+            self._check_all(plan, spec.flows, load)
+        for flow in spec.flows:
+            with errors_located(plan.name, flow):
+                state = TableState() if is_anew else self.lake.state(plan.name)
+                for batch in self._read(plan, flow, state):
+                    done = load.rebuild(plan.name, batch) if is_anew else load.apply(plan.name, batch)
+                    is_anew = False
+                    version = done.version if done.version is not None else version
+                    rows, quarantined = rows + done.rows_added, quarantined + done.quarantined
+        if is_anew:
+            raise FeedError(
+                f"{plan.name} cannot be built anew: {spec.flows[0].name} gives nothing; it is left as it is",
+                location=spec.flows[0].location,
+            )
+        return LoadResult(version, rows, quarantined=quarantined)
+
+    def _check_all(self, plan: DatasetPlan, flows: Sequence[FlowSpec], load: ChangeLoad) -> None:
+        """Look at what all flows have before the first one replaces the table."""
+        for flow in flows:
+            with errors_located(plan.name, flow):
+                for batch in self._read(plan, flow, TableState()):
+                    load.check(plan.name, batch)
+
+    def _read(self, plan: DatasetPlan, flow: FlowSpec, state: TableState) -> Iterator[ChangeBatch]:
+        """What is new in a flow's source for a target in this state."""
+        if isinstance(flow.source, FeedFiles):
+            root = f"{flow.source.path.rstrip('/')}/"
+            if files := [new.file for new in plan.files if new.file.path.startswith(root)]:
+                target = self.lake.read_shown(plan.name) if state.exists else None
+                reader = ChangeFiles(self.lake.session, self.configuration)
+                yield read_files(reader, flow, flow.source, files, target)
+        elif isinstance(flow.source, SnapshotFunction):
+            yield from self._read_snapshots(plan.name, flow, flow.source, state)
+        elif batch := self._read_dataset(plan.name, flow, flow.source, state):
+            yield batch
+
+    def _read_snapshots(
+        self, name: DatasetName, flow: FlowSpec, source: SnapshotFunction, state: TableState
+    ) -> Iterator[ChangeBatch]:
+        """One snapshot after the other, as long as the function gives some; each is compared with what the last one left."""
+        known = known_snapshot(state, flow.name)
+        is_anew = not state.exists
+        while (found := ask_for_snapshot(self.lake.session, flow, source, known, self.variables)) is not None:
+            current = self.lake.read(name) if not is_anew else None
+            batch = to_snapshot_changes(flow, found.rows, current, found.sequence)
+            yield replace(batch, source={flow.name: to_snapshot_mark(found.version)})
+            known, is_anew = found.version, False
+
+    def _read_dataset(
+        self, name: DatasetName, flow: FlowSpec, source: DatasetName, state: TableState
+    ) -> ChangeBatch | None:
+        """What changed in a dataset: by its change feed where it has one, its new rows, or all of them."""
+        known, mark = known_mark(state, flow.name), to_mark(self.lake.state(source))
+        if known is not None and (known.version, known.at) == (mark["version"], mark["at"]):
+            return None
+        rows = self.lake.read_shown(source)
+        if flow.is_snapshot:
+            current = self.lake.read(name) if state.exists else None
+            batch = to_snapshot_changes(flow, rows, current, F.timestamp_millis(F.lit(mark["at"])))
+        elif self.lake.has_change_feed(source):
+            changes = self._read_change_feed(name, source, known, mark)
+            batch = to_batch(flow, changes, is_change_feed=True)
+        else:
+            added = find_added_files(self.lake.files, source.path, known.version, known.at) if known else None
+            if added is not None:
+                rows = rows.where(F.col("_metadata.file_name").isin([path.rsplit("/", 1)[-1] for path in added]))
+            batch = to_batch(flow, rows)
+        return replace(batch, source={flow.name: mark})
+
+    def _read_change_feed(
+        self, name: DatasetName, source: DatasetName, known: InputMark | None, mark: Mapping[str, int]
+    ) -> DataFrame:
+        """The changes since the version that is known; of a dataset that was never read, all rows as they are."""
+        if known is None:
+            stamps = [F.lit("insert"), F.lit(mark["version"]).cast("bigint"), F.timestamp_millis(F.lit(mark["at"]))]
+            return self.lake.read_shown(source).withColumns(dict(zip(COMMIT_COLUMNS, stamps, strict=True)))
+        if is_same_table(self.lake.files, source.path, known.version, known.at):
+            return self.lake.read_changes(source, known.version + 1)
+        raise _feed_gap(name, source, None)
+
+
+def _feed_gap(target: DatasetName, source: DatasetName, location: Location | None) -> ChangeFlowError:
+    return ChangeFlowError(
+        "feed_gap",
+        f"{source} does not say what changed since {target} read it: since then it was made anew, its log was cleaned, its "
+        "change feed was switched on, or its columns changed in a way that the feed cannot show",
+        hint=f"read it as a whole: penstock run --full-refresh {target} --allow-history-loss {target}",
+        location=location,
+    )
+
+
+@contextmanager
+def errors_located(target: DatasetName, flow: FlowSpec) -> Iterator[None]:
+    """Say of an error which flow it belongs to; what is wrong with a source is the user's to mend."""
+    try:
+        yield
+    except PenstockError as error:
+        error.location = error.location or flow.location
+        raise
+    except Exception as error:
+        message = str(error)
+        if isinstance(flow.source, DatasetName) and any(code in message for code in _NO_CHANGES):
+            raise _feed_gap(target, flow.source, flow.location) from None
+        what = _find_unreadable(flow.source, message) if isinstance(flow.source, FeedFiles) else None
+        if what is None:
+            raise
+        raise FeedError(
+            f"{what} of the flow {flow.name} cannot be read; nothing was written",
+            hint="mend or remove the file, or check the flow's format= and schema=; Spark's words are in "
+            ".penstock/logs/spark.log",
+            location=flow.location,
+        ) from None
+
+
+def _find_unreadable(feed: FeedFiles, message: str) -> str | None:
+    """The change file that Spark could not read, by its message; None when that speaks of something else, say the target."""
+    file = _FILE_NAME.search(message)
+    if file and any(code in message for code in _UNREADABLE):
+        path = unquote(file[1])
+        return f"the change file {path}" if without_scheme(path).startswith(without_scheme(feed.path)) else None
+    return "a change file" if any(code in message for code in _MALFORMED) else None
+
+
+def read_files(
+    reader: ChangeFiles, flow: FlowSpec, feed: FeedFiles, files: Sequence[RawFile], target: DataFrame | None
+) -> ChangeBatch:
+    """The changes in these files, for a target as it is now."""
+    found = reader.read(flow.name, feed, files, _data_columns(target) if target is not None else None)
+    batch = to_batch(flow, found.frame, leave_out=found.untyped)
+    return replace(batch, files=tuple(ConsumedFile(file, 0) for file in files))
+
+
+def to_batch(
+    flow: FlowSpec, frame: DataFrame, *, leave_out: Iterable[str] = (), is_change_feed: bool = False
+) -> ChangeBatch:
+    """Rows of a source as a batch: out of their envelope, and with what says what they do.
+
+    Columns to leave out are not for the target, but conditions may look at them.
+    """
+    envelope = flow.source.envelope if isinstance(flow.source, FeedFiles) else None
+    deletes = [to_condition(flow.apply_as_deletes)]
+    truncates = [to_condition(flow.apply_as_truncates)]
+    is_understood: Column | None = None
+    unavailable: Column | None = None
+    if envelope is not None:
+        is_debezium = envelope == "debezium"
+        frame = decode_debezium(frame) if is_debezium else decode_events(frame)
+        operation = F.col(f"{CHANGE}.operation")
+        deletes.append(operation == DELETE)
+        truncates.append(operation == TRUNCATE)
+        is_understood = operation.isNotNull()
+        if is_debezium and frame.where(F.size(f"{CHANGE}.unavailable") > 0).limit(1).count():
+            unavailable = F.col(f"{CHANGE}.unavailable")
+    if is_change_feed:
+        frame = _without_replaced(flow, frame)
+        deletes.append(F.col(COMMIT_COLUMNS[0]).isin(*_OLD_SIDE))
+        leave_out = COMMIT_COLUMNS
+    if flow.sequence_by is None:
+        raise ChangeFlowError("no_sequence", f"the flow {flow.name} has no sequence_by", location=flow.location)
+    return ChangeBatch(
+        frame,
+        _leave_out(flow.options, frame.columns, leave_out),
+        sequence=to_expression(frame, flow.sequence_by),
+        is_delete=reduce(_either, deletes),
+        is_truncate=reduce(_either, truncates),
+        is_understood=is_understood,
+        unavailable=unavailable,
+        quarantine=flow.quarantine,
+    )
+
+
+def _data_columns(target: DataFrame) -> StructType:
+    """The columns of a target that come from events."""
+    return StructType([column for column in target.schema if column.name not in {START_AT, END_AT}])
+
+
+def _leave_out(options: FlowOptions, names: Sequence[str], leave_out: Iterable[str]) -> FlowOptions:
+    if options.column_list is not None:
+        return options
+    excepted = options.except_column_list or ()
+    known = {name.lower() for name in (*options.keys, *excepted)}
+    more = {name.lower() for name in leave_out} - known
+    found = tuple(name for name in names if name.lower() in more)
+    return replace(options, except_column_list=(*excepted, *found)) if found else options
+
+
+def _without_replaced(flow: FlowSpec, frame: DataFrame) -> DataFrame:
+    """A table's own changes, without the old side of rows that the same commit wrote anew: those were not deleted by it.
+
+    A row whose key was changed is one: under its old key it is deleted.
+    """
+    check_keys(flow.options, frame.columns)
+    kind, version = F.col(COMMIT_COLUMNS[0]), COMMIT_COLUMNS[1]
+    identity = [*flow.options.keys, version]
+    written = frame.where(~kind.isin(*_OLD_SIDE))
+    gone = frame.where(kind.isin(*_OLD_SIDE)).join(written.select(*map(quote_name, identity)), identity, "left_anti")
+    return written.unionByName(gone)
+
+
+def _either(one: Column, other: Column) -> Column:
+    return F.coalesce(one, F.lit(False)) | F.coalesce(other, F.lit(False))

@@ -1,0 +1,1 @@
+"""SQL and Python definitions into tables."""

@@ -1,0 +1,224 @@
+"""Computing a derived dataset from its definition and replacing its table in one commit, with expectations checked."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from penstock.definitions.user_code import UserCode
+from penstock.errors import ExpectationError, UnplannedReadError, UserCodeError
+from penstock.faults import fault_point
+from penstock.kinds.derived.decide import mark_input
+from penstock.kinds.derived.reads import unwatched, watch_reads
+from penstock.lake.tables import Lake
+from penstock.model.names import DatasetName, to_dataset_name
+from penstock.model.plan import DatasetPlan
+from penstock.model.progress import Manifest, TableState
+from penstock.model.project import Scalar
+from penstock.model.results import ExpectationOutcome, LoadResult
+from penstock.model.spec import DatasetSpec, Expectation, OnViolation, TableLayout
+from penstock.pipelines.registry import use_reader, use_variables
+from penstock.transforms.expectations import count_violations, is_kept, is_met, keep_dropped
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+FindReads = Callable[[str], Sequence[str]]
+
+
+@dataclass(slots=True)
+class DerivedLoad:
+    """Computes derived datasets of one project. Temporary views are made once per run and shared."""
+
+    lake: Lake
+    root: Path
+    database: str
+    views: Mapping[DatasetName, DatasetSpec]
+    find_reads: FindReads
+    """Names of the tables that a SQL text reads."""
+    build_request_id: str
+    variables: Mapping[str, Scalar]
+    _frames: dict[DatasetName, DataFrame] = field(default_factory=dict)
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def apply(self, plan: DatasetPlan) -> LoadResult:
+        """Compute the dataset and replace its table in one commit."""
+        spec = plan.spec
+        if spec is None:
+            raise ValueError(f"{plan.name} has no definition")
+        name = str(plan.name)
+        fault_point("derive.before_attempt", name)
+        inputs = {table: self.lake.state(table) for table in plan.inputs}
+        rows = self._evaluate(spec)
+        manifest = self.lake.begin(self._to_manifest(plan, inputs), plan.name, also=plan.name.quarantine)
+        fault_point("derive.after_attempt", name)
+        code = UserCode(self.root, spec)
+        with code.boundary("the computation"):
+            outcomes = _check_expectations(rows, spec)
+            self._quarantine(rows, spec, outcomes, manifest.number)
+            fault_point("derive.after_quarantine", name)
+            kept = rows.where(_is_admitted(spec.expectations)) if spec.expectations else rows
+            fault_point("derive.before_commit", name)
+            commit = self.lake.replace(kept, plan.name, manifest.number, spec.layout)
+        fault_point("derive.after_commit", name)
+        return LoadResult(commit.version, int(commit.metrics.get("numOutputRows", 0)), outcomes)
+
+    def _to_manifest(self, plan: DatasetPlan, inputs: Mapping[DatasetName, TableState]) -> Manifest:
+        progress = plan.state.progress
+        marks = {
+            str(name): mark_input(state, state.progress.schema if state.progress else None, plan.columns_read.get(name))
+            for name, state in inputs.items()
+        }
+        return Manifest(
+            dataset=str(plan.name),
+            number=0,
+            parent=progress.number if progress else None,
+            inputs=marks,
+            definition=plan.definition,
+            settings=plan.settings,
+            build_request_id=self.build_request_id,
+        )
+
+    def _evaluate(self, spec: DatasetSpec) -> DataFrame:
+        """The rows of a definition, not yet computed; its inputs are findable by name and nothing else may be read."""
+        for name in spec.inputs:
+            if name in self.views:
+                self._view(name)
+            elif spec.sql is not None:
+                self.lake.register(name)
+        with UserCode(self.root, spec).boundary("the query" if spec.sql is not None else "your function"):
+            if spec.sql is not None:
+                return self.lake.session.sql(spec.sql)
+            return self._call(spec)
+
+    def _call(self, spec: DatasetSpec) -> DataFrame:
+        reader = _Reader(self, spec)
+        with (
+            use_reader(reader),
+            use_variables(self.variables),
+            watch_reads(self.lake.session, reader.check, reader.check_query),
+        ):
+            rows: Any = spec.function() if spec.function else None
+        if not hasattr(rows, "isStreaming"):
+            raise UserCodeError(
+                f"{spec.name}: the function returned {type(rows).__name__}, not a DataFrame",
+                hint="return the DataFrame that the dataset should hold",
+                location=spec.location,
+            )
+        if rows.isStreaming:
+            raise UserCodeError(
+                f"{spec.name}: the function returned a streaming DataFrame",
+                hint="use spark.read or dp.read instead of readStream",
+                location=spec.location,
+            )
+        frame: DataFrame = rows
+        return frame
+
+    def _view(self, name: DatasetName) -> DataFrame:
+        with self._lock:
+            if name not in self._frames:
+                rows = self._evaluate(self.views[name])
+                rows.createOrReplaceTempView(name.name)
+                self._frames[name] = rows
+            return self._frames[name]
+
+    def drop_views(self) -> None:
+        """Forget the temporary views, so that a session that lives on is left as it was."""
+        for name in self._frames:
+            self.lake.session.catalog.dropTempView(name.name)
+
+    def _quarantine(
+        self, rows: DataFrame, spec: DatasetSpec, outcomes: Sequence[ExpectationOutcome], number: int
+    ) -> None:
+        """Keep the rows that will be dropped, before they are: what the table lost can always be looked at."""
+        drops = any(outcome.violations for outcome in outcomes if outcome.on_violation is OnViolation.DROP)
+        if drops or self.lake.state(spec.name.quarantine).exists:
+            layout = TableLayout(comment=f"rows that {spec.name} dropped")
+            self.lake.replace(keep_dropped(rows, spec.expectations), spec.name.quarantine, number, layout)
+
+
+def _check_expectations(rows: DataFrame, spec: DatasetSpec) -> tuple[ExpectationOutcome, ...]:
+    """Count what breaks each expectation in one pass; ExpectationError when a row breaks what must hold."""
+    if not spec.expectations:
+        return ()
+    counts = rows.agg(*count_violations(spec.expectations)).collect()[0]
+    outcomes = tuple(
+        ExpectationOutcome(expectation.name, expectation.on_violation, int(counts[index]))
+        for index, expectation in enumerate(spec.expectations)
+    )
+    broken = [
+        f"{expectation.name} ({expectation.condition}): {outcome.violations} rows"
+        for expectation, outcome in zip(spec.expectations, outcomes, strict=True)
+        if outcome.violations and outcome.on_violation is OnViolation.FAIL
+    ]
+    if broken:
+        raise ExpectationError(
+            f"{spec.name}: rows break what must hold: {'; '.join(broken)}; nothing was written",
+            hint="mend the source, or use expect_or_drop to set such rows aside",
+            location=spec.location,
+        )
+    return outcomes
+
+
+def _is_admitted(expectations: Sequence[Expectation]) -> Column:
+    """Rows to write; the write itself stops at a row that must not be, even if the input changed after the count."""
+    must = [expectation for expectation in expectations if expectation.on_violation is OnViolation.FAIL]
+    admitted = is_kept(expectations)
+    for expectation in must:
+        stop = F.raise_error(F.lit(f"expectation {expectation.name} is broken")).cast("boolean")
+        admitted = F.when(is_met(expectation), admitted).otherwise(stop)
+    return admitted
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """What a user's function may read: exactly the inputs that the plan knows."""
+
+    load: DerivedLoad
+    spec: DatasetSpec
+
+    @property
+    def session(self) -> SparkSession:
+        return self.load.lake.session
+
+    def read(self, name: str) -> DataFrame:
+        """`dp.read`: by path, so that it needs no registration."""
+        try:
+            dataset = to_dataset_name(name, self.load.database)
+        except ValueError as error:
+            raise UserCodeError(f"{self.spec.name}: {error}") from None
+        self._check_planned(dataset)
+        if dataset in self.load.views:
+            return self.load._view(dataset)  # noqa: SLF001 - same module
+        with unwatched():
+            return self.load.lake.read_shown(dataset)
+
+    def check(self, name: str) -> None:
+        """`spark.table`: the table is made findable by name, if the plan knows that it is read."""
+        try:
+            dataset = to_dataset_name(name, self.load.database)
+        except ValueError:
+            return  # a path or a foreign catalog; tracing has said that it cannot be followed
+        self._check_planned(dataset)
+        if dataset not in self.load.views:
+            self.load.lake.register(dataset)
+        elif "." in name:
+            raise UserCodeError(
+                f"{dataset} is a temporary view, which belongs to no database", hint=f"read it as {dataset.name}"
+            )
+
+    def _check_planned(self, dataset: DatasetName) -> None:
+        if dataset not in self.spec.inputs:
+            raise UnplannedReadError(
+                f"{self.spec.name} reads {dataset}, which the plan did not know",
+                hint=f'write the name as a literal, or add depends_on=["{dataset}"] to the definition',
+            )
+
+    def check_query(self, text: str) -> None:
+        for name in self.load.find_reads(text):
+            self.check(name)

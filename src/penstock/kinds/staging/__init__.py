@@ -1,0 +1,1 @@
+"""Raw files into staging tables."""

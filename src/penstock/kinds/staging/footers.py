@@ -1,0 +1,250 @@
+"""What the footers of raw Parquet files say: columns, types, rows, and what statistics prove. No JVM, no data is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from penstock.errors import RawFileError, StorageError, first_line
+from penstock.model.schema import EXACT_IN_DOUBLE, NANOSECONDS, FileColumn, Footer
+from penstock.model.types import Array, Map, SparkType, Struct, to_text
+from penstock.storage.files import Files, LocalFiles
+
+
+def read_footers(files: Files, paths: Sequence[str], count_nulls: AbstractSet[str] = frozenset()) -> dict[str, Footer]:
+    """Read the footers of these files; RawFileError names the first file that is no readable Parquet file.
+
+    `count_nulls` names, in lower case, the columns of which the number of NULLs is wanted.
+    """
+    kinds: _Kinds = {}
+    if isinstance(files, LocalFiles):  # nothing to wait for: threads would only fight for the interpreter
+        return {path: _read_footer(files, path, count_nulls, kinds) for path in paths}
+    with ThreadPoolExecutor(max_workers=min(8, len(paths) or 1)) as pool:
+        footers = pool.map(lambda path: _read_footer(files, path, count_nulls, kinds), paths)
+        return dict(zip(paths, footers, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """A top-level column, with the place of its (first) leaf among those of the file."""
+
+    column: FileColumn
+    place: int
+
+
+_Kinds: TypeAlias = "dict[tuple[str, bytes], tuple[_Leaf, ...]]"
+"""The columns of each kind of file that was met."""
+
+
+def _read_footer(files: Files, path: str, count_nulls: AbstractSet[str], kinds: _Kinds) -> Footer:
+    with _problems_named(path):
+        metadata = _read_metadata(files, path)
+        if metadata.num_columns == 0:
+            raise RawFileError(f"raw file {path} has no columns", hint="write it with columns, or move it out of raw")
+        key = _find_kind(metadata)
+        if key not in kinds:  # files of one table mostly agree: each kind is understood once
+            kinds[key] = tuple(_find_leaves(metadata, path))
+        columns = tuple(_add_facts(leaf, metadata, count_nulls) for leaf in kinds[key])
+        return Footer(columns, int(metadata.num_rows))
+
+
+def _find_kind(metadata: Any) -> tuple[str, bytes]:
+    """What decides the columns of a file: its Parquet schema as text, and the Arrow types that its writer meant by it."""
+    _, _, text = str(metadata.schema).partition("\n")  # the first line has the address of the object
+    return text, (metadata.metadata or {}).get(b"ARROW:schema", b"")
+
+
+def _add_facts(leaf: _Leaf, metadata: Any, count_nulls: AbstractSet[str]) -> FileColumn:
+    column = leaf.column
+    if column.type == "bigint":
+        column = replace(column, is_large=_is_large(metadata, leaf.place))
+    if column.name.lower() in count_nulls:
+        column = replace(column, nulls=_count_nulls(metadata, leaf.place, column.type))
+    return column
+
+
+def _read_metadata(files: Files, path: str) -> Any:
+    import pyarrow.parquet as pq
+
+    _check_path(files, path)
+    with files.open(path) as stream:
+        return pq.read_metadata(stream)
+
+
+@contextmanager
+def _problems_named(path: str) -> Iterator[None]:
+    """Turn what can be wrong with a file into an error that names it."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except StorageError as error:
+        raise RawFileError(f"raw file {path} cannot be read: {error.message}", hint=error.hint) from None
+    except FileNotFoundError:
+        raise RawFileError(f"raw file {path} vanished while it was read", hint="run again") from None
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise RawFileError(
+            f"raw file {path} is not a readable Parquet file ({first_line(error)})",
+            hint="replace the file or move it out of the raw folder, then run again",
+        ) from None
+
+
+def read_range(files: Files, path: str, name: str) -> tuple[Any, Any] | None:
+    """The smallest and the largest value of a column by the footer's statistics; None when it does not say.
+
+    For comparing only: values of users are neither kept nor shown.
+    """
+    with _problems_named(path):
+        metadata = _read_metadata(files, path)
+        places = (leaf.place for leaf in _find_leaves(metadata, path) if leaf.column.name.lower() == name.lower())
+        groups = [group for place in places for group in _statistics(metadata, place)]
+        known = [group for group in groups if group is not None and group.has_min_max]
+        return (min(group.min for group in known), max(group.max for group in known)) if known else None
+
+
+def _statistics(metadata: Any, place: int) -> Iterator[Any]:
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        column = group.column(place)
+        if group.num_rows:
+            yield column.statistics if column.is_stats_set else None
+
+
+def _is_large(metadata: Any, place: int) -> bool:
+    """Whether some number may lie beyond what a double holds exactly: only statistics can rule it out."""
+    for group in _statistics(metadata, place):
+        if group is None or not group.has_min_max:
+            if group is None or group.num_values:
+                return True
+        elif group.max > EXACT_IN_DOUBLE or group.min < -EXACT_IN_DOUBLE:
+            return True
+    return False
+
+
+def _count_nulls(metadata: Any, place: int, type_: str) -> int | None:
+    """How many values of a column are NULL; None when the footer does not say, or for the leaves of a nested one."""
+    groups = list(_statistics(metadata, place))
+    if "<" in type_ or any(group is None or not group.has_null_count for group in groups):
+        return None
+    return sum(int(group.null_count) for group in groups)
+
+
+def _find_leaves(metadata: Any, path: str) -> Iterator[_Leaf]:
+    import pyarrow as pa
+
+    physical = [metadata.schema.column(leaf).physical_type for leaf in range(metadata.num_columns)]
+    arrow = metadata.schema.to_arrow_schema()
+    _check_names(arrow.names, path)
+    place = 0
+    for column in arrow:
+        leaves = iter(physical[place:])
+        type_ = _read_int96(column.type, leaves)
+        if not pa.types.is_null(column.type):  # nothing but NULLs: the column has no type yet
+            yield _Leaf(FileColumn(column.name, _to_column_type(column.name, type_, path), column.nullable), place)
+        place = len(physical) - len(list(leaves))
+
+
+def _check_path(files: Files, path: str) -> None:
+    if ":" in path and isinstance(files, LocalFiles):
+        raise RawFileError(
+            f"raw file {path}: Spark cannot read a local file with a colon in its name", hint="rename the file"
+        )
+
+
+def _read_int96(arrow: Any, physical: Iterator[str]) -> Any:
+    """The type with every INT96 timestamp as Spark means it: an instant in microseconds, though Arrow says nanoseconds.
+
+    Spark, Hive and Impala write timestamps so by default; `physical` has the Parquet types of the leaves, in order.
+    """
+    import pyarrow as pa
+
+    if pa.types.is_struct(arrow):
+        return pa.struct([child.with_type(_read_int96(child.type, physical)) for child in arrow.fields])
+    if pa.types.is_map(arrow):
+        return pa.map_(_read_int96(arrow.key_type, physical), _read_int96(arrow.item_type, physical))
+    if pa.types.is_list(arrow) or pa.types.is_large_list(arrow) or pa.types.is_fixed_size_list(arrow):
+        return pa.list_(_read_int96(arrow.value_type, physical))
+    return pa.timestamp("us", tz="UTC") if next(physical) == "INT96" else arrow
+
+
+def _to_column_type(name: str, arrow: Any, path: str) -> str:
+    try:
+        return to_spark_type(arrow, at_top=True)
+    except ValueError as error:
+        raise RawFileError(
+            f"raw file {path}: column {name!r} has type {arrow}, which {error}",
+            hint="write the column with a supported type",
+        ) from None
+
+
+def _check_names(names: Iterable[str], path: str) -> None:
+    seen: dict[str, str] = {}
+    for name in names:
+        if name.lower() in seen:
+            twice = f"column {name!r} is there twice"
+            by_case = f"columns {seen[name.lower()]!r} and {name!r} differ only by case"
+            raise RawFileError(
+                f"raw file {path}: {twice if seen[name.lower()] == name else by_case}",
+                hint="rename one of them at the source",
+            )
+        seen[name.lower()] = name
+
+
+_SIMPLE = {
+    "bool": "boolean",
+    "int8": "tinyint",
+    "int16": "smallint",
+    "int32": "int",
+    "int64": "bigint",
+    "uint8": "smallint",
+    "uint16": "int",
+    "uint32": "bigint",
+    "uint64": "decimal(20,0)",
+    "float": "float",
+    "double": "double",
+    "string": "string",
+    "large_string": "string",
+    "binary": "binary",
+    "large_binary": "binary",
+    "date32[day]": "date",
+}
+
+
+def to_spark_type(arrow: Any, *, at_top: bool = False) -> str:
+    """Spark's simple type name for an Arrow type; ValueError says why there is none.
+
+    A column with nanoseconds is `timestamp_ns` or `timestamp_ntz_ns`: it is checked, when loaded, to need no nanoseconds.
+    """
+    import pyarrow as pa
+
+    if at_top and pa.types.is_timestamp(arrow) and arrow.unit == "ns":
+        return ("timestamp" if arrow.tz else "timestamp_ntz") + NANOSECONDS
+    return to_text(_to_tree(arrow))
+
+
+def _to_tree(arrow: Any) -> SparkType:
+    import pyarrow as pa
+
+    if str(arrow) in _SIMPLE:
+        return _SIMPLE[str(arrow)]
+    if pa.types.is_decimal(arrow) and arrow.precision <= 38:
+        return f"decimal({arrow.precision},{arrow.scale})"
+    if pa.types.is_fixed_size_binary(arrow):
+        return "binary"
+    if pa.types.is_timestamp(arrow):
+        if arrow.unit == "ns":
+            raise ValueError("has nanoseconds that Spark would cut to microseconds")
+        return "timestamp" if arrow.tz else "timestamp_ntz"
+    if pa.types.is_dictionary(arrow):
+        return _to_tree(arrow.value_type)
+    if pa.types.is_list(arrow) or pa.types.is_large_list(arrow) or pa.types.is_fixed_size_list(arrow):
+        return Array(_to_tree(arrow.value_type))
+    if pa.types.is_map(arrow):
+        return Map(_to_tree(arrow.key_type), _to_tree(arrow.item_type))
+    if pa.types.is_struct(arrow):
+        return Struct(tuple((child.name, _to_tree(child.type)) for child in arrow.fields))
+    raise ValueError("Spark tables cannot hold")

@@ -1,0 +1,74 @@
+"""Raw batches: which files belong to which staging table. A listing is all that a no-op needs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from penstock.model.names import QUARANTINE_SUFFIX, is_name_part
+from penstock.model.progress import RawFile
+from penstock.storage.files import Files
+
+_SUFFIX = ".parquet"
+
+
+@dataclass(frozen=True, slots=True)
+class RawListing:
+    """The raw folder as it is now: files per table, and names that cannot be a table."""
+
+    tables: Mapping[str, tuple[RawFile, ...]]
+    bad_names: tuple[str, ...] = ()
+    colliding: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Tables with the spellings of their name in raw, where there are several: nobody can tell if they are one table."""
+    ignored: tuple[str, ...] = ()
+    """Parquet files that do not fit the layout."""
+
+
+@dataclass(slots=True)
+class _Collected:
+    tables: dict[str, list[RawFile]] = field(default_factory=dict)
+    spellings: dict[str, set[str]] = field(default_factory=dict)
+    ignored: list[str] = field(default_factory=list)
+
+
+def list_raw(files: Files, layout: str) -> RawListing:
+    """List the raw folder by its layout; hidden files (a leading dot or underscore) and other formats are left out."""
+    collected = _Collected()
+    by_folder = layout.startswith("{table}/")
+    if by_folder:
+        for folder in files.folders(""):
+            if not folder.startswith((".", "_")):
+                collected.tables.setdefault(folder.lower(), [])
+                collected.spellings.setdefault(folder.lower(), set()).add(folder)
+    for file in files.walk(""):
+        _place(file, by_folder, collected)
+    bad = {name for name in collected.tables if not is_name_part(name) or name.endswith(QUARANTINE_SUFFIX)}
+    twice = {name for name, spellings in collected.spellings.items() if len(spellings) > 1} - bad
+    return RawListing(
+        {name: tuple(found) for name, found in sorted(collected.tables.items()) if name not in bad | twice},
+        tuple(sorted(spelling for name in bad for spelling in collected.spellings[name])),
+        {name: tuple(sorted(collected.spellings[name])) for name in sorted(twice)},
+        tuple(collected.ignored),
+    )
+
+
+def _place(file: RawFile, by_folder: bool, collected: _Collected) -> None:
+    parts = file.path.split("/")
+    if not file.path.endswith(_SUFFIX) or any(part.startswith((".", "_")) for part in parts):
+        return
+    if len(parts) != 2:
+        collected.ignored.append(file.path)
+        return
+    table = parts[0] if by_folder else parts[1].removesuffix(_SUFFIX)
+    collected.tables.setdefault(table.lower(), []).append(file)
+    collected.spellings.setdefault(table.lower(), set()).add(table)
+
+
+def hash_content(files: Files, path: str) -> str:
+    """A hash of the whole file, to tell a rewritten file from a merely touched one."""
+    digest = hashlib.blake2b(digest_size=16)
+    with files.open(path) as stream:
+        while chunk := stream.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()

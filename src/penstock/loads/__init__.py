@@ -1,1 +1,0 @@
-"""Load strategies: transforms and the lake put together. A strategy does not know the others."""

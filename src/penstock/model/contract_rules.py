@@ -1,0 +1,73 @@
+"""From the plain values of a declaration to a contract, checked for what contradicts itself. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from penstock.errors import ConfigError, Location
+from penstock.model.contract import Contract, DeclaredColumn, Nested, OnDrift, OnRemovedFiles
+from penstock.model.types import normal_type
+
+
+def make_contract(given: Mapping[str, Any], what: str, location: Location) -> Contract:
+    """A contract from plain values; ConfigError when its parts do not go together."""
+    columns = {
+        name: DeclaredColumn(normal_type(c["type"]) if c.get("type") else None, bool(c.get("required", False)))
+        for name, c in (given.get("columns") or {}).items()
+    }
+    renames = dict(given.get("renames") or {})
+    _check_columns(columns, given, what, location)
+    _check_once(columns, f"{what}.columns", location)
+    _check_once(renames, f"{what}.renames", location)
+    olds = {old.lower() for old in renames}
+    for old, new in renames.items():
+        if new.lower() in olds:
+            raise ConfigError(
+                f"`{what}.renames`: {old} becomes {new}, which is renamed itself",
+                hint="name the column's last name for each of its earlier ones",
+                location=location,
+            )
+    for name in columns:
+        if name.lower() in olds:
+            raise ConfigError(
+                f"`{what}`: {name} is declared as a column and renamed",
+                hint="declare it by its new name",
+                location=location,
+            )
+    return Contract(
+        columns,
+        renames,
+        OnDrift(given.get("on_drift", OnDrift.EVOLVE)),
+        OnRemovedFiles(given.get("on_removed_files", OnRemovedFiles.KEEP)),
+        Nested(given.get("nested", Nested.JSON)),
+        location,
+    )
+
+
+def _check_columns(
+    columns: Mapping[str, DeclaredColumn], given: Mapping[str, Any], what: str, location: Location
+) -> None:
+    """Refuse declared types that the other settings make impossible."""
+    is_json = given.get("nested", Nested.JSON) == Nested.JSON
+    sets_aside = given.get("on_drift") == OnDrift.QUARANTINE
+    for name, column in columns.items():
+        is_nested = "<" in (column.type or "")
+        if is_nested and (is_json or sets_aside):
+            why = "quarantine judges single values only" if sets_aside else "nested values are kept as JSON text"
+            hint = "leave its type out" if sets_aside else "set nested: struct, or declare it as string"
+            raise ConfigError(f"`{what}`: {name} cannot be {column.type}: {why}", hint=hint, location=location)
+        if sets_aside and column.required and column.type is None:
+            raise ConfigError(
+                f"`{what}`: {name} is required, so quarantine must know its type",
+                hint="add its type",
+                location=location,
+            )
+
+
+def _check_once(names: Iterable[str], what: str, location: Location) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name.lower() in seen:
+            raise ConfigError(f"`{what}`: {name} is given twice, in other case", location=location)
+        seen.add(name.lower())

@@ -1,0 +1,131 @@
+"""Which datasets a command is about: `--select` and `--exclude`, in the words of dbt.
+
+    orders              the dataset of that name in the project's database, else in any other
+    staging.orders      with its database
+    +orders  orders+    with all it reads, with all that reads it; `2+orders`, `orders+1` go that many steps
+    tag:nightly         all with the tag
+    stg_*  staging.*    globs, over names or over database.name
+    a b                 a and b; so do two arguments
+    a,b                 only what both a and b select
+
+A selector that selects nothing is an error: a typing mistake must not look like "nothing to do".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from penstock.errors import UsageError
+from penstock.model.graph import downstream, upstream
+from penstock.model.names import DatasetName, to_dataset_name
+from penstock.model.nearest import nearest_names
+
+_SELECTOR = re.compile(r"(?P<up>[0-9]{0,6}\+)?(?:(?P<method>[A-Za-z_]+):)?(?P<body>[^+:,]+)(?P<down>\+[0-9]{0,6})?\Z")
+_WILDCARD = re.compile(r"[*?\[]")
+
+
+def select_datasets(
+    graph: Mapping[DatasetName, frozenset[DatasetName]],
+    tags: Mapping[DatasetName, frozenset[str]],
+    select: Sequence[str],
+    exclude: Sequence[str],
+    default_database: str,
+) -> frozenset[DatasetName]:
+    """Give the datasets that `--select` names (all, if it names none) without those that `--exclude` names."""
+    scope = _Scope(graph, tags, default_database.lower())
+    chosen = scope.union("--select", select) if select else frozenset(graph)
+    return chosen - scope.union("--exclude", exclude)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """What selectors select from."""
+
+    graph: Mapping[DatasetName, frozenset[DatasetName]]
+    tags: Mapping[DatasetName, frozenset[str]]
+    default_database: str
+
+    def union(self, option: str, arguments: Sequence[str]) -> frozenset[DatasetName]:
+        found: frozenset[DatasetName] = frozenset()
+        for argument in arguments:
+            words = argument.split()
+            if not words:
+                raise UsageError(f"{option} is empty", hint="name a dataset, or leave the option out")
+            for word in words:
+                found |= self._intersection(option, word)
+        return found
+
+    def _intersection(self, option: str, word: str) -> frozenset[DatasetName]:
+        parts = word.split(",")
+        if not all(parts):
+            raise UsageError(
+                f"{option} {word}: a selector is missing beside the comma",
+                hint="a comma without spaces selects what both sides select; a space selects what either selects",
+            )
+        found = frozenset.intersection(*(self._one(option, part) for part in parts))
+        if not found:
+            raise UsageError(f"{option} {word}: no dataset is selected by all of {', '.join(parts)}")
+        return found
+
+    def _one(self, option: str, text: str) -> frozenset[DatasetName]:
+        match = _SELECTOR.match(text)
+        if match is None:
+            raise UsageError(
+                f"{option} {text}: this is not a selector",
+                hint="use name, database.name, +name, name+, 2+name, tag:name, a glob such as staging.*",
+            )
+        start = self._matching(option, text, match["method"], match["body"])
+        found = start
+        if match["up"]:
+            found |= upstream(self.graph, start, _depth(match["up"]))
+        if match["down"]:
+            found |= downstream(self.graph, start, _depth(match["down"]))
+        return found
+
+    def _matching(self, option: str, text: str, method: str | None, body: str) -> frozenset[DatasetName]:
+        if method is not None and method != "tag":
+            raise UsageError(f"{option} {text}: unknown method `{method}:`", hint="the method that exists is `tag:`")
+        found = self._tagged(body) if method else self._named(body)
+        if not found:
+            what = "has this tag" if method else "is called that"
+            raise UsageError(
+                f"{option} {text}: no dataset {what}{self._near(body, method)}",
+                hint=f"tags: {', '.join(self._all_tags()) or 'none'}" if method else "`penstock ls` lists the datasets",
+            )
+        return found
+
+    def _tagged(self, pattern: str) -> frozenset[DatasetName]:
+        return frozenset(
+            name for name in self.graph if any(fnmatchcase(tag, pattern) for tag in self.tags.get(name, frozenset()))
+        )
+
+    def _named(self, body: str) -> frozenset[DatasetName]:
+        pattern = body.lower()
+        if _WILDCARD.search(pattern):
+            whole = "." in pattern
+            return frozenset(n for n in self.graph if fnmatchcase(str(n) if whole else n.name, pattern))
+        try:
+            exact = to_dataset_name(body, self.default_database)
+        except ValueError:
+            return frozenset()
+        if exact in self.graph:
+            return frozenset({exact})
+        return frozenset() if "." in body else frozenset(n for n in self.graph if n.name == exact.name)
+
+    def _near(self, body: str, method: str | None) -> str:
+        known = self._all_tags() if method else [known for n in sorted(self.graph) for known in (n.name, str(n))]
+        prefix = f"{method}:" if method else ""
+        near = " or ".join(f"`{prefix}{name}`" for name in nearest_names(body, known))
+        return f"; did you mean {near}?" if near else ""
+
+    def _all_tags(self) -> list[str]:
+        return sorted({tag for name in self.graph for tag in self.tags.get(name, frozenset())})
+
+
+def _depth(sign: str) -> int | None:
+    """The number beside a `+`; without one there is no limit."""
+    digits = sign.strip("+")
+    return int(digits) if digits else None

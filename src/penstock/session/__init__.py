@@ -1,0 +1,1 @@
+"""Spark sessions: Java, jars, settings, starting and stopping."""

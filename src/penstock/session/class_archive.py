@@ -1,0 +1,63 @@
+"""A class-data archive: the JVM's parsed classes, kept in the cache so that the next session starts sooner.
+
+The first session that finds none asks its JVM to write one when it ends, under a name of its own. The next session
+adopts it once that JVM is gone. A damaged archive is ignored by the JVM, never an error.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from penstock.session.jars import cache_folder, spark_home
+from penstock.session.java import Java
+
+_SMALLEST = 10_000_000
+
+
+def archive_options(java: Java, class_path: Sequence[Path]) -> list[str]:
+    """The JVM options that use the archive, or make one at exit if there is none yet."""
+    quiet = ["-Xshare:auto", "-Xlog:cds=off", "-Xlog:cds+dynamic=off", "-Xlog:class+path=off"]
+    archive = _archive(java, class_path)
+    _adopt(archive)
+    if archive.is_file():
+        return [f"-XX:SharedArchiveFile={archive}", *quiet]
+    try:
+        archive.parent.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return []
+    return [f"-XX:ArchiveClassesAtExit={archive}.{os.getpid()}.part", *quiet]
+
+
+def _archive(java: Java, class_path: Sequence[Path]) -> Path:
+    parts = [java.version, str(java.home), str(spark_home()), *map(str, class_path)]
+    return cache_folder() / "classes" / f"{hashlib.blake2b('|'.join(parts).encode(), digest_size=8).hexdigest()}.jsa"
+
+
+def _adopt(archive: Path) -> None:
+    """Take over an archive that an ended session left, and drop the leftovers of killed ones."""
+    for part in sorted(archive.parent.glob(f"{archive.name}.*.part")) if archive.parent.is_dir() else []:
+        if _is_being_written(part):
+            continue
+        with suppress(FileNotFoundError):  # another session adopts it at this moment
+            if part.stat().st_size >= _SMALLEST and not archive.exists():
+                part.rename(archive)
+            else:
+                part.unlink()
+
+
+def _is_being_written(part: Path) -> bool:
+    """Whether some process still has the file open, or may yet write it (its session still lives)."""
+    session = part.name.rsplit(".", 2)[1]
+    if session.isdigit() and Path(f"/proc/{session}").exists():
+        return True
+    for process in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if part.name.encode() in process.read_bytes():
+                return True
+        except OSError:
+            continue
+    return False

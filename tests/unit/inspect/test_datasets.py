@@ -1,0 +1,147 @@
+"""Looking at tables without a JVM: details, history, rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from builders import NAME, clean_log, consumed, load, make_spec, to_name, write_table
+from penstock.errors import StorageError
+from penstock.inspect.datasets import (
+    DatasetInfo,
+    HistoryEntry,
+    describe_dataset,
+    detail_dataset,
+    read_history,
+    read_rows,
+    read_schema,
+)
+from penstock.model.schema import Column, Schema
+from penstock.model.spec import DatasetKind, Expectation, OnViolation
+from penstock.storage.files import LocalFiles
+
+
+def describe(storage: LocalFiles) -> DatasetInfo:
+    return describe_dataset(storage, NAME, DatasetKind.STAGING, None)
+
+
+def test_a_dataset_without_a_table_is_shown_as_not_built(storage: LocalFiles) -> None:
+    info = describe(storage)
+    assert info.to_json() == {
+        "dataset": "staging.orders",
+        "kind": "staging",
+        "version": None,
+        "updated_at_ms": None,
+        "files_loaded": 0,
+        "damage": None,
+        "tags": [],
+        "location": None,
+    }
+    assert detail_dataset(storage, info, {}).to_json()["columns"] == []
+
+
+def test_a_table_is_shown_with_what_it_holds(storage: LocalFiles) -> None:
+    load(storage, files=(consumed("orders/1.parquet", size=12, rows=3),))
+    write_table(storage.root / NAME.quarantine.path)
+    details = detail_dataset(storage, describe(storage), {}).to_json()
+    assert (details["version"], details["files_loaded"], details["damage"]) == (0, 1, None)
+    assert details["updated_at_ms"] > 0
+    assert details["columns"] == [{"name": "id", "type": "bigint", "nullable": True}]
+    assert details["files"] == [{"path": "orders/1.parquet", "bytes": 12, "rows": 3}]
+    assert details["quarantine"] == "staging.orders__quarantine"
+    assert details["path"] == f"file://{storage.root}/staging/orders"
+
+
+def test_a_definition_is_shown_with_what_it_expects(storage: LocalFiles) -> None:
+    spec = make_spec(
+        "totals", "orders", tags=("nightly",), expectations=(Expectation("paid", "a > 0", OnViolation.DROP),)
+    )
+    info = describe_dataset(storage, spec.name, spec.kind, spec)
+    details = detail_dataset(storage, info, {}).to_json()
+    assert (details["tags"], details["location"], details["inputs"]) == (
+        ["nightly"],
+        "transformations/totals.sql:1",
+        ["main.orders"],
+    )
+    assert details["expectations"] == [{"name": "paid", "condition": "a > 0", "on_violation": "drop"}]
+
+
+def test_a_temporary_view_has_no_table_to_look_for(storage: LocalFiles) -> None:
+    write_table(storage.root / "main/clean")
+    info = describe_dataset(storage, to_name("clean"), DatasetKind.TEMPORARY_VIEW, None)
+    assert (info.state.exists, info.last) == (False, None)
+
+
+@pytest.mark.parametrize(
+    ("damage", "code"),
+    [
+        (write_table, "foreign_write"),
+        (lambda table: (table / "_delta_log" / f"{0:020d}.json").write_text("{"), "log_damaged"),
+    ],
+)
+def test_a_damaged_table_is_still_shown(damage, code: str, storage: LocalFiles) -> None:
+    load(storage)
+    damage(storage.root / NAME.path)
+    assert describe(storage).to_json()["damage"] == code
+
+
+def test_history_is_newest_first_and_names_the_run(storage: LocalFiles) -> None:
+    for build in "abc":
+        load(storage, build_request_id=build)
+    write_table(storage.root / NAME.path)
+    entries = read_history(storage, NAME, 3)
+    assert [(e.commit.version, e.commit.number, e.build_request_id) for e in entries] == [
+        (3, None, None),
+        (2, 3, "c"),
+        (1, 2, "b"),
+    ]
+    assert all(isinstance(entry, HistoryEntry) and entry.to_json()["operation"] == "WRITE" for entry in entries)
+    assert read_history(storage, to_name("nothing"), 3) == []
+
+
+def test_the_columns_come_from_the_log_or_from_a_checkpoint(storage: LocalFiles) -> None:
+    nested = pa.struct([("a", pa.list_(pa.int32())), ("m", pa.map_(pa.string(), pa.float64()))])
+    schema = pa.schema(
+        [
+            pa.field("id", pa.int64(), nullable=False),
+            pa.field("small", pa.int16()),
+            pa.field("tiny", pa.int8()),
+            pa.field("price", pa.decimal128(10, 2)),
+            pa.field("at", pa.timestamp("us", tz="UTC")),
+            pa.field("nested", nested),
+        ]
+    )
+    folder = storage.root / NAME.path
+    folder.mkdir(parents=True)
+    write_deltalake(folder, pa.table({name: [] for name in schema.names}, schema=schema))
+    expected = Schema(
+        (
+            Column("id", "bigint", False),
+            Column("small", "smallint"),
+            Column("tiny", "tinyint"),
+            Column("price", "decimal(10,2)"),
+            Column("at", "timestamp"),
+            Column("nested", "struct<a:array<int>,m:map<string,double>>"),
+        )
+    )
+    assert read_schema(storage, NAME, {}) == expected
+    clean_log(folder, keep_from=99)
+    assert read_schema(storage, NAME, {}) == expected
+
+
+@pytest.mark.parametrize("name", ["plain", "my data", "ünï"])
+def test_a_few_rows_are_read_wherever_the_project_is(name: str, tmp_path: Path) -> None:
+    storage = LocalFiles(tmp_path / name)
+    load(storage, rows=(1, 2, 3))
+    rows = read_rows(storage, NAME, 2, {})
+    assert (rows.columns, rows.rows) == (("id",), ((1,), (2,)))
+    assert len(read_rows(storage, NAME, 1, {}).rows) == 1
+
+
+def test_a_table_that_cannot_be_read_without_spark_says_so(storage: LocalFiles) -> None:
+    with pytest.raises(StorageError, match=r"staging\.orders cannot be shown without Spark") as caught:
+        read_rows(storage, NAME, 5, {})
+    assert "Spark session" in str(caught.value.hint)

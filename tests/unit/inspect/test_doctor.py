@@ -1,0 +1,78 @@
+"""The doctor: each check says what it found and how to mend it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import ConfigError
+from penstock.inspect.doctor import check_event_log, check_project, check_raw, check_storage
+from penstock.model.project import Project, RawSettings
+
+
+def make(root: Path, **values: object) -> Project:
+    given: dict[str, object] = {
+        "storage": str(root / "storage"),
+        "raw": RawSettings(str(root / "raw")),
+        "event_log": f"sqlite:///{root}/events.db",
+        **values,
+    }
+    return Project(root, root / "penstock.yml", "shop", **given)  # type: ignore[arg-type]
+
+
+def test_storage_that_can_be_written_is_left_as_it_was(tmp_path: Path) -> None:
+    check = check_storage(make(tmp_path))
+    assert (check.ok, check.fix) == (True, None)
+    assert check.detail == f"{tmp_path}/storage can be written"
+    assert list((tmp_path / "storage").iterdir()) == []
+
+
+def test_storage_that_is_a_file_is_not_well(tmp_path: Path) -> None:
+    (tmp_path / "storage").write_text("x")
+    check = check_storage(make(tmp_path))
+    assert not check.ok
+    assert "storage" in check.detail
+    assert check.fix is not None
+
+
+def test_an_event_log_is_opened_for_real(tmp_path: Path) -> None:
+    assert check_event_log(make(tmp_path)).ok
+    (tmp_path / "broken.db").write_text("this is no database, and long enough to be looked at" * 30)
+    check = check_event_log(make(tmp_path, event_log=f"sqlite:///{tmp_path}/broken.db"))
+    assert (check.ok, check.fix is not None) == (False, True)
+
+
+@pytest.mark.parametrize("uri", ["nothing://x", "postgresql://user:secret@127.0.0.1:1/none"])
+def test_an_event_log_that_cannot_be_opened_does_not_show_its_password(uri: str, tmp_path: Path) -> None:
+    check = check_event_log(make(tmp_path, event_log=uri))
+    assert not check.ok
+    assert "secret" not in str(check)
+
+
+@pytest.mark.parametrize(
+    ("path", "ok"), [("raw", True), ("missing", False), ("file", False), ("s3a://bucket/raw", True)]
+)
+def test_the_raw_folder_is_looked_for(path: str, ok: bool, tmp_path: Path) -> None:
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "file").touch()
+    place = path if "://" in path else str(tmp_path / path)
+    check = check_raw(make(tmp_path, raw=RawSettings(place)))
+    assert (check.ok, check.fix is None) == (ok, ok)
+
+
+def test_a_project_that_cannot_be_read_is_a_finding(tmp_path: Path) -> None:
+    def load() -> Project:
+        raise ConfigError("no penstock.yml here", hint="make one")
+
+    check, project = check_project(load)
+    assert (check.ok, check.detail, check.fix, project) == (False, "no penstock.yml here", "make one", None)
+    check, project = check_project(lambda: make(tmp_path))
+    assert check.ok
+    assert project is not None
+    assert check.to_json() == {
+        "name": "project",
+        "ok": True,
+        "detail": f"shop at {tmp_path}/penstock.yml",
+        "fix": None,
+    }

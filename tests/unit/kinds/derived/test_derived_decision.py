@@ -1,0 +1,253 @@
+"""What happens to a derived dataset, as a table of cases."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from builders import make_plan, make_spec, to_name
+from penstock.errors import Location
+from penstock.kinds.derived.decide import DerivedInput, fingerprint_settings, mark_input, plan_derived, resolve_views
+from penstock.model.names import DatasetName
+from penstock.model.plan import Action, DatasetPlan, Problem
+from penstock.model.progress import Damage, InputMark, Progress, TableState
+from penstock.model.spec import DatasetKind, DatasetSpec, Expectation, OnViolation, TableLayout, Untraced
+
+SPEC = make_spec("totals", "orders customers")
+RESOLVED = resolve_views(SPEC, {})
+PROGRESS = Progress(
+    1,
+    (1,),
+    inputs={"main.orders": InputMark(5, 0), "main.customers": InputMark(7, 0)},
+    definition=RESOLVED.definition,
+    settings="s",
+)
+STATE = TableState(version=2, number=1, progress=PROGRESS)
+NOW = Untraced("not_deterministic", "it reads the clock", Location("a.py", 3))
+
+
+def given(*plans: DatasetPlan, versions: str = "orders=5 customers=7", **changes: Any) -> DerivedInput:
+    """A dataset that is up to date, but for the changes."""
+    states = {
+        to_name(name): TableState(version=int(version), data_version=int(version)) if version else TableState()
+        for name, version in (part.split("=") for part in versions.split())
+    }
+    base = DerivedInput(RESOLVED, STATE, "s", states, {plan.name: plan for plan in plans})
+    return replace(base, **changes)
+
+
+def state(**changes: Any) -> TableState:
+    return replace(STATE, progress=replace(PROGRESS, **changes))
+
+
+PROBLEM = Problem("raw_file", "a file is broken")
+
+
+@pytest.mark.parametrize(
+    ("situation", "action", "codes"),
+    [
+        (given(), "none", "up_to_date"),
+        (given(make_plan("orders", action=Action.NONE)), "none", "up_to_date"),
+        (given(state=TableState()), "recompute", "first_build"),
+        (given(state=TableState(pending=True), full_refresh=True), "recompute", "first_build"),
+        (
+            given(state=TableState(version=1, damage=Damage("progress_missing", "gone"))),
+            "recompute",
+            "progress_missing",
+        ),
+        (given(full_refresh=True), "recompute", "full_refresh"),
+        (given(state=state(definition="older")), "recompute", "definition_changed"),
+        (given(settings="other"), "recompute", "settings_changed"),
+        (given(versions="orders=6 customers=7"), "recompute", "input_changed"),
+        (given(versions="orders=4 customers=8"), "recompute", "input_changed"),
+        (given(state=state(inputs={"main.orders": 5})), "recompute", "input_changed"),
+        (given(make_plan("orders", action=Action.APPEND)), "recompute", "input_will_change"),
+        (
+            given(make_plan("orders", action=Action.REBUILD), versions="orders= customers=7"),
+            "recompute",
+            "input_will_change",
+        ),
+        (
+            given(make_plan("orders", action=Action.RECOMPUTE), versions="orders=9 customers=8"),
+            "recompute",
+            "input_will_change input_changed",
+        ),
+        (given(resolved=replace(RESOLVED, untraced=(NOW,))), "recompute", "not_deterministic"),
+        (
+            given(
+                state=state(definition="older"),
+                settings="other",
+                versions="orders=6 customers=7",
+                full_refresh=True,
+                resolved=replace(RESOLVED, untraced=(NOW, replace(NOW, code="untraced_read"))),
+            ),
+            "recompute",
+            "full_refresh definition_changed settings_changed input_changed not_deterministic untraced_read",
+        ),
+        (given(make_plan("orders", action=Action.SKIP)), "skip", "upstream_error"),
+        (given(make_plan("orders", action=Action.SKIP, problem=PROBLEM)), "skip", "upstream_error"),
+        (given(make_plan("orders", action=Action.SKIP), full_refresh=True), "skip", "upstream_error"),
+        (given(versions="orders= customers=7"), "skip", "input_missing"),
+        (given(make_plan("orders", action=Action.NONE), versions="orders= customers=7"), "skip", "input_missing"),
+    ],
+)
+def test_each_situation_has_its_action_and_reasons(situation: DerivedInput, action: str, codes: str) -> None:
+    plan = plan_derived(situation)
+    assert plan.action.value == action
+    assert " ".join(reason.code for reason in plan.reasons) == codes
+    assert all(reason.text for reason in plan.reasons)
+    assert plan.inputs == RESOLVED.inputs
+    assert (plan.definition, plan.settings, plan.spec) == (RESOLVED.definition, situation.settings, SPEC)
+
+
+def test_a_missing_input_names_what_to_do_and_the_users_line() -> None:
+    problem = plan_derived(given(versions="orders= customers=7")).problem
+    assert problem is not None
+    assert str(problem) == "transformations/totals.sql:1: main.totals reads main.orders, which has no data yet"
+    assert problem.hint is not None
+    assert "--select +totals" in problem.hint
+
+
+def test_a_broken_input_is_not_the_readers_own_problem() -> None:
+    plan = plan_derived(given(make_plan("orders", action=Action.SKIP, problem=PROBLEM)))
+    assert plan.problem is None
+    assert plan.reasons[0].text == "main.orders cannot be brought up to date"
+
+
+def test_why_it_is_always_recomputed_is_told_with_the_line() -> None:
+    (reason,) = plan_derived(given(resolved=replace(RESOLVED, untraced=(NOW,)))).reasons
+    assert reason.text == "recomputed on every run: it reads the clock (a.py:3)"
+
+
+def test_after_doing_what_the_plan_says_nothing_is_left_to_do() -> None:
+    situation = given(state=TableState(), settings="new", versions="orders=6 customers=8")
+    plan = plan_derived(situation)
+    inputs = {str(name): mark_input(table, None, None) for name, table in situation.input_states.items()}
+    progress = Progress(1, (1,), inputs=inputs, definition=plan.definition, settings=plan.settings)
+    after = replace(situation, state=TableState(version=0, number=1, progress=progress))
+    assert plan_derived(after).action is Action.NONE
+
+
+def view(name: str, reads: str, **values: Any) -> DatasetSpec:
+    return make_spec(name, reads, DatasetKind.TEMPORARY_VIEW, **values)
+
+
+VIEWS = {
+    spec.name: spec
+    for spec in (
+        view("clean", "orders", untraced=(NOW,)),
+        view("joined", "clean customers"),
+        view("unused", "secrets"),
+        view("constant", ""),
+    )
+}
+
+
+@pytest.mark.parametrize(
+    ("reads", "tables", "untraced"),
+    [
+        ("", "", 0),
+        ("orders", "orders", 0),
+        ("clean", "orders", 1),
+        ("joined", "customers orders", 1),
+        ("joined clean orders", "customers orders", 1),
+        ("constant", "", 0),
+    ],
+)
+def test_views_are_replaced_by_the_tables_they_read(reads: str, tables: str, untraced: int) -> None:
+    resolved = resolve_views(make_spec("totals", reads), VIEWS)
+    assert resolved.inputs == tuple(map(to_name, tables.split()))
+    assert len(resolved.untraced) == untraced
+
+
+ORDERS = to_name("orders")
+
+
+@pytest.mark.parametrize(
+    ("of_table", "of_view", "expected"),
+    [
+        ("id", "note", "id note"),
+        ("", "note", "note"),
+        ("", "", ""),
+        (None, "note", None),
+        ("id", None, None),
+    ],
+)
+def test_what_is_read_through_a_view_counts_and_doubt_anywhere_is_doubt(
+    of_table: str | None, of_view: str | None, expected: str | None
+) -> None:
+    def to_columns(text: str | None) -> dict[DatasetName, frozenset[str]]:
+        return {} if text is None else {ORDERS: frozenset(text.split())}
+
+    views = {to_name("clean"): view("clean", "orders", columns=to_columns(of_view))}
+    resolved = resolve_views(make_spec("totals", "orders clean", columns=to_columns(of_table)), views)
+    assert resolved.columns == to_columns(expected)
+
+
+def test_the_place_of_a_column_is_in_the_definition_or_else_in_a_view() -> None:
+    here, there = Location("totals.sql", 3, 8), Location("clean.sql", 2, 5)
+    views = {to_name("clean"): view("clean", "orders", column_places={ORDERS: {"id": there, "note": there}})}
+    resolved = resolve_views(make_spec("totals", "orders clean", column_places={ORDERS: {"id": here}}), views)
+    assert resolved.column_places == {ORDERS: {"id": here, "note": there}}
+
+
+def definition(reads: str = "joined", views: dict[Any, DatasetSpec] | None = None, **values: Any) -> str:
+    return resolve_views(make_spec("totals", reads, **values), views if views is not None else VIEWS).definition
+
+
+def test_the_logic_of_every_view_on_the_way_is_part_of_the_definition() -> None:
+    clean, unused = VIEWS[to_name("clean")], VIEWS[to_name("unused")]
+    edited = {**VIEWS, clean.name: replace(clean, fingerprint="edited")}
+    other = {**VIEWS, unused.name: replace(unused, fingerprint="edited")}
+    assert definition() == definition()
+    assert definition(fingerprint="edited") != definition()
+    assert definition(views=edited) != definition()
+    assert definition(views=other) == definition()
+    assert definition("clean joined") == definition("joined clean")
+
+
+PAID = Expectation("paid", "amount > 0", OnViolation.DROP)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"kind": DatasetKind.TABLE},
+        {"layout": TableLayout(comment="per customer")},
+        {"layout": TableLayout(partition_cols=("day",))},
+        {"layout": TableLayout(cluster_by=("day",))},
+        {"layout": TableLayout(table_properties=(("delta.appendOnly", "true"),))},
+        {"expectations": (PAID,)},
+        {"expectations": (replace(PAID, on_violation=OnViolation.FAIL),)},
+        {"expectations": (replace(PAID, condition="amount > 1"),)},
+    ],
+)
+def test_settings_that_shape_the_table_are_part_of_its_fingerprint(changed: dict[str, Any]) -> None:
+    assert fingerprint_settings(replace(SPEC, **changed), {}) != fingerprint_settings(SPEC, {})
+
+
+@pytest.mark.parametrize(
+    ("configuration", "relevant"),
+    [
+        ({"spark.sql.ansi.enabled": "false"}, True),
+        ({"spark.sql.session.timeZone": "Europe/Berlin"}, True),
+        ({"my.setting": "1"}, True),
+        ({"spark.driver.memory": "8g"}, False),
+        ({"spark.executor.instances": "3"}, False),
+        ({"spark.hadoop.fs.s3a.secret.key": "x"}, False),
+        ({"spark.jars.ivySettings": "x"}, False),
+        ({"spark.ui.enabled": "true"}, False),
+    ],
+)
+def test_a_session_setting_counts_when_it_can_change_results(configuration: dict[str, str], relevant: bool) -> None:
+    assert (fingerprint_settings(SPEC, configuration) != fingerprint_settings(SPEC, {})) is relevant
+
+
+def test_the_order_in_which_settings_are_written_does_not_count() -> None:
+    one, two = ("a", "1"), ("b", "2")
+    other = replace(PAID, name="known")
+    first = replace(SPEC, layout=TableLayout(table_properties=(one, two)), expectations=(PAID, other))
+    second = replace(SPEC, layout=TableLayout(table_properties=(two, one)), expectations=(other, PAID))
+    assert fingerprint_settings(first, dict([one, two])) == fingerprint_settings(second, dict([two, one]))

@@ -1,0 +1,151 @@
+"""`--select` and `--exclude`, as a user types them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.errors import UsageError
+from penstock.model.graph import downstream, upstream
+from penstock.model.names import DatasetName, to_dataset_name
+from penstock.run.selection import select_datasets
+
+READS = {
+    "staging.orders": "",
+    "staging.customers": "",
+    "staging.products": "",
+    "clean_orders": "staging.orders",
+    "clean_customers": "staging.customers",
+    "customers": "clean_customers clean_orders",
+    "revenue": "clean_orders staging.products",
+    "report": "revenue customers",
+    "mart.report_daily": "report",
+}
+TAGS = {"clean_orders": "nightly core", "clean_customers": "nightly", "report": "core"}
+
+
+def name(text: str) -> DatasetName:
+    return to_dataset_name(text, "main")
+
+
+GRAPH = {name(key): frozenset(map(name, reads.split())) for key, reads in READS.items()}
+TAGGED = {name(key): frozenset(tags.split()) for key, tags in TAGS.items()}
+
+
+def select(*selectors: str, exclude: tuple[str, ...] = ()) -> frozenset[DatasetName]:
+    return select_datasets(GRAPH, TAGGED, selectors, exclude, "main")
+
+
+def names(text: str) -> frozenset[DatasetName]:
+    return frozenset(map(name, text.split()))
+
+
+@pytest.mark.parametrize(
+    ("selectors", "selected"),
+    [
+        ([], " ".join(READS)),
+        (["revenue"], "revenue"),
+        (["main.revenue"], "revenue"),
+        (["REVENUE"], "revenue"),
+        (["`main`.`revenue`"], "revenue"),
+        (["customers"], "customers"),  # the project's database first
+        (["orders"], "staging.orders"),  # then any other
+        (["staging.customers"], "staging.customers"),
+        (["+revenue"], "revenue clean_orders staging.orders staging.products"),
+        (["1+revenue"], "revenue clean_orders staging.products"),
+        (["0+revenue"], "revenue"),
+        (["revenue+"], "revenue report mart.report_daily"),
+        (["revenue+1"], "revenue report"),
+        (["1+revenue+1"], "revenue clean_orders staging.products report"),
+        (["+clean_customers+"], "staging.customers clean_customers customers report mart.report_daily"),
+        (["tag:nightly"], "clean_orders clean_customers"),
+        (["tag:night*"], "clean_orders clean_customers"),
+        (["+tag:core,*orders"], "clean_orders staging.orders"),
+        (["clean_*"], "clean_orders clean_customers"),
+        (["staging.*"], "staging.orders staging.customers staging.products"),
+        (["*.report*"], "report mart.report_daily"),
+        (["*orders"], "staging.orders clean_orders"),
+        (["staging.orders+1"], "staging.orders clean_orders"),
+        (["tag:core,tag:nightly"], "clean_orders"),
+        (["+report,clean_*"], "clean_orders clean_customers"),
+        (["revenue report"], "revenue report"),
+        (["revenue", "report"], "revenue report"),
+        (["tag:core,tag:nightly report", "revenue"], "clean_orders report revenue"),
+    ],
+)
+def test_select(selectors: list[str], selected: str) -> None:
+    assert select(*selectors) == names(selected)
+
+
+def test_exclude() -> None:
+    assert select(exclude=("staging.*", "report+")) == names("clean_orders clean_customers customers revenue")
+    assert select("tag:core", exclude=("report",)) == names("clean_orders")
+    assert select("report", exclude=("report",)) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("selector", "words"),
+    [
+        ("revenu", ["no dataset is called that", "did you mean", "`revenue`"]),
+        ("staging.order", ["`staging.orders`"]),
+        ("stagging.orders", ["`staging.orders`"]),
+        ("+revnue+", ["`revenue`"]),
+        ("zzz_*", ["no dataset is called that"]),
+        ("tag:nightl", ["no dataset has this tag", "`tag:nightly`"]),
+        ("tags:nightly", ["unknown method `tags:`"]),
+        ("tag:nightly,report", ["no dataset is selected by all of tag:nightly, report"]),
+        ("revenue, report", ["missing beside the comma"]),
+        ("", ["is empty"]),
+        ("  ", ["is empty"]),
+        ("+", ["not a selector"]),
+        ("tag:", ["not a selector"]),
+        ("revenue++", ["not a selector"]),
+        ("a-b", ["no dataset is called that"]),
+        ("a.b.c.d", ["no dataset is called that"]),
+    ],
+)
+@pytest.mark.parametrize("option", ["--select", "--exclude"])
+def test_a_selector_that_selects_nothing(option: str, selector: str, words: list[str]) -> None:
+    with pytest.raises(UsageError) as caught:
+        select(*([selector] if option == "--select" else []), exclude=(selector,) if option == "--exclude" else ())
+    assert caught.value.message.startswith(option)
+    assert all(word in caught.value.message for word in words), caught.value.message
+    assert caught.value.exit_code == 2
+
+
+ATOMS = st.sampled_from(
+    ["revenue", "+revenue", "report+", "2+report", "tag:core", "tag:nightly", "staging.*", "clean_*", "+customers+1"]
+)
+
+
+@given(ATOMS, ATOMS)
+def test_space_is_union_and_comma_is_intersection(left: str, right: str) -> None:
+    both = select(left) & select(right)
+    assert select(f"{left} {right}") == select(left, right) == select(left) | select(right)
+    if both:
+        assert select(f"{left},{right}") == both
+    else:
+        with pytest.raises(UsageError):
+            select(f"{left},{right}")
+
+
+@given(st.lists(ATOMS), st.lists(ATOMS))
+def test_exclude_is_difference(included: list[str], excluded: list[str]) -> None:
+    removed = select(*excluded) if excluded else frozenset()
+    assert select(*included, exclude=tuple(excluded)) == select(*included) - removed
+
+
+@given(st.sampled_from(sorted(GRAPH)), st.integers(0, 4), st.integers(0, 4))
+def test_depths_are_those_of_the_graph(start: DatasetName, up: int, down: int) -> None:
+    assert select(f"{up}+{start}+{down}") == upstream(GRAPH, [start], up) | downstream(GRAPH, [start], down)
+    assert select(f"+{start}+") == upstream(GRAPH, [start]) | downstream(GRAPH, [start])
+
+
+@given(st.text(max_size=12))
+def test_any_text_selects_or_says_why_not(text: str) -> None:
+    try:
+        assert select(text) <= frozenset(GRAPH)
+    except UsageError as error:
+        message = error.message
+        assert message.startswith("--select")
