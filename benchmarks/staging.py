@@ -95,8 +95,8 @@ class Tables:
         engine = open_engine(self.root, environment={})
         result = engine.run(engine.request(**request))
         seconds = time.perf_counter() - begun
-        problems = [d.problem for d in result.datasets if d.outcome not in {Outcome.PASS, Outcome.NO_OP}]
-        worked = [d.action for d in result.datasets if d.action.is_work]
+        problems = [d.problem for d in result.items if d.outcome not in {Outcome.PASS, Outcome.NO_OP}]
+        worked = [d.action for d in result.items if d.action.is_work]
         assert not problems, problems
         assert worked == [expected] * changed, f"{changed} times {expected} was expected, not {worked}"
         return Cost(seconds, *self._count_new_commits())
@@ -227,9 +227,9 @@ class Appends:
         begun = time.perf_counter()
         result = engine.run(on_plan=lambda _: planned.append(time.perf_counter()))
         ended = time.perf_counter()
-        assert [d.outcome for d in result.datasets] == [Outcome.PASS], result.datasets
-        assert result.datasets[0].load is not None
-        assert result.datasets[0].load.rows == len(files) * (self.rows // APPEND_FILES)
+        assert [d.outcome for d in result.items] == [Outcome.PASS], result.items
+        assert result.items[0].load is not None
+        assert result.items[0].load.rows == len(files) * (self.rows // APPEND_FILES)
         return {PENSTOCK: ended - begun, EXCLUDED: ended - planned[0]}
 
     def _check_rows(self, turns: int) -> None:

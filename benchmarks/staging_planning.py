@@ -73,7 +73,7 @@ def measure_plan(root: Path) -> dict[str, Any]:
     plan = engine.plan()
     cpu, seconds = time.process_time() - begun_cpu, time.perf_counter() - begun
     assert "pyspark" not in sys.modules, "a plan must not import Spark"
-    actions = Counter(dataset.action.value for dataset in plan.datasets)
+    actions = Counter(dataset.action.value for dataset in plan.items)
     return {"cpu": cpu, "seconds": seconds, "actions": dict(actions)}
 
 

@@ -14,13 +14,15 @@ from penstock.errors import Location
 from penstock.kinds.staging.columns import merge_seen, resolve_schema
 from penstock.kinds.staging.decide import fingerprint_contract
 from penstock.kinds.staging.footers import read_footers
+from penstock.kinds.staging.progress import CODEC, StagingProgress
 from penstock.kinds.staging.raw_files import hash_content
 from penstock.lake.delta_log import APPLICATION
-from penstock.lake.progress import create_manifest
+from penstock.lake.manifests import create_manifest
 from penstock.model.contract import NO_CONTRACT
 from penstock.model.names import DatasetName, to_dataset_name
-from penstock.model.plan import Action, DatasetPlan, Problem, Reason
-from penstock.model.progress import ConsumedFile, Manifest, ManifestKind, RawFile
+from penstock.model.plan import Action, Effect, Item, Problem, Reason, WorkItem
+from penstock.model.progress import ConsumedFile, Entry, Manifest, RawFile
+from penstock.model.schema import SeenColumn
 from penstock.model.spec import DatasetKind, DatasetSpec
 from penstock.storage.files import LocalFiles
 
@@ -68,15 +70,25 @@ def consumed(
     return ConsumedFile(RawFile(path, size, modified_ns), rows, hash_)
 
 
-def begin(storage: LocalFiles, name: DatasetName = NAME, **values: Any) -> Manifest:
-    """The manifest of an attempt that did not commit (yet)."""
-    return create_manifest(storage, name, Manifest(**{"dataset": str(name), "number": 0, "parent": None, **values}))
+def begin(
+    storage: LocalFiles,
+    name: DatasetName = NAME,
+    *,
+    files: Iterable[ConsumedFile] = (),
+    seen: Iterable[SeenColumn] = (),
+    settings: str | None = None,
+    **values: Any,
+) -> Manifest:
+    """The manifest of an attempt that did not commit (yet): of a staging table, unless `kind` and `payload` are given."""
+    payload = CODEC.encode(StagingProgress({entry.file.path: entry for entry in files}, tuple(seen), settings))
+    given = {"dataset": str(name), "number": 0, "parent": None, "kind": CODEC.kind, "payload": payload, **values}
+    return create_manifest(storage, name, Manifest(**given))
 
 
 def load(storage: LocalFiles, name: DatasetName = NAME, *, rows: Sequence[int] = (1,), **values: Any) -> Manifest:
     """A whole load as the engine does it: the manifest first, then the commit that carries its number."""
     manifest = begin(storage, name, **values)
-    mode = "append" if not manifest.complete or manifest.kind is ManifestKind.FENCE else "overwrite"
+    mode = "append" if not manifest.complete or manifest.entry is Entry.FENCE else "overwrite"
     write_table(storage.root / name.path, manifest.number, rows=rows, mode=mode)
     return manifest
 
@@ -111,11 +123,11 @@ def make_spec(
     return DatasetSpec(name=to_name(name), kind=kind, inputs=inputs, **given)
 
 
-def make_plan(
+def make_item(
     name: str, reads: str = "", action: Action = Action.RECOMPUTE, *, problem: Problem | None = None, **values: Any
-) -> DatasetPlan:
-    """A planned dataset."""
-    inputs = tuple(map(to_name, reads.split()))
+) -> Item:
+    """A planned item."""
+    upstream = tuple(str(to_name(text)) for text in reads.split())
     reasons = (Reason("because", "a test says so"),)
-    kind = DatasetKind.MATERIALIZED_VIEW
-    return DatasetPlan(to_name(name), kind, action, reasons, inputs, problem=problem, **values)
+    given = {"kind": "materialized_view", "work": None, "effect": Effect(rows_change=action.is_work), **values}
+    return WorkItem(to_name(name), action=action, reasons=reasons, upstream=upstream, problem=problem, **given)

@@ -8,13 +8,16 @@ from typing import Any
 
 from builders import load, load_raw
 from penstock.config.project_file import load_project
-from penstock.kinds.derived.decide import mark_input
-from penstock.lake.progress import read_table_state
+from penstock.kinds.derived.progress import CODEC, DerivedProgress
+from penstock.kinds.derived.values import mark_input
+from penstock.kinds.protocol import Workspace
+from penstock.kinds.registry import KINDS
+from penstock.lake.progress import ENVELOPE, read_table_state
 from penstock.model.names import DatasetName
-from penstock.model.plan import Action, DatasetPlan, Plan
+from penstock.model.plan import Action, Item, Plan
 from penstock.model.project import Project
-from penstock.model.spec import DatasetKind, DatasetSpec
-from penstock.run.planning import Planner, PlanRequest
+from penstock.model.spec import DatasetSpec
+from penstock.run.planner import Planner, PlanRequest
 from penstock.storage.files import LocalFiles
 
 
@@ -43,7 +46,7 @@ class Shop:
 
     @property
     def planner(self) -> Planner:
-        return Planner(self.project, self.specs, self.storage, self.raw)
+        return Planner(Workspace(self.project, self.specs, self.storage), KINDS)
 
     def plan(self, *select: str, **request: Any) -> Plan:
         return self.planner.plan(PlanRequest(select=select, **request))
@@ -51,32 +54,26 @@ class Shop:
     def actions(self, *select: str, **request: Any) -> dict[str, str]:
         """What is planned for each dataset, with the code of the first reason."""
         plan = self.plan(*select, **request)
-        return {str(d.name): f"{d.action.value} {d.reasons[0].code}" for d in plan.datasets}
+        return {item.id: f"{item.action.value} {item.reasons[0].code}" for item in plan.items}
 
     def done(self, plan: Plan | None = None) -> None:
-        for dataset in (plan or self.plan()).datasets:
-            if dataset.action.is_work:
-                self._do(dataset)
+        for item in (plan or self.plan()).items:
+            if item.action.is_work:
+                self._do(item)
 
-    def _do(self, dataset: DatasetPlan) -> None:
-        if dataset.kind is DatasetKind.STAGING:
-            values = {"schema": dataset.schema, "seen": dataset.seen, "settings": dataset.settings}
-            progress = dataset.state.progress if dataset.action in {Action.APPEND, Action.EVOLVE} else None
+    def _do(self, item: Item) -> None:
+        work = item.work
+        if item.kind == "staging":
+            values = {"schema": work.schema, "seen": work.seen, "settings": work.settings}
+            progress = work.state.progress if item.action in {Action.APPEND, Action.EVOLVE} else None
             if progress:
-                values |= {"complete": False, "parent": progress.number, "rows": range(dataset.rows_read)}
-            load_raw(self.storage, self.raw, dataset.name, [new.file.path for new in dataset.files], **values)
+                values |= {"complete": False, "parent": progress.number, "rows": range(work.rows_read)}
+            load_raw(self.storage, self.raw, item.dataset, [new.file.path for new in work.files], **values)
             return
-        states = {name: read_table_state(self.storage, name) for name in dataset.inputs}
+        resolved = work.resolved
+        states = {name: read_table_state(self.storage, name, ENVELOPE) for name in resolved.inputs}
         marks = {
-            str(name): mark_input(
-                state, state.progress.schema if state.progress else None, dataset.columns_read.get(name)
-            )
-            for name, state in states.items()
+            str(name): mark_input(state, state.schema, resolved.columns.get(name)) for name, state in states.items()
         }
-        load(
-            self.storage,
-            dataset.name,
-            inputs=marks,
-            definition=dataset.definition,
-            settings=dataset.settings,
-        )
+        payload = CODEC.encode(DerivedProgress(marks, resolved.definition, work.settings))
+        load(self.storage, item.dataset, kind=CODEC.kind, payload=payload)

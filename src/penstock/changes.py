@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from penstock.errors import ChangeFlowError
 from penstock.kinds.cdc.apply import ChangeLoad
 from penstock.kinds.cdc.batch import ChangeBatch, to_condition, to_expression
-from penstock.lake.tables import Lake, find_location, name_table
+from penstock.lake.naming import find_location, name_table
+from penstock.lake.tables import Lake
 from penstock.model.changes import ChangeMetrics, FlowOptions
 from penstock.model.flow_options import check_options
 from penstock.model.names import DatasetName

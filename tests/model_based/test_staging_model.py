@@ -12,7 +12,7 @@ from builders import NAME
 from penstock.kinds.staging.columns import merge_seen, resolve_schema
 from penstock.kinds.staging.decide import StagingFiles, StagingInput, compare_files, plan_staging
 from penstock.model.common_type import widens_in_place
-from penstock.model.plan import Action, DatasetPlan
+from penstock.model.plan import Action, Item
 from penstock.model.progress import ConsumedFile, Damage, Progress, RawFile, TableState
 from penstock.model.schema import Schema
 from tests.model_based.staging_model import (
@@ -45,7 +45,7 @@ class ModelTable:
     loaded: dict[str, RawContent] = field(default_factory=dict)
     """What each file held when it was loaded."""
 
-    def plan(self, world: World) -> DatasetPlan:
+    def plan(self, world: World) -> Item:
         current = tuple(to_raw(path, content) for path, content in sorted(world.files.items()))
         files = StagingFiles(new=current)
         if self.state.progress is not None:
@@ -65,7 +65,7 @@ class ModelTable:
             )
         )
 
-    def apply(self, plan: DatasetPlan, world: World) -> None:
+    def apply(self, plan: Item, world: World) -> None:
         """Do what the plan says, with rules of Delta's own: what is not allowed in place fails."""
         schema = plan.schema or Schema(())
         if plan.action is Action.REBUILD:
@@ -84,7 +84,7 @@ class ModelTable:
         progress = Progress(number, (number,), files, schema, plan.seen, settings=plan.settings)
         self.state = TableState(version=number, number=number, progress=progress)
 
-    def _evolve(self, plan: DatasetPlan, schema: Schema) -> None:
+    def _evolve(self, plan: Item, schema: Schema) -> None:
         for change in plan.changes:
             if change.code == "column_renamed" and change.before and change.after:
                 assert change.after.lower() not in self.columns

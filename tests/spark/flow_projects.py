@@ -41,9 +41,9 @@ def debezium(op: str, ts: int, before: Any = None, after: Any = None) -> dict[st
 def run(project: ProjectFolder, **words: Any) -> dict[str, Any]:
     engine = open_engine(project.root, environment={})
     result = engine.run(engine.request(**words))
-    problems = [str(dataset.problem) for dataset in result.datasets if dataset.problem]
+    problems = [str(dataset.problem) for dataset in result.items if dataset.problem]
     assert not problems, problems
-    return {str(dataset.name): dataset for dataset in result.datasets}
+    return {dataset.id: dataset for dataset in result.items}
 
 
 def rows(spark: Any, project: ProjectFolder, name: str, *columns: str) -> list[tuple[Any, ...]]:
@@ -53,6 +53,6 @@ def rows(spark: Any, project: ProjectFolder, name: str, *columns: str) -> list[t
 
 def problem_of(project: ProjectFolder) -> Any:
     engine: Engine = open_engine(project.root, environment={})
-    (result,) = engine.run().datasets
+    (result,) = engine.run().items
     assert result.outcome is Outcome.ERROR
     return result.problem

@@ -72,13 +72,13 @@ def test_changes_of_a_key_gaps_and_snapshots(empty_project: ProjectFolder, spark
         empty_project.raw("stock", "1", raw)
         problems = [
             str(result.problem)
-            for result in engine.run(engine.request(select=["staging.stock", "stock"])).datasets
+            for result in engine.run(engine.request(select=["staging.stock", "stock"])).items
             if result.problem
         ]
         assert len(problems) == 1
         assert text in problems[0]
     shutil.rmtree(now)
-    (gap,) = (result.problem for result in engine.run(engine.request(select=["now", "was"])).datasets if result.problem)
+    (gap,) = (result.problem for result in engine.run(engine.request(select=["now", "was"])).items if result.problem)
     assert gap.code == "change_flow.feed_gap"
     assert "--full-refresh main.was" in gap.hint
 
@@ -121,7 +121,7 @@ def test_a_change_feed_with_a_gap(
     run(empty_project, select=["staging.places", "now"])
     empty_project.define("feeds.py", WITH_FEED.format(properties=FEED, city=city_later))
     engine = open_engine(empty_project.root, environment={})
-    (gap,) = (result.problem for result in engine.run().datasets if result.problem)
+    (gap,) = (result.problem for result in engine.run().items if result.problem)
     assert gap.code == "change_flow.feed_gap"
     assert rows(spark, empty_project, "was", "id", "city") == expected[:1]
     run(empty_project, full_refresh="was", allow_history_loss="was")

@@ -14,6 +14,7 @@ import pytest
 import penstock
 from penstock.kinds.cdc import apply as changes
 from penstock.kinds.cdc import batch as change_batch
+from penstock.kinds.cdc.progress import CODEC
 from penstock.lake.progress import read_table_state
 from penstock.model.names import DatasetName
 from penstock.storage.files import open_files
@@ -121,7 +122,7 @@ def live_through_a_stream(spark: Any, folder: Path, count: int, keys: int, stops
 
 def check_auxiliary(folder: Path, target: Path, needed: frozenset[Event]) -> None:
     """Every event that must be remembered is there; the rest is what the next merge of segments takes."""
-    progress = read_table_state(open_files(str(folder)), DatasetName("db", "target")).progress
+    progress = read_table_state(open_files(str(folder)), DatasetName("db", "target"), CODEC).progress
     assert progress is not None
     segments = progress.segments
     assert len(segments) <= changes.LONGEST_LIST

@@ -101,7 +101,7 @@ def test_flows_of_a_pipeline(project: ProjectFolder, spark: Any) -> None:
     ]
 
     again = open_engine(project.root, environment={}).plan()
-    assert {dataset.action for dataset in again.datasets} == {Action.NONE}
+    assert {dataset.action for dataset in again.items} == {Action.NONE}
 
     write_feed(project, "customers", "2", event("UPDATE", 3, id=1, city="Bonn"), event("DELETE", 7, id=1, city=None))
     unavailable = "__debezium_unavailable_value"
@@ -257,7 +257,7 @@ def test_a_table_of_two_flows_is_not_built_anew_when_one_of_them_cannot_be_read(
     assert rows(spark, project, "customers", *columns) == before
     write_feed(project, "others", "2", {"id": None, "city": "Nice", "ts": 7})
     engine = open_engine(project.root, environment={})
-    (result,) = engine.run(engine.request(full_refresh="customers")).datasets
+    (result,) = engine.run(engine.request(full_refresh="customers")).items
     assert result.problem is not None
     assert result.problem.code == "change_flow.bad_rows"
     assert rows(spark, project, "customers", *columns) == before
@@ -350,5 +350,5 @@ def test_every_option_means_in_a_definition_what_it_means_in_python(project: Pro
     assert rows(spark, project, "events", "id") == []
     write_feed(project, "events", "3", event("INSERT", 4, id=3, city="late"), event("MERGE", 9, id=4, city="?"))
     engine = open_engine(project.root, environment={})
-    (problem,) = (result.problem for result in engine.run().datasets if result.problem)
+    (problem,) = (result.problem for result in engine.run().items if result.problem)
     assert "1 with an unknown operation" in problem.message

@@ -8,7 +8,7 @@ import pytest
 from deltalake import DeltaTable
 
 from penstock.engine import Engine, open_engine
-from penstock.model.results import DatasetResult, RunResult
+from penstock.model.results import ItemResult, RunResult
 from tests.projects import BIG_PY, MORE_ORDERS, TOTALS_SQL, ProjectFolder
 
 pytestmark = pytest.mark.spark
@@ -16,8 +16,8 @@ pytestmark = pytest.mark.spark
 Open = Callable[[], Engine]
 
 
-def by_name(result: RunResult) -> dict[str, DatasetResult]:
-    return {dataset.name.name: dataset for dataset in result.datasets}
+def by_name(result: RunResult) -> dict[str, ItemResult]:
+    return {dataset.dataset.name: dataset for dataset in result.items}
 
 
 def codes(result: RunResult, name: str) -> list[str]:
@@ -37,7 +37,7 @@ def test_first_build_then_only_what_changed(shop: ProjectFolder, open_shop: Open
     shop.define("totals.sql", TOTALS_SQL.replace("sum(amount)", "max(amount)"))
     second = open_shop().run()
     assert codes(second, "totals") == ["definition_changed"]
-    assert [d.name.name for d in second.datasets if d.action.is_work] == ["totals"]
+    assert [d.dataset.name for d in second.items if d.action.is_work] == ["totals"]
     shop.define("totals.sql", "-- a comment\n" + TOTALS_SQL.replace("sum(amount)", "max( amount )"))
     assert not open_shop().plan().has_work
 
@@ -50,7 +50,7 @@ def test_settings_and_expectations_count(shop: ProjectFolder, open_shop: Open) -
     assert codes(second, "big_count") == ["input_will_change"]
     assert [row[2] for row in shop.rows("main.big_orders")] == [3]
     shop.configure("name: shop\nconfiguration:\n  spark.sql.ansi.enabled: 'false'\n")
-    assert {d.name.name for d in open_shop().plan().datasets if d.action.is_work} == {
+    assert {d.dataset.name for d in open_shop().plan().items if d.action.is_work} == {
         "totals",
         "big_orders",
         "big_count",
@@ -107,7 +107,7 @@ def test_views_are_looked_through_and_names_are_found_in_sql(shop: ProjectFolder
         "def paid_read():\n    return dp.read('paid').join(spark.table('main.totals'), 'customer')\n",
     )
     result = open_shop().run()
-    assert not result.has_failed, [str(d.problem) for d in result.datasets if d.problem]
+    assert not result.has_failed, [str(d.problem) for d in result.items if d.problem]
     assert shop.rows("main.paid_count") == [(2,)]
     assert len(shop.rows("main.paid_rows")) == len(shop.rows("main.paid_read")) == 2
     table = DeltaTable(shop.root / "storage/main/paid_rows")
@@ -116,7 +116,7 @@ def test_views_are_looked_through_and_names_are_found_in_sql(shop: ProjectFolder
     assert table.metadata().configuration == {"shop.kind": "test"}
     assert not open_shop().plan().has_work
     shop.define("view.sql", "CREATE TEMPORARY VIEW paid AS SELECT * FROM staging.orders WHERE amount >= 30")
-    assert {d.name.name for d in open_shop().plan().datasets if d.action.is_work} == {
+    assert {d.dataset.name for d in open_shop().plan().items if d.action.is_work} == {
         "paid_count",
         "paid_rows",
         "paid_read",
@@ -144,7 +144,7 @@ def test_what_is_not_deterministic_is_recomputed_and_the_plan_says_why(shop: Pro
     shop.define("now.sql", "CREATE MATERIALIZED VIEW now_rows AS\nSELECT id, current_date() AS d FROM staging.orders")
     open_shop().run()
     again = open_shop().plan()
-    work = [dataset for dataset in again.datasets if dataset.action.is_work]
+    work = [dataset for dataset in again.items if dataset.action.is_work]
     assert [dataset.name.name for dataset in work] == ["now_rows"]
     assert work[0].reasons[0].code == "not_deterministic"
     assert "transformations/now.sql:2" in work[0].reasons[0].text
@@ -202,7 +202,7 @@ def test_what_run_does_is_what_plan_said(shop: ProjectFolder, open_shop: Open) -
     engine = open_shop()
     plan = engine.plan()
     results = engine.apply(plan)
-    assert [(d.name, d.action, d.reasons) for d in plan.datasets] == [(r.name, r.action, r.reasons) for r in results]
+    assert [(d.dataset, d.action, d.reasons) for d in plan.items] == [(r.dataset, r.action, r.reasons) for r in results]
     json_plan = {dataset["dataset"]: dataset for dataset in plan.to_json()["datasets"]}
     assert json_plan["staging.orders"]["files"] == [
         {"path": "orders/0002.parquet", "bytes": json_plan["staging.orders"]["files"][0]["bytes"], "rows": 2}

@@ -17,7 +17,7 @@ from penstock.engine import open_engine
 from penstock.lake.tables import Lake
 from penstock.model.names import DatasetName
 from penstock.model.plan import Action
-from penstock.model.results import DatasetResult, LoadResult
+from penstock.model.results import ItemResult, LoadResult
 from penstock.storage.files import LocalFiles
 from penstock.transforms.conform import convert
 from tests.projects import ProjectFolder
@@ -78,7 +78,7 @@ class Project:
         self.spark = spark
         self.writer = writer
         self.cases = {name: CASES[name] for name in WRITERS[writer]}
-        self.results: dict[str, DatasetResult] = {}
+        self.results: dict[str, ItemResult] = {}
 
     def write(self, table: str, batch: int, rows: pa.Table) -> None:
         file = self.folder.raw(table, f"{batch:04}", rows)
@@ -97,7 +97,7 @@ class Project:
                 self.write(name, number, batch)
         self.configure("contract_before")
         first = open_engine(self.folder.root, environment={}).run()
-        assert not first.has_failed, [d.problem for d in first.datasets if d.problem]
+        assert not first.has_failed, [d.problem for d in first.items if d.problem]
         before = {name: self.bytes(name) for name in self.cases}
         for name, case in self.cases.items():
             for number in case.remove:
@@ -106,7 +106,7 @@ class Project:
                 self.write(name, number, batch)
         self.configure("contract")
         second = open_engine(self.folder.root, environment={}).run()
-        self.results = {dataset.name.name: dataset for dataset in second.datasets}
+        self.results = {dataset.dataset.name: dataset for dataset in second.items}
         self.old_files_kept = {name: before[name] <= self.bytes(name) for name in self.cases}
 
     def bytes(self, table: str) -> set[str]:
@@ -161,7 +161,7 @@ def test_a_file_is_named_even_if_it_has_a_column_called_metadata(project: Projec
 @pytest.mark.parametrize("name", ["renamed", "int_to_double"])
 def test_rows_are_shown_as_they_are_by_whatever_reader_can(name: str, project: Project) -> None:
     """Renamed columns without a JVM; widened ones by Spark, because the other reader does not know them."""
-    shown = open_engine(project.folder.root, environment={}).rows(name, 10)
+    shown = open_engine(project.folder.root, environment={}).inspector.rows(name, 10)
     order = sorted(range(len(shown.columns)), key=lambda place: shown.columns[place].lower())
     assert sort([tuple(row[place] for place in order) for row in shown.rows]) == sort(CASES[name].rows)
 
@@ -169,8 +169,8 @@ def test_rows_are_shown_as_they_are_by_whatever_reader_can(name: str, project: P
 def test_a_further_run_has_nothing_to_do(project: Project) -> None:
     stuck = {name for name, case in project.cases.items() if case.problem}
     plan = open_engine(project.folder.root, environment={}).plan()
-    assert {d.name.name for d in plan.datasets if d.action.is_work} <= {"nanoseconds"}
-    assert {d.name.name for d in plan.datasets if d.problem} == stuck - {"nanoseconds"}
+    assert {d.dataset.name for d in plan.items if d.action.is_work} <= {"nanoseconds"}
+    assert {d.dataset.name for d in plan.items if d.problem} == stuck - {"nanoseconds"}
 
 
 @pytest.mark.parametrize("project", by("spark", "all"), indirect=True)
@@ -188,7 +188,7 @@ def test_a_rebuild_from_scratch_gives_the_same(project: Project) -> None:
     engine = open_engine(project.folder.root, environment={})
     names = [f"staging.{name}" for name in tables]
     result = engine.run(engine.request(select=names, full_refresh=",".join(names)))
-    assert not result.has_failed, [d.problem for d in result.datasets if d.problem]
+    assert not result.has_failed, [d.problem for d in result.items if d.problem]
     for name in tables:
         assert (types_of(project.read(name)), sort(rows_of(project.read(name)))) == before[name], name
 
@@ -216,7 +216,7 @@ def test_a_dropped_table_leaves_the_catalog_and_may_come_back(empty_project: Pro
     raw, aside = empty_project.root / "raw/orders", empty_project.root / "aside"
     raw.rename(aside)
     engine = open_engine(empty_project.root, environment={})
-    (dropped,) = engine.run(engine.request(drop_retired=True)).datasets
+    (dropped,) = engine.run(engine.request(drop_retired=True)).items
     assert (dropped.action, dropped.problem) == (Action.DROP, None)
     assert dropped.load == LoadResult(None, 0)
     assert not spark.catalog.tableExists("staging.orders")

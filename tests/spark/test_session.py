@@ -65,7 +65,7 @@ def test_python_functions_of_the_project_reach_the_workers(empty_project: Projec
         "@dp.materialized_view\ndef names():\n    return dp.read('staging.orders').select(loud('customer').alias('name'))\n",
     )
     result = open_engine(empty_project.root, environment={}).run()
-    assert not result.has_failed, [str(dataset.problem) for dataset in result.datasets]
+    assert not result.has_failed, [str(dataset.problem) for dataset in result.items]
     assert empty_project.rows("main.names") == [("A!",)]
 
 
@@ -83,8 +83,8 @@ def test_one_new_file_touches_only_its_table_and_its_readers(shop: ProjectFolder
         shop.raw(f"other{index}", "1", {"id": [index]})
     engine = open_engine(shop.root, environment={})
     engine.run()
-    before = {info.name: info.state.version for info in engine.datasets()}
+    before = {info.name: info.state.version for info in engine.inspector.datasets()}
     shop.raw("other3", "2", {"id": [33]})
     open_engine(shop.root, environment={}).run()
-    after = {info.name: info.state.version for info in open_engine(shop.root, environment={}).datasets()}
+    after = {info.name: info.state.version for info in open_engine(shop.root, environment={}).inspector.datasets()}
     assert {str(name) for name in before if before[name] != after[name]} == {"staging.other3"}

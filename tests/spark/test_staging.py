@@ -13,7 +13,10 @@ from deltalake import DeltaTable, write_deltalake
 
 from penstock.engine import Engine, open_engine
 from penstock.errors import ConcurrentRunError
-from penstock.lake.progress import FORMAT, create_manifest, read_table_state
+from penstock.kinds.staging.progress import CODEC
+from penstock.lake.manifest_formats import FORMAT
+from penstock.lake.manifests import create_manifest
+from penstock.lake.progress import read_table_state
 from penstock.lake.tables import Lake
 from penstock.model.names import DatasetName
 from penstock.model.plan import Action
@@ -42,7 +45,7 @@ def ids(shop: ProjectFolder) -> list[int]:
 
 
 def staging_of(result: RunResult) -> tuple[Action, list[str]]:
-    found = next(dataset for dataset in result.datasets if dataset.name == ORDERS_TABLE)
+    found = next(dataset for dataset in result.items if dataset.dataset == ORDERS_TABLE)
     return found.action, [reason.code for reason in found.reasons]
 
 
@@ -92,7 +95,7 @@ def test_damaged_progress_rebuilds_that_table_with_the_reason(empty_project: Pro
         if damaged is not None:
             manifest.write_text(damaged)
     result = open_engine(empty_project.root, environment={}).run()
-    found = {d.name.name: (d.action, [reason.code for reason in d.reasons]) for d in result.datasets}
+    found = {d.dataset.name: (d.action, [reason.code for reason in d.reasons]) for d in result.items}
     assert found == {name: (Action.REBUILD, [name]) for name in DAMAGES} | {"sound": (Action.NONE, ["up_to_date"])}
     assert all(empty_project.rows(f"staging.{name}") == [(1,), (2,)] for name in DAMAGES)
     assert not open_engine(empty_project.root, environment={}).plan().has_work
@@ -130,7 +133,7 @@ def test_damage_does_not_let_rows_of_removed_files_go(shop: ProjectFolder, open_
     open_shop().run()
     (shop.root / "raw/orders/0001.parquet").unlink()
     write_deltalake(shop.root / "storage/staging/orders", pa.table(MORE_ORDERS), mode="append")
-    problem = next(d.problem for d in open_shop().run().datasets if d.name == ORDERS_TABLE)
+    problem = next(d.problem for d in open_shop().run().items if d.dataset == ORDERS_TABLE)
     assert problem is not None
     assert problem.code == "history_loss"
     assert "3 rows" in problem.message
@@ -169,7 +172,7 @@ def test_nulls_that_footers_do_not_count_are_counted_before_anything_is_written(
         shop.root / "raw/orders/0002.parquet",
         write_statistics=False,
     )
-    problem = next(d.problem for d in open_shop().run().datasets if d.name == ORDERS_TABLE)
+    problem = next(d.problem for d in open_shop().run().items if d.dataset == ORDERS_TABLE)
     assert problem is not None
     assert "customer is required, but NULL in 1 rows" in problem.message
     assert ids(shop) == [1, 2, 3]
@@ -189,7 +192,7 @@ def test_an_unreadable_file_stops_only_its_table(shop: ProjectFolder, open_shop:
     shop.raw("customers", "0001", {"id": [1]})
     (shop.root / "raw/orders/0002.parquet").write_bytes(b"")
     result = open_shop().run()
-    by_name = {str(dataset.name): dataset for dataset in result.datasets}
+    by_name = {dataset.id: dataset for dataset in result.items}
     assert by_name["staging.customers"].outcome == "pass"
     assert by_name["staging.orders"].outcome == "error"
     assert "orders/0002.parquet" in str(by_name["staging.orders"].problem)
@@ -205,20 +208,20 @@ def test_the_other_layout_and_names_that_need_column_mapping(empty_project: Proj
     empty_project.raw("2024-01-02", "orders", odd)
     result = open_engine(empty_project.root, environment={}).run()
     assert staging_of(result) == (Action.APPEND, ["new_files"])
-    state = read_table_state(LocalFiles(empty_project.root / "storage"), ORDERS_TABLE)
+    state = read_table_state(LocalFiles(empty_project.root / "storage"), ORDERS_TABLE, CODEC)
     assert state.progress is not None
-    assert sum(entry.rows for entry in state.progress.files.values()) == 4
+    assert sum(entry.rows for entry in state.progress.payload.files.values()) == 4
 
 
 def test_a_dead_attempt_is_fenced_off_before_an_append(shop: ProjectFolder, open_shop: Open, spark: object) -> None:
     open_shop().run()
     files = LocalFiles(shop.root / "storage")
-    state = read_table_state(files, ORDERS_TABLE)
+    state = read_table_state(files, ORDERS_TABLE, CODEC)
     assert state.number is not None
     dead = create_manifest(files, ORDERS_TABLE, Manifest(str(ORDERS_TABLE), state.number, state.number))
     shop.raw("orders", "0002", MORE_ORDERS)
     plan = open_shop().plan()
-    assert next(dataset for dataset in plan.datasets if dataset.name == ORDERS_TABLE).state.pending
+    assert next(dataset for dataset in plan.items if dataset.dataset == ORDERS_TABLE).state.pending
     open_shop().run()
     assert ids(shop) == ALL_IDS
     lake = Lake(spark, files)  # type: ignore[arg-type]
@@ -234,7 +237,7 @@ def test_an_attempt_that_commits_after_the_plan_is_not_doubled(shop: ProjectFold
     engine = open_shop()
     plan = engine.plan()
     open_shop().run()  # another run does the same work in the meantime
-    late = replace(plan, datasets=tuple(dataset for dataset in plan.datasets if dataset.name == ORDERS_TABLE))
+    late = replace(plan, datasets=tuple(dataset for dataset in plan.items if dataset.dataset == ORDERS_TABLE))
     results = engine.apply(late)
     assert results[0].problem is not None
     assert results[0].problem.code == "concurrent_run"
@@ -247,7 +250,7 @@ def test_a_long_chain_of_batches_is_stated_anew(empty_project: ProjectFolder, mo
         empty_project.raw("orders", f"{batch:04}", {"id": [batch]})
         open_engine(empty_project.root, environment={}).run()
     assert empty_project.rows("staging.orders") == [(0,), (1,), (2,), (3,)]
-    state = read_table_state(LocalFiles(empty_project.root / "storage"), ORDERS_TABLE)
+    state = read_table_state(LocalFiles(empty_project.root / "storage"), ORDERS_TABLE, CODEC)
     assert state.progress is not None
-    assert len(state.progress.files) == 4
+    assert len(state.progress.payload.files) == 4
     assert len(state.progress.chain) == 2

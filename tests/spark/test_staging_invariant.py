@@ -71,14 +71,14 @@ class Histories:
         }
         self.project.configure(json.dumps({"name": "histories", "staging": staging}))
         engine = open_engine(self.project.root, environment={})
-        for dataset in engine.run().datasets:
-            name = dataset.name.name
+        for dataset in engine.run().items:
+            name = dataset.dataset.name
             assert dataset.problem is None or dataset.problem.code == "history_loss", (name, dataset.problem)
             if dataset.load is not None:
                 kept = {} if dataset.action.value == "rebuild" else self.loaded[name]
                 self.loaded[name] = {**kept, **self.worlds[name].files}
         left = engine.plan()
-        assert not left.has_work, [(str(d.name), d.reasons) for d in left.datasets if d.action.is_work]
+        assert not left.has_work, [(d.id, d.reasons) for d in left.items if d.action.is_work]
 
     def at_once(self, root: Path) -> ProjectFolder:
         """The same files and settings, loaded in one go."""
@@ -87,7 +87,7 @@ class Histories:
             for file, content in files.items():
                 project.raw(name, file, to_arrow(content))
         result = open_engine(project.root, environment={}).run()
-        assert not result.has_failed, [d.problem for d in result.datasets if d.problem]
+        assert not result.has_failed, [d.problem for d in result.items if d.problem]
         return project
 
     def read(self, project: ProjectFolder, name: str) -> tuple[dict[str, str], list[tuple[Any, ...]]]:

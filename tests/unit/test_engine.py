@@ -45,7 +45,7 @@ def state(engine: Engine, build: str) -> BuildStatus | None:
 
 def test_a_run_without_work_is_recorded_and_leaves_its_artifacts(engine: Engine) -> None:
     result = engine.run()
-    assert [(str(d.name), d.outcome) for d in result.datasets] == [("staging.orders", Outcome.NO_OP)]
+    assert [(d.id, d.outcome) for d in result.items] == [("staging.orders", Outcome.NO_OP)]
     assert state(engine, result.build_request_id) is BuildStatus.COMPLETED
     folder = engine.project.state_folder
     assert json.loads((folder / "run_results.json").read_text()) == result.to_json()
@@ -77,4 +77,4 @@ def test_raw_that_is_a_file_is_refused(tmp_path: Path) -> None:
     shop = ProjectFolder(tmp_path / "shop").configure("name: shop\nraw: file\n")
     (shop.root / "file").touch()
     with pytest.raises(StorageError, match="which is not a folder"):
-        open_engine(shop.root, environment={})
+        open_engine(shop.root, environment={}).plan()

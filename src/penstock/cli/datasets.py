@@ -16,7 +16,7 @@ Name = Annotated[str, typer.Argument(metavar="DATASET", help="A dataset, as name
 def list_datasets() -> None:
     """List every dataset with its version and when it last changed."""
     settings = current_settings()
-    make_output(settings).datasets(open_from_settings(settings).datasets())
+    make_output(settings).datasets(open_from_settings(settings).inspector.datasets())
 
 
 def show(
@@ -28,15 +28,15 @@ def show(
 ) -> None:
     """Show a dataset: where it is, what it reads, its columns; or some of its rows."""
     settings = current_settings()
-    engine = open_from_settings(settings)
+    inspector = open_from_settings(settings).inspector
     output = make_output(settings)
     if rows or quarantine:
-        output.rows(engine.rows(name, rows or 20, quarantine=quarantine))
+        output.rows(inspector.rows(name, rows or 20, quarantine=quarantine))
     else:
-        output.details(engine.show(name))
+        output.details(inspector.show(name))
 
 
 def history(name: Name, limit: Annotated[int, typer.Option("--limit", min=1, help="How many versions.")] = 20) -> None:
     """Show the versions of a table: when, how many rows, by which run."""
     settings = current_settings()
-    make_output(settings).history(open_from_settings(settings).history(name, limit))
+    make_output(settings).history(open_from_settings(settings).inspector.history(name, limit))

@@ -59,6 +59,10 @@ class _Tour:
             f"{self._shown()} now holds {len(files)} files: raw batches, SQL and Python definitions, penstock.yml."
         )
 
+    def _run(self, *select: str) -> None:
+        with open_from_settings(self.settings) as engine:
+            run_project(engine, self.settings, engine.request(select))
+
     def first_run(self) -> None:
         self._chapter(
             "2. The plan", "`penstock plan` says what would happen, and why. No table is written, no JVM starts."
@@ -67,7 +71,7 @@ class _Tour:
         self._chapter(
             "3. The first run", "`penstock run` does exactly that. Raw files become staging tables; views follow."
         )
-        run_project(self.settings)
+        self._run()
 
     def new_batch(self) -> None:
         from penstock.config.template import last_sample_batch, write_sample_batch
@@ -78,11 +82,11 @@ class _Tour:
         added = write_sample_batch(self.root, last_sample_batch(self.root) + 1)
         self.output.text("Added " + ", ".join(str(file.relative_to(self.root)) for file in added))
         self._plan()
-        run_project(self.settings)
+        self._run()
 
     def nothing_new(self) -> None:
         self._chapter("5. Nothing new", "A third run sees at once that every table is right: no JVM, no write.")
-        run_project(self.settings)
+        self._run()
 
     def drift(self) -> None:
         from penstock.config.template import last_sample_batch, write_drifted_batch
@@ -99,16 +103,16 @@ class _Tour:
         self.output.plan(engine.plan())
         self.output.text("`penstock schema diff order_items`:")
         self.output.changes(engine.schema_drift(table))
-        run_project(self.settings)
+        self._run()
         self.output.text("`penstock schema history order_items`:")
-        self.output.schema_history(open_from_settings(self.settings).schema_history(table))
+        self.output.schema_history(open_from_settings(self.settings).inspector.schema_history(table))
         self.output.text("The newest and the oldest rows, old quantities exact and new ones too:")
         self._show_both_ends(table)
 
     def _show_both_ends(self, table: str) -> None:
         from dataclasses import replace
 
-        rows = open_from_settings(self.settings).rows(table, 1_000_000)
+        rows = open_from_settings(self.settings).inspector.rows(table, 1_000_000)
         shown = sorted(rows.rows)
         self.output.rows(replace(rows, rows=(*shown[:2], *shown[-2:])))
 
@@ -116,9 +120,9 @@ class _Tour:
         self._chapter(
             "7. What expectations set aside", "Rows that broke an `expect_or_drop` are kept where you can see them."
         )
-        engine = open_from_settings(self.settings)
-        name = next(info.name for info in engine.datasets() if engine.show(str(info.name)).has_quarantine)
-        self.output.rows(engine.rows(str(name), 5, quarantine=True))
+        inspector = open_from_settings(self.settings).inspector
+        name = next(info.name for info in inspector.datasets() if inspector.show(str(info.name)).has_quarantine)
+        self.output.rows(inspector.rows(str(name), 5, quarantine=True))
 
     def change_feed(self) -> None:
         from penstock.config.sample_feed import write_feed_batch, write_feed_definition
@@ -133,7 +137,7 @@ class _Tour:
         for number in (1, 2):
             self._show_events(number)
             write_feed_batch(self.root, number)
-            run_project(self.settings, select=["customer_history"])
+            self._run("customer_history")
             self._draw_history()
         self.output.text(
             "Bonn took its place between Rome and Oslo, Cy's row ends where his delete said, and the event that came twice\n"
@@ -152,7 +156,7 @@ class _Tour:
     def _draw_history(self) -> None:
         from penstock.cli.timeline import Interval, draw_timeline
 
-        found = open_from_settings(self.settings).rows("customer_history", 100)
+        found = open_from_settings(self.settings).inspector.rows("customer_history", 100)
         rows = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
         intervals = [Interval(row["name"], row["city"], row["__START_AT"], row["__END_AT"]) for row in rows]
         self.output.text("The history now, by day:\n" + draw_timeline(intervals))

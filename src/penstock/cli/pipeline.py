@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,7 @@ from penstock.cli.options import Settings, current_settings
 from penstock.cli.output import make_output
 
 if TYPE_CHECKING:
+    from penstock.engine import Engine, PlanRequest
     from penstock.model.plan import Plan
 
 Select = Annotated[
@@ -77,23 +78,18 @@ def run(
     ] = 2.0,
 ) -> None:
     """Bring the tables up to date: do what the plan says, in order, side by side where possible."""
-    if continuous:
-        open_from_settings(current_settings()).check_continuous()
-    run_project(
-        current_settings(),
-        wait,
-        select=select,
-        exclude=exclude,
-        full_refresh=full_refresh,
-        full_refresh_all=full_refresh_all,
-        allow_history_loss=allow_history_loss,
-        drop_retired=drop_retired,
-    )
-    if continuous:
-        keep_running(current_settings(), every)
+    settings = current_settings()
+    with open_from_settings(settings) as engine:
+        if continuous:
+            engine.check_continuous()
+            engine.is_long_lived = True
+        request = engine.request(select, exclude, full_refresh, full_refresh_all, allow_history_loss, drop_retired)
+        run_project(engine, settings, request, wait)
+        if continuous:
+            keep_running(engine, settings, every)
 
 
-def keep_running(settings: Settings, seconds: float) -> None:
+def keep_running(engine: Engine, settings: Settings, seconds: float) -> None:
     """Apply changes as they come; SIGTERM or Ctrl-C ends it cleanly, between two batches."""
     import signal
     import threading
@@ -103,7 +99,7 @@ def keep_running(settings: Settings, seconds: float) -> None:
         signal.signal(name, lambda *_: stop.set())
     output = make_output(settings)
     output.text("Waiting for changes; stop with Ctrl-C.")
-    open_from_settings(settings).run_continuously(output.batch, stop, seconds)
+    engine.run_continuously(output.batch, stop, seconds)
     output.text("Stopped.")
 
 
@@ -113,19 +109,19 @@ def rebuild(
         bool, typer.Option("--allow-history-loss", help="Let rows go whose raw files are gone.")
     ] = False,
 ) -> None:
-    """Build these tables anew, aside, and swap them in by one commit; what reads them follows with the next run."""
+    """Rebuild these tables aside and swap them in by one commit; what reads them follows with the next run."""
     names = ",".join(tables)
     may_lose = names if allow_history_loss else None
-    run_project(current_settings(), select=tables, full_refresh=names, allow_history_loss=may_lose)
+    settings = current_settings()
+    with open_from_settings(settings) as engine:
+        run_project(engine, settings, engine.request(tables, full_refresh=names, allow_history_loss=may_lose))
 
 
-def run_project(settings: Settings, wait: float = 600.0, **words: Any) -> None:
+def run_project(engine: Engine, settings: Settings, request: PlanRequest | None = None, wait: float = 600.0) -> None:
     """Run, show progress and the result, and end with exit code 1 if anything failed."""
     from penstock.cli.progress import make_progress
     from penstock.telemetry.logs import LOGGER
 
-    engine = open_from_settings(settings)
-    request = engine.request(**words)
     seen: list[Plan] = []
     with make_progress(settings) as progress:
 

@@ -6,8 +6,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from penstock.cli.options import Settings
-from penstock.model.plan import DatasetPlan, Plan
-from penstock.model.results import DatasetResult, Outcome
+from penstock.model.plan import Item, Plan
+from penstock.model.results import ItemResult, Outcome
 from penstock.telemetry.logs import LOGGER
 
 if TYPE_CHECKING:
@@ -18,18 +18,18 @@ class LogProgress:
     """One log line per dataset that starts or ends."""
 
     def planned(self, plan: Plan) -> None:
-        work = sum(dataset.action.is_work for dataset in plan.datasets)
+        work = sum(item.action.is_work for item in plan.items)
         if work:
-            LOGGER.info("%d of %d datasets to do; starting Spark", work, len(plan.datasets))
+            LOGGER.info("%d of %d datasets to do; starting Spark", work, len(plan.items))
 
-    def started(self, plan: DatasetPlan) -> None:
-        LOGGER.info("%s %s", plan.name, plan.action.value, extra={"facts": {"dataset": str(plan.name)}})
+    def started(self, item: Item) -> None:
+        LOGGER.info("%s %s", item.id, item.action.value, extra={"facts": {"dataset": item.id}})
 
-    def ended(self, result: DatasetResult) -> None:
+    def ended(self, result: ItemResult) -> None:
         if result.outcome is Outcome.NO_OP:
             return
-        facts = {"dataset": str(result.name), "status": result.outcome.value, "seconds": round(result.seconds, 3)}
-        LOGGER.info("%s %s in %.1f s", result.name, result.outcome.value, result.seconds, extra={"facts": facts})
+        facts = {"dataset": result.id, "status": result.outcome.value, "seconds": round(result.seconds, 3)}
+        LOGGER.info("%s %s in %.1f s", result.id, result.outcome.value, result.seconds, extra={"facts": facts})
 
     def __enter__(self) -> LogProgress:
         return self
@@ -57,24 +57,26 @@ class LiveProgress:
         )
         self._whole: TaskID | None = None
         self._tasks: dict[str, TaskID] = {}
+        self._reads: dict[str, str] = {}
         self._work = 0
         self._ended = 0
 
     def planned(self, plan: Plan) -> None:
-        work = sum(dataset.action.is_work for dataset in plan.datasets)
+        work = sum(item.action.is_work for item in plan.items)
+        self._reads = {item.id: plan.line(item).reads.replace("-", "") for item in plan.items}
         if work:
             self._whole = self._progress.add_task("starting Spark", total=work, done=f"0/{work}")
             self._work = work
 
-    def started(self, plan: DatasetPlan) -> None:
+    def started(self, item: Item) -> None:
         if self._whole is not None:
             self._progress.update(self._whole, description="datasets")
-        self._tasks[str(plan.name)] = self._progress.add_task(
-            f"{plan.action.value} {plan.name}", total=None, done=describe_size(plan)
+        self._tasks[item.id] = self._progress.add_task(
+            f"{item.action.value} {item.id}", total=None, done=self._reads.get(item.id, "")
         )
 
-    def ended(self, result: DatasetResult) -> None:
-        task = self._tasks.pop(str(result.name), None)
+    def ended(self, result: ItemResult) -> None:
+        task = self._tasks.pop(result.id, None)
         if task is not None:
             self._progress.remove_task(task)
         if self._whole is not None and result.outcome is not Outcome.NO_OP:
@@ -91,25 +93,16 @@ class LiveProgress:
         self._progress.stop()
 
 
-def describe_size(plan: DatasetPlan) -> str:
-    """How much a dataset's work reads, where that is known."""
-    from penstock.cli.text_output import show_bytes
-
-    if not plan.files:
-        return ""
-    return f"{plan.rows_read:,} rows, {show_bytes(plan.bytes_read)}"
-
-
 class NoProgress(LogProgress):
     """Silence."""
 
     def planned(self, plan: Plan) -> None:
         del plan
 
-    def started(self, plan: DatasetPlan) -> None:
-        del plan
+    def started(self, item: Item) -> None:
+        del item
 
-    def ended(self, result: DatasetResult) -> None:
+    def ended(self, result: ItemResult) -> None:
         del result
 
 

@@ -21,7 +21,7 @@ app = typer.Typer(
 def show(name: Name) -> None:
     """Show a table's columns, with the types that raw files gave them."""
     settings = current_settings()
-    make_output(settings).schema(open_from_settings(settings).schema(name))
+    make_output(settings).schema(open_from_settings(settings).inspector.schema(name))
 
 
 def diff(
@@ -32,14 +32,18 @@ def diff(
     """Show how a table's columns would change with the next run; or how they differ between two versions."""
     settings = current_settings()
     engine = open_from_settings(settings)
-    changes = engine.schema_drift(name) if before is None and after is None else engine.schema_diff(name, before, after)
+    changes = (
+        engine.schema_drift(name)
+        if before is None and after is None
+        else engine.inspector.schema_diff(name, before, after)
+    )
     make_output(settings).changes(changes)
 
 
 def history(name: Name) -> None:
     """Show every version that changed a table's columns, newest first."""
     settings = current_settings()
-    make_output(settings).schema_history(open_from_settings(settings).schema_history(name))
+    make_output(settings).schema_history(open_from_settings(settings).inspector.schema_history(name))
 
 
 for _command in (show, diff, history):

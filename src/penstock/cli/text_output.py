@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -12,17 +12,15 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from penstock.model.changes import FeedFiles, SnapshotFunction
-from penstock.model.plan import Action, DatasetPlan, Plan
-from penstock.model.results import DatasetResult, Outcome, RunResult
-from penstock.model.wording import counted
+from penstock.model.plan import Action, Item, Plan, PlanLine
+from penstock.model.results import ItemResult, Outcome, RunResult
+from penstock.model.wording import counted, show_bytes
 
 if TYPE_CHECKING:
     from penstock.engine import Check, DatasetDetails, DatasetInfo, HistoryEntry, Rows, SchemaVersion, TableSchema
     from penstock.model.changes import ChangeMetrics
     from penstock.model.drift import Change
     from penstock.model.names import DatasetName
-    from penstock.model.spec import DatasetSpec
 
 _STYLES = {
     "none": "dim",
@@ -40,7 +38,6 @@ _STYLES = {
     "noted": "dim",
     "in place": "green",
 }
-_MOST_FILES = 3
 
 
 class _PlainConsole(Console):
@@ -65,20 +62,21 @@ class TextOutput:
         self.console = console
 
     def plan(self, plan: Plan) -> None:
-        if plan.datasets:
-            self._table(("dataset", "action", "reads", "why"), map(_plan_row, plan.datasets))
+        if plan.items:
+            rows = (_plan_row(item, plan.line(item)) for item in plan.items)
+            self._table(("dataset", "action", "reads", "why"), rows)
         for warning in plan.warnings:
             self.console.print(f"[yellow]warning:[/] {escape(warning)}")
-        self._problems(dataset for dataset in plan.datasets if dataset.problem)
+        self._problems(item for item in plan.items if item.problem)
         self.console.print(_plan_summary(plan))
 
     def run(self, plan: Plan | None, result: RunResult) -> None:
-        shown = [dataset for dataset in result.datasets if dataset.outcome is not Outcome.NO_OP]
+        shown = [item for item in result.items if item.outcome is not Outcome.NO_OP]
         if shown:
             self._table(("dataset", "action", "status", "rows", "time", "why"), map(_result_row, shown))
         for warning in plan.warnings if plan else ():
             self.console.print(f"[yellow]warning:[/] {escape(warning)}")
-        self._problems(dataset for dataset in result.datasets if dataset.problem)
+        self._problems(item for item in result.items if item.problem)
         if not shown:
             self.console.print("Nothing to do: every table is up to date.")
         self.console.print(result.summary)
@@ -87,7 +85,7 @@ class TextOutput:
         rows = (
             (
                 str(info.name),
-                info.kind.value.replace("_", " "),
+                info.kind.replace("_", " "),
                 "-" if info.state.version is None else str(info.state.version),
                 _when(info.last.timestamp_ms) if info.last else "-",
                 ", ".join(info.spec.tags) if info.spec else "",
@@ -99,23 +97,19 @@ class TextOutput:
     def details(self, details: DatasetDetails) -> None:
         info = details.info
         spec = info.spec
-        facts = [("dataset", str(info.name)), ("kind", info.kind.value.replace("_", " ")), ("path", details.path)]
+        facts = [("dataset", str(info.name)), ("kind", info.kind.replace("_", " ")), ("path", details.path)]
         facts.append(("version", "not built yet" if info.state.version is None else str(info.state.version)))
         if info.last:
             facts.append(("updated", _when(info.last.timestamp_ms)))
         if info.state.damage:
             facts.append(("damage", info.state.damage.text))
-        if info.state.progress and info.state.progress.files:
-            facts.append(("files loaded", str(len(info.state.progress.files))))
         if spec:
             facts.append(("defined in", str(spec.location)))
-            facts.append(("reads", ", ".join([*map(str, spec.inputs), *_outside_sources(spec)]) or "-"))
+            facts.append(("reads", ", ".join([*map(str, spec.inputs), *info.shown.reads]) or "-"))
             if spec.layout.comment:
                 facts.append(("comment", spec.layout.comment))
             facts += [(f"{e.on_violation.value} unless", f"{e.condition}  ({e.name})") for e in spec.expectations]
-        if details.auxiliary is not None:
-            kept = details.auxiliary
-            facts.append(("remembers", f"{counted(kept['events'], 'event')}, {show_bytes(kept['bytes'])}"))
+        facts += info.shown.facts
         if details.has_quarantine:
             facts.append(("quarantine", f"penstock show {info.name} --quarantine"))
         for label, value in facts:
@@ -207,10 +201,10 @@ class TextOutput:
             table.add_row(*(_styled(cell) for cell in row))
         self.console.print(table)
 
-    def _problems(self, datasets: Iterable[DatasetPlan | DatasetResult]) -> None:
-        for dataset in datasets:
-            if dataset.problem is not None:
-                print_problem(self.console, str(dataset.problem), dataset.problem.hint)
+    def _problems(self, items: Iterable[Item | ItemResult]) -> None:
+        for item in items:
+            if item.problem is not None:
+                print_problem(self.console, str(item.problem), item.problem.hint)
 
 
 def _without_column(change: Change) -> str:
@@ -222,40 +216,18 @@ def _styled(cell: str) -> str:
     return f"[{style}]{escape(cell)}[/]" if style else escape(cell)
 
 
-def _plan_row(dataset: DatasetPlan) -> tuple[str, str, str, str]:
-    words = "; ".join(reason.text for reason in dataset.reasons)
-    if 0 < len(dataset.files) <= _MOST_FILES and dataset.action in {Action.APPEND, Action.EVOLVE}:
-        words += " (" + ", ".join(new.file.path for new in dataset.files) + ")"
-    return str(dataset.name), dataset.action.value, _describe_reads(dataset), words
-
-
-def _describe_reads(dataset: DatasetPlan) -> str:
-    """How much raw data is read, of all that a rebuild would read; about as much is written."""
-    if not dataset.files or not dataset.action.is_work:
-        return "-"
-    if dataset.action is Action.APPLY:
-        return f"{counted(len(dataset.files), 'file')}, {show_bytes(dataset.bytes_read)}"
-    files = f"{len(dataset.files)} of {dataset.raw_files} files"
-    return f"{files}, {dataset.rows_read:,} rows, {show_bytes(dataset.bytes_read)}"
-
-
-def show_bytes(count: int) -> str:
-    """A size for people."""
-    size = float(count)
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} TB"
+def _plan_row(item: Item, line: PlanLine) -> tuple[str, str, str, str]:
+    words = "; ".join(reason.text for reason in item.reasons)
+    return item.id, item.action.value, line.reads, f"{words} {line.note}" if line.note else words
 
 
 def _plan_summary(plan: Plan) -> str:
-    counts = {action: sum(dataset.action is action for dataset in plan.datasets) for action in Action}
+    counts = {action: sum(item.action is action for item in plan.items) for action in Action}
     work = ", ".join(f"{counts[action]} {action.value}" for action in Action if action.is_work and counts[action])
-    if not plan.datasets:
+    if not plan.items:
         return "No datasets: add Parquet files below raw/ or definitions below transformations/."
     if not work:
-        return "Nothing to do." if not plan.has_problems else "Nothing can be done until the errors above are mended."
+        return "Nothing to do." if not plan.has_problems else "Nothing can be done until the errors above are fixed."
     idle = counts[Action.NONE]
     rest = f"; {idle} up to date" if idle else ""
     return f"Plan: {work}{rest}.{_describe_saving(plan)} Do it with `penstock run`."
@@ -263,13 +235,14 @@ def _plan_summary(plan: Plan) -> str:
 
 def _describe_saving(plan: Plan) -> str:
     """What is avoided, compared with loading everything again."""
-    read, whole = sum(d.bytes_read for d in plan.datasets if d.action.is_work), sum(d.raw_bytes for d in plan.datasets)
+    read = sum(item.bytes_read for item in plan.items if item.action.is_work)
+    whole = sum(item.source_bytes for item in plan.items)
     if not 0 < read < whole:
         return ""
     return f" Reads {show_bytes(read)} of raw files; loading everything again would read {show_bytes(whole)}."
 
 
-def _result_row(result: DatasetResult) -> tuple[str, ...]:
+def _result_row(result: ItemResult) -> tuple[str, ...]:
     rows = f"{result.load.rows:,}" if result.load else "-"
     seconds = f"{result.seconds:.1f} s" if result.seconds else "-"
     words = [reason.text for reason in result.reasons] if result.problem is None else []
@@ -279,16 +252,7 @@ def _result_row(result: DatasetResult) -> tuple[str, ...]:
             words.append(f"{outcome.violations} {verb} {outcome.name}")
     if result.load and result.load.quarantined:
         words.append(f"{result.load.quarantined} rows do not fit and are in quarantine")
-    return str(result.name), result.action.value, result.outcome.value, rows, seconds, "; ".join(words)
-
-
-def _outside_sources(spec: DatasetSpec) -> Iterator[str]:
-    """What the flows of a streaming table read that is no dataset: folders, and functions that give snapshots."""
-    for flow in spec.flows:
-        if isinstance(flow.source, FeedFiles):
-            yield flow.source.path
-        elif isinstance(flow.source, SnapshotFunction):
-            yield f"{flow.source.name}()"
+    return result.id, result.action.value, result.outcome.value, rows, seconds, "; ".join(words)
 
 
 def _when(timestamp_ms: int) -> str:

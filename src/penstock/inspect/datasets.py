@@ -2,43 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.errors import StorageError, first_line
-from penstock.lake.delta_log import Commit, DamagedLogError, iter_commits, read_columns
-from penstock.lake.progress import find_build, read_table_state
-from penstock.model.changes import RESERVED
+from penstock.kinds.catalog import Catalog
+from penstock.lake.delta_log import Commit, DamagedLogError, iter_commits
+from penstock.lake.manifests import find_build
+from penstock.lake.progress import ENVELOPE, read_table_state
+from penstock.model.dataset import Dataset, Shown
 from penstock.model.names import DatasetName
 from penstock.model.progress import TableState
-from penstock.model.results import Rows
 from penstock.model.schema import Schema
-from penstock.model.spec import DatasetKind, DatasetSpec
-from penstock.storage.files import Files, is_remote
-
-
-class NeedsSparkError(StorageError):
-    """A table has features, such as widened types, that the JVM-free reader does not know."""
+from penstock.model.spec import DatasetSpec
+from penstock.storage.files import Files
 
 
 @dataclass(frozen=True, slots=True)
 class DatasetInfo:
     """One dataset as `ls` shows it."""
 
-    name: DatasetName
-    kind: DatasetKind
-    state: TableState
+    dataset: Dataset
+    state: TableState[Any]
+    shown: Shown
     last: Commit | None = None
-    spec: DatasetSpec | None = None
+
+    @property
+    def name(self) -> DatasetName:
+        return self.dataset.name
+
+    @property
+    def kind(self) -> str:
+        return self.dataset.kind
+
+    @property
+    def spec(self) -> DatasetSpec | None:
+        return self.dataset.spec
 
     def to_json(self) -> dict[str, Any]:
         return {
             "dataset": str(self.name),
-            "kind": self.kind.value,
+            "kind": self.kind,
             "version": self.state.version,
             "updated_at_ms": self.last.timestamp_ms if self.last else None,
-            "files_loaded": len(self.state.progress.files) if self.state.progress else 0,
+            "files_loaded": self.shown.details.get("files_loaded", 0),
             "damage": self.state.damage.code if self.state.damage else None,
             "tags": list(self.spec.tags) if self.spec else [],
             "location": str(self.spec.location) if self.spec else None,
@@ -56,33 +62,18 @@ class DatasetDetails:
 
     def to_json(self) -> dict[str, Any]:
         spec = self.info.spec
-        progress = self.info.state.progress
         return {
             **self.info.to_json(),
             "path": self.path,
             "comment": spec.layout.comment if spec else None,
             "inputs": [str(name) for name in spec.inputs] if spec else [],
             "columns": self.schema.to_json() if self.schema else [],
-            "expectations": [
-                {"name": e.name, "condition": e.condition, "on_violation": e.on_violation.value}
-                for e in (spec.expectations if spec else ())
-            ],
-            "files": [
-                {"path": entry.file.path, "bytes": entry.file.size, "rows": entry.rows}
-                for entry in (progress.files.values() if progress else ())
-            ],
-            "quarantine": f"{self.info.name.quarantine}" if self.has_quarantine else None,
-            "auxiliary": self.auxiliary,
+            "expectations": [expectation.to_json() for expectation in (spec.expectations if spec else ())],
+            "files": [],
+            "quarantine": str(self.info.name.quarantine) if self.has_quarantine else None,
+            "auxiliary": None,
+            **self.info.shown.details,
         }
-
-    @property
-    def auxiliary(self) -> dict[str, int] | None:
-        """The size of what a streaming table remembers beside its rows."""
-        progress = self.info.state.progress
-        if progress is None or self.info.kind is not DatasetKind.STREAMING_TABLE:
-            return None
-        parts = progress.segments
-        return {"segments": len(parts), "events": sum(p.rows for p in parts), "bytes": sum(p.size for p in parts)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +95,12 @@ class HistoryEntry:
         }
 
 
-def describe_dataset(files: Files, name: DatasetName, kind: DatasetKind, spec: DatasetSpec | None) -> DatasetInfo:
+def describe_dataset(catalog: Catalog, dataset: Dataset) -> DatasetInfo:
     """A dataset with its state and its last commit."""
-    if kind is DatasetKind.TEMPORARY_VIEW:
-        return DatasetInfo(name, kind, TableState(), None, spec)
-    state = read_table_state(files, name)
-    return DatasetInfo(name, kind, state, _read_last(files, name) if state.exists else None, spec)
+    state = catalog.state(dataset)
+    shown = catalog.kind_of(dataset.kind).show(dataset, state)
+    last = _read_last(catalog.workspace.storage, dataset.name) if state.exists else None
+    return DatasetInfo(dataset, state, shown, last)
 
 
 def _read_last(files: Files, name: DatasetName) -> Commit | None:
@@ -119,11 +110,9 @@ def _read_last(files: Files, name: DatasetName) -> Commit | None:
         return None
 
 
-def detail_dataset(files: Files, info: DatasetInfo, configuration: Mapping[str, str]) -> DatasetDetails:
-    """A dataset with its columns and where it lives."""
-    quarantined = read_table_state(files, info.name.quarantine).exists
-    schema = read_schema(files, info.name, configuration) if info.state.exists else None
-    return DatasetDetails(info, schema, files.spark_path(info.name.path), quarantined)
+def is_built(files: Files, name: DatasetName) -> bool:
+    """Whether there is such a table."""
+    return read_table_state(files, name, ENVELOPE).exists
 
 
 def read_history(files: Files, name: DatasetName, limit: int) -> list[HistoryEntry]:
@@ -135,42 +124,3 @@ def read_history(files: Files, name: DatasetName, limit: int) -> list[HistoryEnt
         build = find_build(files, name, commit.number) if commit.number is not None else None
         entries.append(HistoryEntry(commit, build))
     return entries
-
-
-def read_schema(files: Files, name: DatasetName, configuration: Mapping[str, str]) -> Schema | None:
-    """The columns of a table: from its newest commit that states them, or from the checkpoint."""
-    stated = next((commit.schema_json for commit in iter_commits(files, name.path) if commit.schema_json), None)
-    if stated is None:
-        stated = _open_table(files, name, configuration).schema().to_json()
-    return Schema(tuple(column for column in read_columns(stated) if column.name != RESERVED))
-
-
-def read_rows(files: Files, name: DatasetName, limit: int, configuration: Mapping[str, str]) -> Rows:
-    """A few rows of a table, by the JVM-free Delta reader; NeedsSparkError when that one cannot read it.
-
-    Its query engine, not its pyarrow dataset: that one shows renamed columns as NULL, and its threads may still be at work
-    when the process ends, which then crashes.
-    """
-    import pyarrow as pa
-    from deltalake import QueryBuilder
-
-    try:
-        query = QueryBuilder().register("shown", _open_table(files, name, configuration))
-        table = pa.table(query.execute(f"SELECT * FROM shown LIMIT {int(limit)}").read_all())  # noqa: S608
-    except Exception as error:  # noqa: BLE001 - the reader has no error type of its own for tables it cannot read
-        raise NeedsSparkError(
-            f"{name} cannot be shown without Spark ({first_line(error)})",
-            hint="read it in a Spark session by its name",
-        ) from None
-    shown = table.select([column for column in table.column_names if column != RESERVED])
-    return Rows(tuple(shown.column_names), tuple(tuple(row.values()) for row in shown.to_pylist()))
-
-
-def _open_table(files: Files, name: DatasetName, configuration: Mapping[str, str]) -> Any:
-    from deltalake import DeltaTable
-
-    from penstock.storage.files import to_reader_options
-
-    path = files.spark_path(name.path)
-    options = to_reader_options(configuration) if is_remote(path) else None
-    return DeltaTable(path.removeprefix("file://"), storage_options=options)

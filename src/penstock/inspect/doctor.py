@@ -1,4 +1,4 @@
-"""Checking the machine and the project: each check says what it found and, if it is not well, how to mend it."""
+"""Checking the machine and the project: each check says what it found and, if something is wrong, how to fix it."""
 
 from __future__ import annotations
 
@@ -111,6 +111,14 @@ def check_raw(project: Project) -> Check:
     if "://" not in path and not Path(path).is_dir():
         return Check("raw", False, f"{path} is not a folder", "make the folder, or set `raw` in penstock.yml")
     return Check("raw", True, path)
+
+
+def run_checks(found: Check, project: Project | None) -> list[Check]:
+    """Every check that makes sense: those of the project only if there is one."""
+    checks = [check_java(), check_spark(), check_jars(project), found]
+    if project is not None:
+        checks += [check_raw(project), check_storage(project), check_event_log(project)]
+    return checks
 
 
 def _attempt(name: str, look: Callable[[], str]) -> Check:

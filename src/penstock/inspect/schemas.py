@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.errors import UsageError
+from penstock.inspect.datasets import DatasetInfo
 from penstock.lake.delta_log import Commit, iter_commits
-from penstock.lake.progress import find_schema
+from penstock.lake.manifests import find_schema
 from penstock.model.drift import Change
 from penstock.model.names import DatasetName
-from penstock.model.progress import Progress
-from penstock.model.schema import Column, Schema, SeenColumn
+from penstock.model.schema import Column, Schema
 from penstock.model.schema_diff import diff_tables
 from penstock.storage.files import Files
 
 
 @dataclass(frozen=True, slots=True)
 class TableSchema:
-    """A table's columns now, and what raw files said about each."""
+    """A table's columns now, and what source files said about each."""
 
     name: DatasetName
     version: int
     schema: Schema
-    seen: tuple[SeenColumn, ...] = ()
+    source_types: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def types_of(self, column: Column) -> list[str]:
-        """Every type that a raw file gave the column."""
-        return sorted({type_ for seen in self.seen if seen.key in column.sources for type_ in seen.types})
+        """Every type that a source file gave the column."""
+        return list(self.source_types.get(column.key, ()))
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -61,12 +61,13 @@ class SchemaVersion:
         }
 
 
-def describe_schema(files: Files, name: DatasetName, version: int, progress: Progress | None) -> TableSchema:
-    """A table's columns now; a staging table's progress tells what its files said about them."""
-    if progress is not None and progress.schema is not None:
-        return TableSchema(name, version, progress.schema, progress.seen)
-    _, schema = next(_iter_schemas(files, name), (None, Schema(())))
-    return TableSchema(name, version, schema)
+def describe_schema(files: Files, info: DatasetInfo) -> TableSchema:
+    """A table's columns now; where its progress has them, with what source files said about them."""
+    version = info.state.version or 0
+    if info.state.schema is not None:
+        return TableSchema(info.name, version, info.state.schema, info.shown.source_types)
+    _, schema = next(_iter_schemas(files, info.name), (None, Schema(())))
+    return TableSchema(info.name, version, schema)
 
 
 def read_schema_history(files: Files, name: DatasetName) -> list[SchemaVersion]:

@@ -8,26 +8,30 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 from uuid import uuid4
 
-from penstock.errors import ConcurrentRunError, SessionError, StorageError, first_line
+from penstock.errors import ConcurrentRunError, StorageError
 from penstock.faults import fault_point
 from penstock.lake.delta_log import APPLICATION, Commit, iter_commits
-from penstock.lake.progress import (
-    FOLDER,
-    create_manifest,
-    find_attempts,
-    read_table_state,
-    remove_manifest,
-    remove_old_manifests,
+from penstock.lake.manifests import FOLDER, create_manifest, find_attempts, remove_manifest, remove_old_manifests
+from penstock.lake.progress import ENVELOPE, read_table_state
+from penstock.lake.statements import (
+    MAPPED,
+    complete_layout,
+    find_names,
+    needed_properties,
+    pairs,
+    quote,
+    replace_statement,
+    text,
 )
 from penstock.model.changes import RESERVED
 from penstock.model.names import DatasetName
-from penstock.model.progress import Manifest, ManifestKind, TableState
+from penstock.model.progress import Codec, Entry, Manifest, TableState
 from penstock.model.spec import TableLayout
 from penstock.model.types import find_field_names
 from penstock.session.opening import best_effort, sibling_of
@@ -36,8 +40,9 @@ from penstock.storage.files import Files
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+P = TypeVar("P")
+
 _CONFLICTS = ("DELTA_CONCURRENT", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
-_NEEDS_COLUMN_MAPPING = frozenset(" ,;{}()\n\t=")
 _SMALL_FILE = 2 << 20
 """Files of fewer bytes are brought together."""
 
@@ -51,9 +56,13 @@ class Lake:
     _registered: set[DatasetName] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def state(self, name: DatasetName) -> TableState:
-        """The state of the table now."""
-        return read_table_state(self.files, name)
+    def state(self, name: DatasetName) -> TableState[None]:
+        """The state of the table now, as far as it is the same for every kind."""
+        return read_table_state(self.files, name, ENVELOPE)
+
+    def read_state(self, name: DatasetName, codec: Codec[P]) -> TableState[P]:
+        """The state of the table now, with what its kind keeps in it."""
+        return read_table_state(self.files, name, codec)
 
     def read(self, name: DatasetName) -> DataFrame:
         """The rows of the table now."""
@@ -65,7 +74,7 @@ class Lake:
 
     def has_change_feed(self, name: DatasetName) -> bool:
         """Whether the table records its changes."""
-        detail = self.session.sql(f"DESCRIBE DETAIL delta.{_quote(self.files.spark_path(name.path))}")
+        detail = self.session.sql(f"DESCRIBE DETAIL delta.{quote(self.files.spark_path(name.path))}")
         properties = detail.select("properties").collect()[0][0]
         return str(properties.get("delta.enableChangeDataFeed", "false")).lower() == "true"
 
@@ -119,15 +128,15 @@ class Lake:
         """As `amend`, for so many rows to take out that they are given as a frame of their numbers, called `removed`."""
         view = f"penstock_{uuid4().hex}"
         rows.unionByName(removed, allowMissingColumns=True).createGlobalTempView(view)
-        columns = ", ".join(map(_quote, rows.columns))
-        values = ", ".join(f"s.{_quote(column)}" for column in rows.columns)
+        columns = ", ".join(map(quote, rows.columns))
+        values = ", ".join(f"s.{quote(column)}" for column in rows.columns)
         # MERGE takes its transaction number from the session's settings, so it runs in a session of its own.
         try:
             with _conflicts_named(name), sibling_of(self.session) as session:
                 session.conf.set("spark.databricks.delta.write.txnAppId", APPLICATION)
                 session.conf.set("spark.databricks.delta.write.txnVersion", str(number))
                 session.sql(
-                    f"MERGE INTO delta.{_quote(self.files.spark_path(name.path))} t USING global_temp.{_quote(view)} s "  # noqa: S608
+                    f"MERGE INTO delta.{quote(self.files.spark_path(name.path))} t USING global_temp.{quote(view)} s "  # noqa: S608
                     f"ON t.{RESERVED}.row = s.removed WHEN MATCHED THEN DELETE "
                     f"WHEN NOT MATCHED AND s.removed IS NULL THEN INSERT ({columns}) VALUES ({values})"
                 )
@@ -143,7 +152,7 @@ class Lake:
         """
         with suppress(ConcurrentRunError), _conflicts_named(name), sibling_of(self.session) as session:
             session.conf.set("spark.databricks.delta.optimize.minFileSize", str(_SMALL_FILE))
-            session.sql(f"OPTIMIZE delta.{_quote(self.files.spark_path(name.path))}")
+            session.sql(f"OPTIMIZE delta.{quote(self.files.spark_path(name.path))}")
 
     def replace(self, rows: DataFrame, name: DatasetName, number: int, layout: TableLayout) -> Commit:
         """Replace the whole table, its schema and its layout in one commit under this number."""
@@ -157,21 +166,21 @@ class Lake:
     def prepare_evolution(self, name: DatasetName, columns: Mapping[str, str], *, widen: bool) -> None:
         """Let later appends add these columns (with their types), and widen types; a change of properties only."""
         names = [name for column, type_ in columns.items() for name in (column, *find_field_names(type_))]
-        properties = _needed_properties(names, " ".join(columns.values()))
+        properties = needed_properties(names, " ".join(columns.values()))
         if widen:
             properties["delta.enableTypeWidening"] = "true"
         if properties:
-            self._alter(name, f"SET TBLPROPERTIES ({_pairs(properties)})")
+            self._alter(name, f"SET TBLPROPERTIES ({pairs(properties)})")
 
     def rename_columns(self, name: DatasetName, renames: Mapping[str, str]) -> None:
         """Rename columns by column mapping: no data file is touched."""
-        self._alter(name, f"SET TBLPROPERTIES ({_pairs(_MAPPED)})")
+        self._alter(name, f"SET TBLPROPERTIES ({pairs(MAPPED)})")
         for old, new in renames.items():
-            self._alter(name, f"RENAME COLUMN {_quote(old)} TO {_quote(new)}")
+            self._alter(name, f"RENAME COLUMN {quote(old)} TO {quote(new)}")
 
     def _alter(self, name: DatasetName, what: str) -> None:
         with _conflicts_named(name):
-            self.session.sql(f"ALTER TABLE delta.{_quote(self.files.spark_path(name.path))} {what}")
+            self.session.sql(f"ALTER TABLE delta.{quote(self.files.spark_path(name.path))} {what}")
 
     def drop(self, name: DatasetName) -> None:
         """Remove a table and what was set aside from it; the log goes last, so that an interrupted drop is seen and redone."""
@@ -190,13 +199,13 @@ class Lake:
         with self._lock, best_effort():
             self._registered.discard(name)
             if self.session.catalog.tableExists(str(name)):
-                table = f"{_quote(name.database)}.{_quote(name.name)}"
+                table = f"{quote(name.database)}.{quote(name.name)}"
                 self._check_same_place(name, table, self.files.spark_path(name.path))
                 self.session.sql(f"DROP TABLE IF EXISTS {table}")
 
     def _fence(self, name: DatasetName, build_request_id: str) -> None:
         """Make sure that no attempt begun so far can commit any more, by an empty commit with a higher number."""
-        manifest = Manifest(str(name), 0, None, ManifestKind.FENCE, build_request_id=build_request_id)
+        manifest = Manifest(str(name), 0, None, entry=Entry.FENCE, build_request_id=build_request_id)
         number = self.begin(manifest, name).number
         nothing = self.read(name).limit(0)
         self.append(nothing, name, number)
@@ -210,31 +219,27 @@ class Lake:
         """Remove manifests that nothing rests on any more."""
         progress = self.state(name).progress
         if progress is not None:
-            remove_old_manifests(self.files, name, progress)
+            remove_old_manifests(self.files, name, progress.chain[0], progress.number)
 
     def register(self, name: DatasetName) -> None:
         """Make the table known by its name to SQL and `spark.table` in this session."""
         with self._lock:
             if name in self._registered:
                 return
-            database, table = _quote(name.database), f"{_quote(name.database)}.{_quote(name.name)}"
+            database, table = quote(name.database), f"{quote(name.database)}.{quote(name.name)}"
             location = self.files.spark_path(name.path)
             self.session.sql(
-                f"CREATE DATABASE IF NOT EXISTS {database} LOCATION {_text(self.files.spark_path(name.database))}"
+                f"CREATE DATABASE IF NOT EXISTS {database} LOCATION {text(self.files.spark_path(name.database))}"
             )
-            if self._is_streaming_table(name):
-                shown = ", ".join(map(_quote, self.read_shown(name).columns))
-                self.session.sql(f"CREATE OR REPLACE VIEW {table} AS SELECT {shown} FROM delta.{_quote(location)}")  # noqa: S608
+            progress = self.state(name).progress
+            if progress is not None and progress.hidden:
+                shown = ", ".join(map(quote, self.read_shown(name).columns))
+                self.session.sql(f"CREATE OR REPLACE VIEW {table} AS SELECT {shown} FROM delta.{quote(location)}")  # noqa: S608
             elif self.session.catalog.tableExists(str(name)):
                 self._check_same_place(name, table, location)
             else:
-                self.session.sql(f"CREATE TABLE IF NOT EXISTS {table} USING DELTA LOCATION {_text(location)}")
+                self.session.sql(f"CREATE TABLE IF NOT EXISTS {table} USING DELTA LOCATION {text(location)}")
             self._registered.add(name)
-
-    def _is_streaming_table(self, name: DatasetName) -> bool:
-        """Whether AutoCDC keeps something beside the rows, which a view hides."""
-        progress = self.state(name).progress
-        return progress is not None and "keys" in progress.position
 
     def _check_same_place(self, name: DatasetName, table: str, location: str) -> None:
         rows = self.session.sql(f"DESCRIBE DETAIL {table}").select("location").collect()
@@ -274,121 +279,5 @@ def _conflicts_named(name: DatasetName) -> Iterator[None]:
         ) from error
 
 
-def find_names(schema: Any) -> list[str]:
-    """The names of all fields at any depth of a schema, given as Spark's JSON; Delta minds the characters of each."""
-    if not isinstance(schema, dict):
-        return []
-    parts = [schema.get(part) for part in ("type", "elementType", "keyType", "valueType")]
-    names = [name for part in parts for name in find_names(part)]
-    for field_ in schema.get("fields", ()):
-        names += [field_["name"], *find_names(field_)]
-    return names
-
-
-_MAPPED = {"delta.columnMapping.mode": "name"}
-
-
-def _needed_properties(names: Iterable[str], types: str) -> dict[str, str]:
-    """What a table must have to hold columns of these names and types; a new table gets the last by itself, an old one not."""
-    needed = dict(_MAPPED) if any(_NEEDS_COLUMN_MAPPING & set(name) for name in names) else {}
-    return needed | ({"delta.feature.timestampNtz": "supported"} if "timestamp_ntz" in types else {})
-
-
-def complete_layout(layout: TableLayout, names: Iterable[str], types: str) -> TableLayout:
-    """The layout with the properties that these columns need; what the user set stays."""
-    properties = _needed_properties(names, types) | dict(layout.table_properties)
-    return replace(layout, table_properties=tuple(properties.items()))
-
-
-def replace_statement(path: str, number: int, layout: TableLayout) -> str:
-    """The one SQL statement that replaces a table; `{rows}` stands for the new rows."""
-    properties = dict(layout.table_properties)
-    parts = [
-        f"CREATE OR REPLACE TABLE delta.{_quote(path)} USING DELTA",
-        f"OPTIONS ({_pairs({'txnAppId': APPLICATION, 'txnVersion': str(number)})})",
-    ]
-    if layout.partition_cols:
-        parts.append(f"PARTITIONED BY ({', '.join(map(_quote, layout.partition_cols))})")
-    if layout.cluster_by:
-        parts.append(f"CLUSTER BY ({', '.join(map(_quote, layout.cluster_by))})")
-    if layout.comment:
-        parts.append(f"COMMENT {_text(layout.comment)}")
-    if properties:
-        parts.append(f"TBLPROPERTIES ({_pairs(properties)})")
-    head = " ".join(parts).replace("{", "{{").replace("}", "}}")
-    return head + " AS SELECT * FROM {rows}"  # noqa: S608 - every part is quoted above
-
-
-def _pairs(values: Mapping[str, str]) -> str:
-    return ", ".join(f"{_text(key)} = {_text(value)}" for key, value in values.items())
-
-
-def _quote(identifier: str) -> str:
-    from sqlglot import exp
-
-    return exp.to_identifier(identifier, quoted=True).sql(dialect="spark")
-
-
-def _text(value: str) -> str:
-    from sqlglot import exp
-
-    return exp.Literal.string(value).sql(dialect="spark")
-
-
 def _normal(location: str) -> str:
     return location.replace("file:///", "/").replace("file:/", "/").rstrip("/")
-
-
-def check_no_shadows(session: SparkSession, names: Iterable[str]) -> None:
-    """SessionError when the session has a temporary view by a name that definitions read: it would be read instead."""
-    views = session.sql("SHOW VIEWS").where("isTemporary").select("viewName").collect()
-    shadows = sorted({str(row[0]).lower() for row in views} & set(names))
-    if shadows:
-        raise SessionError(
-            f"this session has a temporary view called {shadows[0]}, which would be read instead of the pipeline's dataset",
-            hint=f'spark.catalog.dropTempView("{shadows[0]}"), or run in a session of its own',
-        )
-
-
-def find_location(session: SparkSession, table: str) -> str:
-    """Where the Delta table of this name is stored; where it will be, for one that does not exist yet."""
-    if session.catalog.tableExists(table):
-        return str(session.sql(f"DESCRIBE DETAIL {_quote_table(table)}").select("location").collect()[0][0])
-    *database, name = _table_parts(table)
-    where = ".".join(map(_quote, database)) or _quote(session.catalog.currentDatabase())
-    facts = {str(row[0]): str(row[1]) for row in session.sql(f"DESCRIBE DATABASE {where}").collect()}
-    return f"{facts['Location']}/{name.lower()}"
-
-
-def name_table(session: SparkSession, table: str, location: str) -> None:
-    """Let a table be found by name from now on."""
-    session.sql(f"CREATE TABLE IF NOT EXISTS {_quote_table(table)} USING DELTA LOCATION {_text(location)}")
-
-
-def _table_parts(table: str) -> list[str]:
-    from sqlglot import exp
-
-    return [part.name for part in exp.to_table(table, dialect="spark").parts]
-
-
-def _quote_table(table: str) -> str:
-    return ".".join(map(_quote, _table_parts(table)))
-
-
-@contextmanager
-def use_database(session: SparkSession, files: Files, database: str) -> Iterator[None]:
-    """Let unqualified names mean this database for the block; the session's own choice is put back after."""
-    try:
-        before = session.catalog.currentDatabase()
-        session.sql(f"CREATE DATABASE IF NOT EXISTS {_quote(database)} LOCATION {_text(files.spark_path(database))}")
-        session.catalog.setCurrentDatabase(database)
-    except Exception as error:  # noqa: BLE001 - whatever Spark's file system finds wrong with the place
-        raise StorageError(
-            f"Spark cannot use the storage {files.uri}: {first_line(error)}",
-            hint="check the place, its credentials (spark.hadoop.fs.* settings) and `penstock doctor`",
-        ) from None
-    try:
-        yield
-    finally:
-        with best_effort():
-            session.catalog.setCurrentDatabase(before)

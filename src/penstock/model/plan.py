@@ -1,19 +1,22 @@
-"""The plan: what will be done to each dataset, and why. One object is explained by `plan` and executed by `run`."""
+"""The plan: work items with their reasons. One object is explained by `plan` and executed by `run`.
+
+Nothing here knows the kinds of datasets: what only a kind understands is an item's `work`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from penstock.errors import Location, PenstockError
-from penstock.model.contract import NO_CONTRACT, Contract
 from penstock.model.drift import Change
 from penstock.model.names import DatasetName
-from penstock.model.progress import ConsumedFile, RawFile, TableState
-from penstock.model.schema import FileColumn, Schema, SeenColumn
-from penstock.model.spec import DatasetKind, DatasetSpec
+from penstock.model.progress import TableState
+from penstock.model.schema import Schema
+
+W = TypeVar("W")
 
 
 class Action(StrEnum):
@@ -34,6 +37,14 @@ class Action(StrEnum):
     def is_work(self) -> bool:
         return self not in {Action.NONE, Action.SKIP}
 
+    @property
+    def is_skip(self) -> bool:
+        return self is Action.SKIP
+
+    @property
+    def removes_table(self) -> bool:
+        return self is Action.DROP
+
 
 @dataclass(frozen=True, slots=True)
 class Reason:
@@ -41,6 +52,9 @@ class Reason:
 
     code: str
     text: str
+
+    def to_json(self) -> dict[str, str]:
+        return {"code": self.code, "text": self.text}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,113 +69,171 @@ class Problem:
     def __str__(self) -> str:
         return f"{self.location}: {self.message}" if self.location else self.message
 
+    @staticmethod
+    def from_error(error: PenstockError) -> Problem:
+        """An error of one dataset as a value."""
+        return Problem(error.code, error.message, error.hint, error.location)
+
     def to_error(self) -> PenstockError:
-        """The problem as an error, where it leaves nothing else to tell."""
+        """The problem as an error, where there is nothing else to report."""
         error = PenstockError(self.message, hint=self.hint, location=self.location)
         error.code = self.code
         return error
 
-
-@dataclass(frozen=True, slots=True)
-class NewFile:
-    """A raw file to be read by this plan, with what its footer says."""
-
-    file: RawFile
-    rows: int
-    columns: tuple[FileColumn, ...] = ()
+    def to_json(self) -> dict[str, str | None]:
+        location = str(self.location) if self.location else None
+        return {"code": self.code, "message": self.message, "hint": self.hint, "location": location}
 
 
 @dataclass(frozen=True, slots=True)
-class DatasetPlan:
-    """What will be done to one dataset, why, and everything that the execution needs to do exactly that."""
+class Effect:
+    """What an item does to its table, as far as other datasets and the event log may know."""
 
-    name: DatasetName
-    kind: DatasetKind
+    rows_change: bool = False
+    replaces_rows: bool = False
+    """The rows that the table holds now are known to be wrong or outdated."""
+    schema: Schema | None = None
+    """The columns afterwards, where the plan knows them."""
+    changes: tuple[Change, ...] | None = None
+    """How the columns change; None for a table whose columns come from its definition."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkItem(Generic[W]):
+    """A unit of planned work on one dataset or one of its partitions, with everything that its execution needs."""
+
+    dataset: DatasetName
+    kind: str
     action: Action
     reasons: tuple[Reason, ...]
-    inputs: tuple[DatasetName, ...] = ()
-    files: tuple[NewFile, ...] = ()
+    work: W
+    """What the item's kind needs to do exactly this."""
+    partition: str | None = None
+    upstream: tuple[str, ...] = ()
+    """The datasets, or the ids of the items, that must be settled first."""
     problem: Problem | None = None
-    state: TableState = TableState()
-    schema: Schema | None = None
-    """A staging table's columns as they will be."""
-    seen: tuple[SeenColumn, ...] = ()
-    changes: tuple[Change, ...] = ()
-    contract: Contract = NO_CONTRACT
-    raw_files: int = 0
-    raw_bytes: int = 0
-    """All that raw has for the table now: what a full rebuild would read."""
-    kept: tuple[ConsumedFile, ...] = ()
-    """Files already in the table whose listing changed but not their content: refreshed with the next commit."""
-    spec: DatasetSpec | None = None
-    columns_read: Mapping[DatasetName, frozenset[str]] = field(default_factory=dict)
-    """What a derived dataset reads of its inputs, where that is known."""
-    definition: str | None = None
-    settings: str | None = None
+    effect: Effect = field(default_factory=Effect)
+    bytes_read: int = 0
+    source_bytes: int = 0
+    """Size of all source files: what a full rebuild would read."""
+    is_parallel: bool = False
+    """Whether it may run beside other items of the same table."""
 
     @property
-    def bytes_read(self) -> int:
-        return sum(new.file.size for new in self.files)
+    def id(self) -> str:
+        return str(self.dataset) if self.partition is None else f"{self.dataset}/{self.partition}"
+
+    def refused(self, problem: Problem) -> WorkItem[W]:
+        """The same item with nothing to do, because of this problem."""
+        reasons = (*self.reasons, Reason(problem.code, problem.message))
+        return replace(self, action=Action.SKIP, problem=problem, reasons=reasons, effect=Effect())
+
+
+Item: TypeAlias = WorkItem[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the user asked for one dataset."""
+
+    full_refresh: bool = False
+    may_lose_history: bool = False
+    drop_retired: bool = False
+    continuous: bool = False
+    """Only what can be kept up to date while waiting for changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """An input, as the datasets that read it may know it: its table now, and what this plan does to it."""
+
+    name: DatasetName
+    state: TableState[Any]
+    items: tuple[Item, ...] = ()
 
     @property
-    def rows_read(self) -> int:
-        return sum(new.rows for new in self.files)
+    def is_broken(self) -> bool:
+        return any(item.problem is not None or item.action.is_skip for item in self.items)
 
-    def to_json(self) -> dict[str, Any]:
-        result: dict[str, Any] = {
-            "dataset": str(self.name),
-            "kind": self.kind.value,
-            "action": self.action.value,
-            "reasons": [{"code": reason.code, "text": reason.text} for reason in self.reasons],
-            "inputs": [str(name) for name in self.inputs],
-            "files": [{"path": new.file.path, "bytes": new.file.size, "rows": new.rows} for new in self.files],
-        }
-        if self.kind is DatasetKind.STAGING:
-            result["changes"] = [change.to_json() for change in self.changes]
-            result["reads"] = {"files": len(self.files), "bytes": self.bytes_read, "rows": self.rows_read}
-            # A row that is read is written once, as Parquet again: so many bytes, more or less.
-            result["writes"] = {"rows": self.rows_read, "bytes_estimate": self.bytes_read}
-            result["full_rebuild"] = {"files": self.raw_files, "bytes": self.raw_bytes}
-        if self.problem is not None:
-            location = self.problem.location
-            result["problem"] = {
-                "code": self.problem.code,
-                "message": self.problem.message,
-                "hint": self.problem.hint,
-                "location": str(location) if location else None,
-            }
-        return result
+    @property
+    def work(self) -> tuple[Item, ...]:
+        return tuple(item for item in self.items if item.action.is_work)
+
+    @property
+    def will_exist(self) -> bool:
+        return self.state.exists or bool(self.work)
+
+    @property
+    def actions(self) -> str:
+        """What happens to the input in this run, in words."""
+        return ", ".join(sorted({item.action.value for item in self.work}))
+
+
+@dataclass(frozen=True, slots=True)
+class PlanLine:
+    """What a kind says about one of its items: for the table that people read, and for JSON."""
+
+    reads: str = "-"
+    note: str = ""
+    """Follows the reasons."""
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of the JSON plan that only this kind has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All selected datasets, each after its inputs."""
+    """All selected work, each item after what it reads."""
 
     project: str
     target: str | None
-    datasets: tuple[DatasetPlan, ...]
-    temporary_views: Mapping[DatasetName, DatasetSpec] = field(default_factory=dict)
+    items: tuple[Item, ...]
+    lines: Mapping[str, PlanLine] = field(default_factory=dict)
+    """What the kinds say about their items, by the item's id."""
     warnings: tuple[str, ...] = ()
-    raw_bytes: int = 0
-    """The size of all raw files: tells a small project from a large one."""
+    places: tuple[str, ...] = ()
+    """Every address that the work may touch: decides which connectors a session needs."""
 
     @property
     def has_work(self) -> bool:
-        return any(dataset.action.is_work for dataset in self.datasets)
+        return any(item.action.is_work for item in self.items)
 
     @property
     def has_problems(self) -> bool:
-        return any(dataset.problem is not None for dataset in self.datasets)
+        return any(item.problem is not None for item in self.items)
+
+    @property
+    def source_bytes(self) -> int:
+        """The size of all source files of these items: tells a small pipeline run from a large one."""
+        return sum(max(item.source_bytes, item.bytes_read) for item in self.items)
+
+    def line(self, item: Item) -> PlanLine:
+        return self.lines.get(item.id, PlanLine())
 
     def to_json(self) -> dict[str, Any]:
         counts = {action.value: 0 for action in Action}
-        for dataset in self.datasets:
-            counts[dataset.action.value] += 1
+        for item in self.items:
+            counts[item.action.value] += 1
         return {
             "format": 1,
             "project": self.project,
             "target": self.target,
             "summary": counts,
             "warnings": list(self.warnings),
-            "datasets": [dataset.to_json() for dataset in self.datasets],
+            "datasets": [_to_json(item, self.line(item)) for item in self.items],
         }
+
+
+def _to_json(item: Item, line: PlanLine) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        "dataset": str(item.dataset),
+        "kind": str(item.kind),
+        "action": item.action.value,
+        "reasons": [reason.to_json() for reason in item.reasons],
+        "inputs": list(item.upstream),
+        "files": [],
+        **({"partition": item.partition} if item.partition is not None else {}),
+        **line.details,
+    }
+    if item.problem is not None:
+        result["problem"] = item.problem.to_json()
+    return result

@@ -1,18 +1,23 @@
-"""What a table has consumed, as values: manifests, the progress they fold to, and the state of a table on storage."""
+"""Progress as values: manifests, what they add up to, and the state of a table on storage.
+
+A manifest is an envelope that every kind of dataset shares, around a payload that belongs to the kind.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
-from penstock.model.schema import Schema, SeenColumn
+from penstock.model.schema import Schema
+
+P = TypeVar("P")
 
 
 @dataclass(frozen=True, slots=True)
 class RawFile:
-    """A file below the raw folder as a listing shows it."""
+    """A source file as a listing shows it."""
 
     path: str
     size: int
@@ -20,20 +25,30 @@ class RawFile:
     etag: str | None = None
 
     def is_same_listing(self, other: RawFile) -> bool:
-        """Whether nothing a listing can show has changed; only then is the content not looked at."""
+        """Whether nothing that a listing shows has changed; only then is the content not looked at."""
         return (self.size, self.modified_ns, self.etag) == (other.size, other.modified_ns, other.etag)
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumedFile:
-    """A raw file whose rows are in the table, with what is needed to notice that it changed."""
+    """A source file whose rows are in the table, with what is needed to notice that it changed."""
 
     file: RawFile
     rows: int
     content_hash: str | None = None
 
+    def to_json(self) -> dict[str, Any]:
+        file = self.file
+        listing = {"path": file.path, "size": file.size, "modified_ns": file.modified_ns, "etag": file.etag}
+        return {**listing, "rows": self.rows, "hash": self.content_hash}
 
-class ManifestKind(StrEnum):
+    @staticmethod
+    def from_json(value: Mapping[str, Any]) -> ConsumedFile:
+        file = RawFile(value["path"], value["size"], value["modified_ns"], value["etag"])
+        return ConsumedFile(file, value["rows"], value["hash"])
+
+
+class Entry(StrEnum):
     """A load changed the table's rows; a fence only made sure that older attempts can no longer commit."""
 
     LOAD = "load"
@@ -42,9 +57,9 @@ class ManifestKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class InputMark:
-    """What a derived table remembers of an input: the last version that changed its rows, and the columns that are read.
+    """What a table remembers of an input that it read: the last version that changed its rows, and the columns read.
 
-    The time tells a table from another one that was made anew in its place, with the same version.
+    The time tells a table from one that was dropped and created again with the same version.
     """
 
     version: int
@@ -52,55 +67,47 @@ class InputMark:
     columns: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """A part of a target's auxiliary table: events that one committed attempt wrote, in one file or folder."""
+class Codec(Protocol[P]):
+    """How a kind writes its payload of a manifest, reads it, and adds up a chain of them."""
 
-    name: str
-    rows: int
-    size: int
-    truncates: int = 0
+    kind: str
+
+    def encode(self, payload: P) -> dict[str, Any]: ...
+    def decode(self, value: Mapping[str, Any]) -> P: ...
+    def fold(self, older: P, newer: P) -> P:
+        """What both stand for together, where `newer` states only what it adds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """One attempt to change a table, written before the table's commit and never changed after.
 
-    `files` holds what this attempt adds, or everything the table holds when `complete` is set.
+    The payload states what this attempt adds, or everything the table holds when `complete` is set.
     """
 
     dataset: str
     number: int
     parent: int | None
-    kind: ManifestKind = ManifestKind.LOAD
+    kind: str = ""
+    entry: Entry = Entry.LOAD
     complete: bool = True
-    files: tuple[ConsumedFile, ...] = ()
     schema: Schema | None = None
-    seen: tuple[SeenColumn, ...] = ()
-    inputs: Mapping[str, InputMark] = field(default_factory=dict)
-    definition: str | None = None
-    settings: str | None = None
+    """The table's columns, where the load states them."""
+    hidden: tuple[str, ...] = ()
+    """Columns of the table that its readers do not see."""
     build_request_id: str = ""
-    segments: tuple[Segment, ...] = ()
-    """The auxiliary table of an AutoCDC target: all segments that count once this attempt is committed."""
-    position: Mapping[str, Any] = field(default_factory=dict)
-    """How far a change feed was read, and what else the next batch must know; values as JSON has them."""
+    payload: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(Generic[P]):
     """What the table's committed rows stand for, folded from the chain of committed manifests."""
 
     number: int
     chain: tuple[int, ...]
-    files: Mapping[str, ConsumedFile] = field(default_factory=dict)
+    payload: P
     schema: Schema | None = None
-    seen: tuple[SeenColumn, ...] = ()
-    inputs: Mapping[str, InputMark] = field(default_factory=dict)
-    definition: str | None = None
-    settings: str | None = None
-    segments: tuple[Segment, ...] = ()
-    position: Mapping[str, Any] = field(default_factory=dict)
+    hidden: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,20 +119,20 @@ class Damage:
 
 
 @dataclass(frozen=True, slots=True)
-class TableState:
+class TableState(Generic[P]):
     """A table on storage as it is now, read without a JVM.
 
-    `number` is the last committed transaction number; `pending` tells that attempts with higher numbers exist
+    `number` is the last committed transaction number; `pending` says that attempts with higher numbers exist
     that did not commit (dead, or still running somewhere): an append must fence them off first.
     """
 
     version: int | None = None
     number: int | None = None
-    progress: Progress | None = None
+    progress: Progress[P] | None = None
     damage: Damage | None = None
     pending: bool = False
-    last_known: Mapping[str, ConsumedFile] = field(default_factory=dict)
-    """With damage: the files that the newest readable manifest speaks of, so that a rebuild loses none unnoticed."""
+    last_known: P | None = None
+    """With damage: what the newest readable manifest stands for, so that a rebuild loses nothing unnoticed."""
     data_version: int | None = None
     """The newest version that changed rows; others only changed properties, names or the layout of files."""
     data_at: int | None = None
@@ -134,3 +141,11 @@ class TableState:
     @property
     def exists(self) -> bool:
         return self.version is not None
+
+    @property
+    def payload(self) -> P | None:
+        return self.progress.payload if self.progress else None
+
+    @property
+    def schema(self) -> Schema | None:
+        return self.progress.schema if self.progress else None

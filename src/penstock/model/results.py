@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from penstock.model.changes import ChangeMetrics
 from penstock.model.names import DatasetName
 from penstock.model.plan import Action, Problem, Reason
 from penstock.model.spec import OnViolation
@@ -21,6 +22,14 @@ class ExpectationOutcome:
 
 
 @dataclass(frozen=True, slots=True)
+class Batch:
+    """One batch of change events that a load applied."""
+
+    flow: str
+    metrics: ChangeMetrics
+
+
+@dataclass(frozen=True, slots=True)
 class LoadResult:
     """What one load wrote, as Delta's own commit metrics tell it."""
 
@@ -29,7 +38,11 @@ class LoadResult:
     rows: int
     expectations: tuple[ExpectationOutcome, ...] = ()
     quarantined: int = 0
-    """Rows of raw files that did not fit the declared columns."""
+    """Rows of source files that did not fit the declared columns."""
+    batches: tuple[Batch, ...] = ()
+    """What was applied, batch by batch."""
+    is_waiting: bool = False
+    """There is no table yet, because nothing to make it from has arrived."""
 
     @property
     def has_violations(self) -> bool:
@@ -37,7 +50,7 @@ class LoadResult:
 
 
 class Outcome(StrEnum):
-    """How it ended for one dataset."""
+    """How one item ended."""
 
     PASS = "pass"  # noqa: S105 - not a password
     WARN = "warn"
@@ -47,10 +60,11 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class DatasetResult:
-    """What was planned for a dataset and how it ended."""
+class ItemResult:
+    """What was planned and how it ended."""
 
-    name: DatasetName
+    id: str
+    dataset: DatasetName
     action: Action
     outcome: Outcome
     reasons: tuple[Reason, ...] = ()
@@ -61,10 +75,11 @@ class DatasetResult:
     def to_json(self) -> dict[str, Any]:
         load = self.load
         return {
-            "dataset": str(self.name),
+            "dataset": str(self.dataset),
+            **({"id": self.id} if self.id != str(self.dataset) else {}),
             "action": self.action.value,
             "status": self.outcome.value,
-            "reasons": [{"code": reason.code, "text": reason.text} for reason in self.reasons],
+            "reasons": [reason.to_json() for reason in self.reasons],
             "seconds": round(self.seconds, 3),
             "version": load.version if load else None,
             "rows": load.rows if load else None,
@@ -73,16 +88,7 @@ class DatasetResult:
                 {"name": e.name, "on_violation": e.on_violation.value, "violations": e.violations}
                 for e in (load.expectations if load else ())
             ],
-            "error": (
-                {
-                    "code": self.problem.code,
-                    "message": self.problem.message,
-                    "hint": self.problem.hint,
-                    "location": str(self.problem.location) if self.problem.location else None,
-                }
-                if self.problem
-                else None
-            ),
+            "error": self.problem.to_json() if self.problem else None,
         }
 
 
@@ -91,21 +97,21 @@ class RunResult:
     """A whole run."""
 
     build_request_id: str
-    datasets: tuple[DatasetResult, ...]
+    items: tuple[ItemResult, ...]
     seconds: float
 
     @property
     def has_failed(self) -> bool:
-        return any(dataset.outcome is Outcome.ERROR for dataset in self.datasets)
+        return any(item.outcome is Outcome.ERROR for item in self.items)
 
     def count(self, outcome: Outcome) -> int:
-        return sum(dataset.outcome is outcome for dataset in self.datasets)
+        return sum(item.outcome is outcome for item in self.items)
 
     @property
     def summary(self) -> str:
         """The last line of a run, for people and for scripts that look for it."""
         counts = " ".join(f"{outcome.value.upper()}={self.count(outcome)}" for outcome in Outcome)
-        return f"Done. {counts} TOTAL={len(self.datasets)}"
+        return f"Done. {counts} TOTAL={len(self.items)}"
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -113,7 +119,7 @@ class RunResult:
             "build_request_id": self.build_request_id,
             "seconds": round(self.seconds, 3),
             "summary": {outcome.value: self.count(outcome) for outcome in Outcome},
-            "datasets": [dataset.to_json() for dataset in self.datasets],
+            "datasets": [item.to_json() for item in self.items],
         }
 
 

@@ -13,7 +13,7 @@ from penstock.model.names import DatasetName
 
 
 class DatasetKind(StrEnum):
-    """What kind of thing a dataset is."""
+    """What our own kinds call their datasets."""
 
     STAGING = "staging"
     MATERIALIZED_VIEW = "materialized_view"
@@ -37,6 +37,9 @@ class Expectation:
     name: str
     condition: str
     on_violation: OnViolation
+
+    def to_json(self) -> dict[str, str]:
+        return {"name": self.name, "condition": self.condition, "on_violation": self.on_violation.value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,8 @@ class DatasetSpec:
     """
 
     name: DatasetName
-    kind: DatasetKind
+    kind: str
+    """An open name: one of DatasetKind, or what a kind from elsewhere calls its datasets."""
     location: Location
     inputs: tuple[DatasetName, ...]
     fingerprint: str

@@ -1,10 +1,10 @@
-"""Executing a plan: each dataset after its inputs, independent ones side by side, and a failure stops only what needs it."""
+"""Executing a plan: each item after what it reads, independent ones side by side, and a failure stops only what needs it."""
 
 from __future__ import annotations
 
 import contextvars
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -12,21 +12,20 @@ from typing import Protocol
 from penstock.definitions.user_code import describe
 from penstock.errors import PenstockError
 from penstock.faults import fault_point
-from penstock.model.names import DatasetName
-from penstock.model.plan import Action, DatasetPlan, Plan, Problem, Reason
-from penstock.model.results import DatasetResult, LoadResult, Outcome
+from penstock.model.plan import Action, Item, Plan, Problem, Reason
+from penstock.model.results import ItemResult, LoadResult, Outcome
 
-Apply = Callable[[DatasetPlan], LoadResult]
+Apply = Callable[[Item], LoadResult]
 
 
 class RunListener(Protocol):
-    """Told about each dataset as it starts and ends; called from worker threads."""
+    """Told about each item as it starts and ends; called from worker threads."""
 
-    def started(self, plan: DatasetPlan) -> None:
-        """Work on the dataset begins."""
+    def started(self, item: Item) -> None:
+        """Work on the item begins."""
 
-    def ended(self, result: DatasetResult) -> None:
-        """The dataset is done, one way or another."""
+    def ended(self, result: ItemResult) -> None:
+        """The item is done, one way or another."""
 
 
 @dataclass(slots=True)
@@ -37,29 +36,29 @@ class Scheduler:
     listeners: tuple[RunListener, ...] = ()
     threads: int = 1
     clock: Callable[[], float] = time.monotonic
-    _results: dict[DatasetName, DatasetResult] = field(default_factory=dict)
+    _results: dict[str, ItemResult] = field(default_factory=dict)
 
-    def execute(self, plan: Plan) -> tuple[DatasetResult, ...]:
+    def execute(self, plan: Plan) -> tuple[ItemResult, ...]:
         """Do all that the plan says; the results are in the order of the plan."""
-        waiting = {dataset.name: dataset for dataset in plan.datasets}
-        for dataset in plan.datasets:
-            if not dataset.action.is_work:
-                self._settle(waiting, _settled(dataset))
+        waiting = {item.id: item for item in plan.items}
+        for item in plan.items:
+            if not item.action.is_work:
+                self._settle(waiting, _settled(item))
         with ThreadPoolExecutor(max_workers=max(1, self.threads), thread_name_prefix="penstock") as pool:
             try:
                 self._work_off(pool, waiting)
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)  # an interrupt stops what has not begun
                 raise
-        return tuple(self._results[dataset.name] for dataset in plan.datasets)
+        return tuple(self._results[item.id] for item in plan.items)
 
-    def _work_off(self, pool: ThreadPoolExecutor, waiting: dict[DatasetName, DatasetPlan]) -> None:
-        running: dict[Future[DatasetResult], DatasetName] = {}
+    def _work_off(self, pool: ThreadPoolExecutor, waiting: dict[str, Item]) -> None:
+        running: dict[Future[ItemResult], Item] = {}
         while waiting or running:
             self._skip_blocked(waiting)
-            for dataset in _ready(waiting, running.values()):
+            for item in _find_ready(waiting, running.values()):
                 context = contextvars.copy_context()
-                running[pool.submit(context.run, self.work, dataset)] = dataset.name
+                running[pool.submit(context.run, self.work, item)] = item
             if not running:
                 break
             done, _ = wait(running, return_when=FIRST_COMPLETED)
@@ -67,87 +66,96 @@ class Scheduler:
                 del running[future]
                 self._settle(waiting, future.result())
 
-    def _settle(self, waiting: dict[DatasetName, DatasetPlan], result: DatasetResult) -> None:
-        self._results[result.name] = result
-        waiting.pop(result.name, None)
+    def _settle(self, waiting: dict[str, Item], result: ItemResult) -> None:
+        self._results[result.id] = result
+        waiting.pop(result.id, None)
         for listener in self.listeners:
             listener.ended(result)
 
-    def _skip_blocked(self, waiting: dict[DatasetName, DatasetPlan]) -> None:
+    def _skip_blocked(self, waiting: dict[str, Item]) -> None:
         """Skip whatever waits for something that failed or was skipped itself; repeated until nothing changes."""
-        blocked = True
+        failed = {name: r for r in self._results.values() if _has_failed(r) for name in (r.id, str(r.dataset))}
+        blocked = bool(failed)
         while blocked:
             blocked = False
-            for dataset in list(waiting.values()):
-                blockers = [self._results[name] for name in dataset.inputs if _has_failed(self._results.get(name))]
+            for item in list(waiting.values()):
+                blockers = {failed[name].id: failed[name] for name in item.upstream if name in failed}
                 if blockers:
-                    reason = Reason("upstream_failed", ", ".join(map(_describe_blocker, blockers)))
-                    self._settle(waiting, DatasetResult(dataset.name, Action.SKIP, Outcome.SKIP, (reason,)))
+                    reason = Reason("upstream_failed", ", ".join(map(_describe_blocker, blockers.values())))
+                    skipped = ItemResult(item.id, item.dataset, Action.SKIP, Outcome.SKIP, (reason,))
+                    self._settle(waiting, skipped)
+                    failed |= {item.id: skipped, str(item.dataset): skipped}
                     blocked = True
 
-    def work(self, dataset: DatasetPlan) -> DatasetResult:
-        """Do what is planned for one dataset; whatever goes wrong becomes part of the result."""
+    def work(self, item: Item) -> ItemResult:
+        """Do what is planned for one item; whatever goes wrong becomes part of the result."""
         begun = self.clock()
         for listener in self.listeners:
-            listener.started(dataset)
-        fault_point("run.before_dataset", str(dataset.name))
+            listener.started(item)
+        fault_point("run.before_dataset", item.id)
         try:
-            load = self.apply(dataset)
+            load = self.apply(item)
         except PenstockError as error:
-            problem = Problem(error.code, error.message, error.hint, error.location)
-            return self._result(dataset, begun, Outcome.ERROR, problem=problem)
-        except Exception as error:  # noqa: BLE001 - one dataset's failure must not stop the others
-            problem = Problem("internal", f"{dataset.name}: {describe(error)}")
-            return self._result(dataset, begun, Outcome.ERROR, problem=problem)
-        fault_point("run.after_dataset", str(dataset.name))
-        if dataset.action is Action.APPLY and load.version is None:  # what reads it has nothing to read yet
-            return self._result(dataset, begun, Outcome.SKIP, load=load)
-        return self._result(dataset, begun, Outcome.WARN if load.has_violations else Outcome.PASS, load=load)
+            return self._result(item, begun, Outcome.ERROR, problem=Problem.from_error(error))
+        except Exception as error:  # noqa: BLE001 - one item's failure must not stop the others
+            problem = Problem("internal", f"{item.id}: {describe(error)}")
+            return self._result(item, begun, Outcome.ERROR, problem=problem)
+        fault_point("run.after_dataset", item.id)
+        if load.is_waiting:  # what reads it has nothing to read yet
+            return self._result(item, begun, Outcome.SKIP, load=load)
+        return self._result(item, begun, Outcome.WARN if load.has_violations else Outcome.PASS, load=load)
 
     def _result(
         self,
-        dataset: DatasetPlan,
+        item: Item,
         begun: float,
         outcome: Outcome,
         *,
         load: LoadResult | None = None,
         problem: Problem | None = None,
-    ) -> DatasetResult:
+    ) -> ItemResult:
         seconds = self.clock() - begun
-        return DatasetResult(dataset.name, dataset.action, outcome, dataset.reasons, seconds, load, problem)
+        return ItemResult(item.id, item.dataset, item.action, outcome, item.reasons, seconds, load, problem)
 
 
-def settle(plan: Plan, listeners: tuple[RunListener, ...]) -> tuple[DatasetResult, ...]:
+def settle(plan: Plan, listeners: tuple[RunListener, ...]) -> tuple[ItemResult, ...]:
     """The results of a plan that has no work."""
-    results = tuple(_settled(dataset) for dataset in plan.datasets)
+    results = tuple(_settled(item) for item in plan.items)
     for result in results:
         for listener in listeners:
             listener.ended(result)
     return results
 
 
-def _settled(dataset: DatasetPlan) -> DatasetResult:
-    if dataset.problem is not None:
+def _settled(item: Item) -> ItemResult:
+    if item.problem is not None:
         outcome = Outcome.ERROR
-    elif dataset.action is Action.SKIP:
+    elif item.action.is_skip:
         outcome = Outcome.SKIP
     else:
         outcome = Outcome.NO_OP
-    return DatasetResult(dataset.name, dataset.action, outcome, dataset.reasons, problem=dataset.problem)
+    return ItemResult(item.id, item.dataset, item.action, outcome, item.reasons, problem=item.problem)
 
 
-def _ready(waiting: Mapping[DatasetName, DatasetPlan], running: Iterable[DatasetName]) -> list[DatasetPlan]:
-    busy = set(running)
-    return [
-        dataset
-        for dataset in waiting.values()
-        if dataset.name not in busy and not any(name in waiting for name in dataset.inputs)
-    ]
+def _find_ready(waiting: Mapping[str, Item], running: Collection[Item]) -> list[Item]:
+    """Items that wait for nothing; those of one table run one after another unless they may run beside each other."""
+    pending = {name for item in waiting.values() for name in (item.id, str(item.dataset))}
+    started = {item.id for item in running}
+    used = {item.dataset for item in running}
+    exclusive = {item.dataset for item in running if not item.is_parallel}
+    ready = []
+    for item in waiting.values():
+        is_free = item.dataset not in (exclusive if item.is_parallel else used)
+        if item.id not in started and is_free and pending.isdisjoint(item.upstream):
+            ready.append(item)
+            used.add(item.dataset)
+            exclusive |= set() if item.is_parallel else {item.dataset}
+    return ready
 
 
-def _has_failed(result: DatasetResult | None) -> bool:
-    return result is not None and result.outcome in {Outcome.ERROR, Outcome.SKIP}
+def _has_failed(result: ItemResult) -> bool:
+    return result.outcome in {Outcome.ERROR, Outcome.SKIP}
 
 
-def _describe_blocker(result: DatasetResult) -> str:
-    return f"{result.name} {'failed' if result.outcome is Outcome.ERROR else 'was skipped'}"
+def _describe_blocker(result: ItemResult) -> str:
+    return f"{result.id} {'failed' if result.outcome is Outcome.ERROR else 'was skipped'}"

@@ -7,25 +7,25 @@ import json
 
 import pytest
 
-from builders import make_plan, to_name
+from builders import make_item, to_name
 from penstock.cli.options import Settings
 from penstock.cli.progress import LiveProgress, LogProgress, NoProgress, make_progress
 from penstock.model.plan import Action, Plan
-from penstock.model.results import DatasetResult, Outcome
+from penstock.model.results import ItemResult, Outcome
 from penstock.telemetry.logs import configure_logging
 
-PLAN = Plan("shop", None, (make_plan("a"), make_plan("b", action=Action.NONE)))
+PLAN = Plan("shop", None, (make_item("a"), make_item("b", action=Action.NONE)))
 
 
-def result(name: str, outcome: Outcome) -> DatasetResult:
-    return DatasetResult(to_name(name), Action.RECOMPUTE, outcome, seconds=1.25)
+def result(name: str, outcome: Outcome) -> ItemResult:
+    return ItemResult(str(to_name(name)), to_name(name), Action.RECOMPUTE, outcome, seconds=1.25)
 
 
 def tell(progress: LogProgress | LiveProgress) -> None:
     with progress:
         progress.planned(PLAN)
         progress.ended(result("b", Outcome.NO_OP))
-        progress.started(PLAN.datasets[0])
+        progress.started(PLAN.items[0])
         progress.ended(result("a", Outcome.PASS))
 
 

@@ -10,22 +10,28 @@ from deltalake import write_deltalake
 
 from builders import NAME, clean_log, consumed, load, make_spec, to_name, write_table
 from penstock.errors import StorageError
-from penstock.inspect.datasets import (
-    DatasetInfo,
-    HistoryEntry,
-    describe_dataset,
-    detail_dataset,
-    read_history,
-    read_rows,
-    read_schema,
-)
+from penstock.inspect.datasets import DatasetInfo, HistoryEntry, describe_dataset, read_history
+from penstock.inspect.inspector import Inspector
+from penstock.inspect.rows import read_rows_without_spark, read_schema
+from penstock.kinds.catalog import Catalog
+from penstock.kinds.protocol import Workspace
+from penstock.kinds.registry import KINDS
+from penstock.model.dataset import Dataset
+from penstock.model.project import Project
 from penstock.model.schema import Column, Schema
 from penstock.model.spec import DatasetKind, Expectation, OnViolation
 from penstock.storage.files import LocalFiles
 
+ORDERS = Dataset(NAME, DatasetKind.STAGING)
 
-def describe(storage: LocalFiles) -> DatasetInfo:
-    return describe_dataset(storage, NAME, DatasetKind.STAGING, None)
+
+def catalog(storage: LocalFiles, dataset: Dataset = ORDERS) -> Catalog:
+    project = Project(storage.root, storage.root / "penstock.yml", "shop", str(storage.root))
+    return Catalog(Workspace(project, (), storage), KINDS, {dataset.name: dataset})
+
+
+def describe(storage: LocalFiles, dataset: Dataset = ORDERS) -> DatasetInfo:
+    return describe_dataset(catalog(storage, dataset), dataset)
 
 
 def test_a_dataset_without_a_table_is_shown_as_not_built(storage: LocalFiles) -> None:
@@ -40,13 +46,13 @@ def test_a_dataset_without_a_table_is_shown_as_not_built(storage: LocalFiles) ->
         "tags": [],
         "location": None,
     }
-    assert detail_dataset(storage, info, {}).to_json()["columns"] == []
+    assert Inspector(catalog(storage)).show("orders").to_json()["columns"] == []
 
 
 def test_a_table_is_shown_with_what_it_holds(storage: LocalFiles) -> None:
     load(storage, files=(consumed("orders/1.parquet", size=12, rows=3),))
     write_table(storage.root / NAME.quarantine.path)
-    details = detail_dataset(storage, describe(storage), {}).to_json()
+    details = Inspector(catalog(storage)).show("orders").to_json()
     assert (details["version"], details["files_loaded"], details["damage"]) == (0, 1, None)
     assert details["updated_at_ms"] > 0
     assert details["columns"] == [{"name": "id", "type": "bigint", "nullable": True}]
@@ -59,8 +65,7 @@ def test_a_definition_is_shown_with_what_it_expects(storage: LocalFiles) -> None
     spec = make_spec(
         "totals", "orders", tags=("nightly",), expectations=(Expectation("paid", "a > 0", OnViolation.DROP),)
     )
-    info = describe_dataset(storage, spec.name, spec.kind, spec)
-    details = detail_dataset(storage, info, {}).to_json()
+    details = Inspector(catalog(storage, Dataset(spec.name, spec.kind, spec=spec))).show("totals").to_json()
     assert (details["tags"], details["location"], details["inputs"]) == (
         ["nightly"],
         "transformations/totals.sql:1",
@@ -71,7 +76,7 @@ def test_a_definition_is_shown_with_what_it_expects(storage: LocalFiles) -> None
 
 def test_a_temporary_view_has_no_table_to_look_for(storage: LocalFiles) -> None:
     write_table(storage.root / "main/clean")
-    info = describe_dataset(storage, to_name("clean"), DatasetKind.TEMPORARY_VIEW, None)
+    info = describe(storage, Dataset(to_name("clean"), DatasetKind.TEMPORARY_VIEW, is_stored=False))
     assert (info.state.exists, info.last) == (False, None)
 
 
@@ -136,12 +141,12 @@ def test_the_columns_come_from_the_log_or_from_a_checkpoint(storage: LocalFiles)
 def test_a_few_rows_are_read_wherever_the_project_is(name: str, tmp_path: Path) -> None:
     storage = LocalFiles(tmp_path / name)
     load(storage, rows=(1, 2, 3))
-    rows = read_rows(storage, NAME, 2, {})
+    rows = read_rows_without_spark(storage, NAME, 2, {})
     assert (rows.columns, rows.rows) == (("id",), ((1,), (2,)))
-    assert len(read_rows(storage, NAME, 1, {}).rows) == 1
+    assert len(read_rows_without_spark(storage, NAME, 1, {}).rows) == 1
 
 
 def test_a_table_that_cannot_be_read_without_spark_says_so(storage: LocalFiles) -> None:
     with pytest.raises(StorageError, match=r"staging\.orders cannot be shown without Spark") as caught:
-        read_rows(storage, NAME, 5, {})
+        read_rows_without_spark(storage, NAME, 5, {})
     assert "Spark session" in str(caught.value.hint)

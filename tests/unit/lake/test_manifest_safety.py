@@ -15,7 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from builders import NAME, begin, load
-from penstock.lake.progress import FOLDER, read_table_state
+from penstock.kinds.staging.progress import CODEC
+from penstock.lake.manifests import FOLDER
+from penstock.lake.progress import read_table_state
 from penstock.storage.files import LocalFiles
 
 WRITERS = 8
@@ -25,18 +27,18 @@ _WRITE = f"""
 import os, sys
 from pathlib import Path
 from penstock.storage.files import LocalFiles
-from penstock.lake.progress import create_manifest
+from penstock.lake.manifests import create_manifest
 from penstock.model.names import DatasetName
-from penstock.model.progress import ConsumedFile, Manifest, RawFile
+from penstock.model.progress import Manifest
 
 storage, name = LocalFiles(Path(sys.argv[1])), DatasetName("staging", "orders")
-files = tuple(ConsumedFile(RawFile(f"orders/{{i}}.parquet", i, i), i) for i in range(200))
+payload = {{"files": [f"orders/{{i}}.parquet" for i in range(200)]}}
 children = []
 for writer in range({WRITERS}):
     child = os.fork()
     if child == 0:
         numbers = [
-            create_manifest(storage, name, Manifest(str(name), 0, None, files=files, build_request_id=str(writer))).number
+            create_manifest(storage, name, Manifest(str(name), 0, None, payload=payload, build_request_id=str(writer))).number
             for _ in range({EACH})
         ]
         print(*(f"{{writer}}:{{number}}" for number in numbers), flush=True)
@@ -76,14 +78,14 @@ def test_writers_at_the_same_time_never_share_a_number_and_nobody_sees_half_a_fi
 
 def _check_whole(folder: Path) -> dict[int, dict[str, Any]]:
     found = {int(file.stem): json.loads(file.read_bytes()) for file in folder.glob("0*.json")}
-    assert all(len(manifest["files"]) == 200 for manifest in found.values())
+    assert all(len(manifest["payload"]["files"]) == 200 for manifest in found.values())
     return found
 
 
 def test_a_writer_that_is_killed_leaves_no_manifest_and_takes_no_number(storage: LocalFiles) -> None:
     with _start(_DIE, storage) as process:
         assert process.wait(30) == -signal.SIGKILL
-    assert read_table_state(storage, NAME).pending is False
+    assert read_table_state(storage, NAME, CODEC).pending is False
     assert begin(storage).number == 1
 
 
@@ -92,7 +94,7 @@ _VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=5,
 )
-_FIELDS = ("format", "dataset", "number", "parent", "kind", "complete", "files", "schema", "inputs", "definition")
+_FIELDS = ("format", "dataset", "number", "parent", "kind", "entry", "complete", "schema", "hidden", "payload")
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +112,7 @@ def test_whatever_a_field_of_a_manifest_holds_the_state_is_read(
 ) -> None:
     storage, file, good = loaded
     file.write_text(json.dumps({**json.loads(good), field: value}))
-    state = read_table_state(storage, NAME)
+    state = read_table_state(storage, NAME, CODEC)
     assert (state.progress is None) is (state.damage is not None)
 
 
@@ -122,5 +124,5 @@ def test_whatever_bytes_a_manifest_holds_the_state_is_read(
     storage, file, good = loaded
     end = data.draw(st.integers(0, len(good)))
     file.write_bytes(good[:end] + data.draw(st.binary(max_size=8)))
-    state = read_table_state(storage, NAME)
+    state = read_table_state(storage, NAME, CODEC)
     assert (state.progress is None) is (state.damage is not None)

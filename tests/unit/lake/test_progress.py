@@ -9,19 +9,20 @@ from typing import Any
 import pytest
 
 from builders import NAME, begin, clean_log, compact_table, consumed, load, write_table
+from penstock.kinds.cdc.progress import CODEC as CDC
+from penstock.kinds.cdc.progress import CdcProgress, Identity, Segment
+from penstock.kinds.derived.progress import CODEC as DERIVED
+from penstock.kinds.derived.progress import DerivedProgress
 from penstock.kinds.staging.columns import resolve_schema
-from penstock.lake import progress as progress_module
-from penstock.lake.progress import (
-    FOLDER,
-    FORMAT,
-    create_manifest,
-    find_build,
-    read_table_state,
-    remove_old_manifests,
-)
+from penstock.kinds.staging.progress import CODEC
+from penstock.lake import manifests
+from penstock.lake.manifest_formats import FORMAT
+from penstock.lake.manifests import FOLDER, create_manifest, find_build, remove_old_manifests
+from penstock.lake.progress import read_table_state
+from penstock.model.changes import RESERVED
 from penstock.model.contract import NO_CONTRACT
 from penstock.model.names import DatasetName
-from penstock.model.progress import InputMark, Manifest, ManifestKind, TableState
+from penstock.model.progress import Entry, InputMark, Manifest, TableState
 from penstock.model.schema import Column, Schema
 from penstock.model.schema_diff import diff_tables
 from penstock.storage.files import LocalFiles
@@ -31,25 +32,22 @@ SCHEMA = Schema((Column("id", "bigint"), Column("note", "string", nullable=False
 
 
 def test_no_table_is_an_empty_state(storage: LocalFiles) -> None:
-    assert read_table_state(storage, NAME) == TableState()
+    assert read_table_state(storage, NAME, CODEC) == TableState()
 
 
 def test_an_attempt_without_a_table_is_pending(storage: LocalFiles) -> None:
     begin(storage)
-    assert read_table_state(storage, NAME) == TableState(pending=True)
+    assert read_table_state(storage, NAME, CODEC) == TableState(pending=True)
 
 
 def test_everything_that_a_load_says_is_found_again(storage: LocalFiles) -> None:
     files = (consumed("orders/1.parquet", 10, 7, 3, "aa"), consumed("orders/2.parquet", 20, None, 4, None))
-    load(
-        storage, files=files, schema=SCHEMA, inputs={"main.a": MARK}, definition="d", settings="s", build_request_id="b"
-    )
-    state = read_table_state(storage, NAME)
+    load(storage, files=files, schema=SCHEMA, settings="s", build_request_id="b", hidden=("__x",))
+    state = read_table_state(storage, NAME, CODEC)
     assert (state.version, state.number, state.damage, state.pending) == (0, 1, None, False)
     assert state.progress is not None
-    assert dict(state.progress.files) == {entry.file.path: entry for entry in files}
-    assert (state.progress.schema, dict(state.progress.inputs)) == (SCHEMA, {"main.a": MARK})
-    assert (state.progress.definition, state.progress.settings) == ("d", "s")
+    assert dict(state.progress.payload.files) == {entry.file.path: entry for entry in files}
+    assert (state.progress.schema, state.progress.hidden, state.progress.payload.settings) == (SCHEMA, ("__x",), "s")
     assert find_build(storage, NAME, 1) == "b"
     assert find_build(storage, NAME, 2) is None
 
@@ -59,27 +57,32 @@ def test_increments_add_to_what_the_last_complete_manifest_states(storage: Local
     load(storage, files=(consumed("a"), consumed("b", modified_ns=1)))
     load(storage, files=(consumed("c"),), complete=False, parent=2)
     load(storage, files=(consumed("b", modified_ns=9), consumed("d")), complete=False, parent=3)  # b was touched
-    progress = read_table_state(storage, NAME).progress
+    progress = read_table_state(storage, NAME, CODEC).progress
     assert progress is not None
     assert (progress.number, progress.chain) == (4, (2, 3, 4))
-    assert {path: entry.file.modified_ns for path, entry in progress.files.items()} == {"a": 1, "b": 9, "c": 1, "d": 1}
+    assert {path: entry.file.modified_ns for path, entry in progress.payload.files.items()} == {
+        "a": 1,
+        "b": 9,
+        "c": 1,
+        "d": 1,
+    }
 
 
 def test_an_increment_does_not_follow_attempts_that_never_committed(storage: LocalFiles) -> None:
     load(storage, files=(consumed("a"),))
     begin(storage, files=(consumed("dead"),), complete=False, parent=1)
     load(storage, files=(consumed("b"),), complete=False, parent=1)
-    progress = read_table_state(storage, NAME).progress
+    progress = read_table_state(storage, NAME, CODEC).progress
     assert progress is not None
-    assert (progress.chain, sorted(progress.files)) == ((1, 3), ["a", "b"])
+    assert (progress.chain, sorted(progress.payload.files)) == ((1, 3), ["a", "b"])
 
 
 def test_an_attempt_above_the_committed_number_is_pending_one_below_is_not(storage: LocalFiles) -> None:
     load(storage)
     begin(storage)
-    assert read_table_state(storage, NAME).pending
+    assert read_table_state(storage, NAME, CODEC).pending
     load(storage)
-    assert not read_table_state(storage, NAME).pending
+    assert not read_table_state(storage, NAME, CODEC).pending
 
 
 def test_a_number_is_never_used_again_not_even_when_all_manifests_are_gone(storage: LocalFiles) -> None:
@@ -93,21 +96,21 @@ def test_a_number_is_never_used_again_not_even_when_all_manifests_are_gone(stora
 def test_old_manifests_go_and_what_the_progress_rests_on_stays(
     storage: LocalFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(progress_module, "KEPT_MANIFESTS", 3)
+    monkeypatch.setattr(manifests, "KEPT_MANIFESTS", 3)
     for number in range(1, 5):
         load(storage, files=(consumed(f"{number}"),))
     for number in range(5, 10):
         load(storage, files=(consumed(f"{number}"),), complete=False, parent=number - 1)
     begin(storage)
-    before = read_table_state(storage, NAME)
+    before = read_table_state(storage, NAME, CODEC)
     assert before.progress is not None
-    remove_old_manifests(storage, NAME, before.progress)
-    assert read_table_state(storage, NAME) == before
+    remove_old_manifests(storage, NAME, before.progress.chain[0], before.progress.number)
+    assert read_table_state(storage, NAME, CODEC) == before
     assert sorted(storage.names(f"{NAME.path}/{FOLDER}")) == [f"{number:020d}.json" for number in range(4, 11)]
     load(storage, files=(consumed("10"),))
-    after = read_table_state(storage, NAME)
+    after = read_table_state(storage, NAME, CODEC)
     assert after.progress is not None
-    remove_old_manifests(storage, NAME, after.progress)
+    remove_old_manifests(storage, NAME, after.progress.chain[0], after.progress.number)
     assert sorted(storage.names(f"{NAME.path}/{FOLDER}")) == [f"{number:020d}.json" for number in (9, 10, 11)]
 
 
@@ -115,7 +118,7 @@ def test_other_files_beside_manifests_do_not_matter(storage: LocalFiles) -> None
     load(storage)
     for name in (".new-abc", "7.json", "notes.txt", f"{9:020d}.json.bak"):
         (storage.root / NAME.path / FOLDER / name).write_text("x")
-    state = read_table_state(storage, NAME)
+    state = read_table_state(storage, NAME, CODEC)
     assert (state.number, state.damage, state.pending) == (1, None, False)
 
 
@@ -159,14 +162,19 @@ def _restore(storage: LocalFiles) -> None:
         (lambda s: _write(s, 2, b"null"), "progress_unreadable", "manifest 2 is not a manifest"),
         (lambda s: _write(s, 2, b"{}"), "progress_unreadable", "manifest 2 is not a manifest"),
         (lambda s: _change(s, 2, format="1"), "progress_unreadable", "manifest 2 cannot be read"),
-        (lambda s: _change(s, 2, kind="other"), "progress_unreadable", "manifest 2 cannot be read"),
-        (lambda s: _change(s, 2, inputs=None), "progress_unreadable", "manifest 2 cannot be read"),
-        (lambda s: _change(s, 2, files=[{"path": "x"}]), "progress_unreadable", "manifest 2 cannot be read"),
+        (lambda s: _change(s, 2, entry="other"), "progress_unreadable", "manifest 2 cannot be read"),
+        (lambda s: _change(s, 2, kind="other"), "kind_changed", "another kind (other, now staging)"),
+        (lambda s: _change(s, 2, payload=None), "progress_unreadable", "manifest 2 cannot be read"),
+        (
+            lambda s: _change(s, 2, payload={"files": [{"path": "x"}]}),
+            "progress_unreadable",
+            "manifest 2 cannot be read",
+        ),
         (lambda s: _change(s, 2, schema="id int"), "progress_unreadable", "manifest 2 cannot be read"),
         (lambda s: _change(s, 2, parent="x"), "progress_unreadable", "manifest 2 cannot be read"),
         (lambda s: _change(s, 2, parent=None), "progress_unreadable", "manifest 2 names no earlier parent"),
         (lambda s: _change(s, 2, parent=2), "progress_unreadable", "manifest 2 names no earlier parent"),
-        (lambda s: _change(s, 2, format=FORMAT + 1), "progress_newer", "a newer Penstock (format 4)"),
+        (lambda s: _change(s, 2, format=FORMAT + 1), "progress_newer", "a newer Penstock (format 5)"),
         (lambda s: _change(s, 2, dataset="main.other"), "progress_mismatch", "belongs to main.other"),
         (lambda s: _change(s, 2, number=3), "progress_mismatch", "manifest 2"),
         (
@@ -184,7 +192,7 @@ def test_progress_that_cannot_be_used_is_a_reason_and_never_a_crash(
     load(storage, files=(consumed("a"),), schema=SCHEMA)
     load(storage, files=(consumed("b"),), complete=False, parent=1, schema=SCHEMA)
     damage(storage)
-    state = read_table_state(storage, NAME)
+    state = read_table_state(storage, NAME, CODEC)
     assert state.exists
     assert state.progress is None
     assert state.damage is not None
@@ -194,7 +202,7 @@ def test_progress_that_cannot_be_used_is_a_reason_and_never_a_crash(
 
 def test_a_table_without_any_commit_of_ours_has_no_progress(storage: LocalFiles) -> None:
     write_table(storage.root / NAME.path, rows=())
-    state = read_table_state(storage, NAME)
+    state = read_table_state(storage, NAME, CODEC)
     assert (state.number, state.progress, state.damage.code if state.damage else None) == (None, None, "no_progress")
 
 
@@ -205,7 +213,7 @@ def test_manifests_of_another_table_do_not_count(storage: LocalFiles) -> None:
     for number in (1,):
         source = storage.root / NAME.path / FOLDER / f"{number:020d}.json"
         shutil.copy(source, storage.root / other.path / FOLDER / source.name)
-    damage = read_table_state(storage, other).damage
+    damage = read_table_state(storage, other, CODEC).damage
     assert damage is not None
     assert damage.code == "progress_mismatch"
 
@@ -218,7 +226,7 @@ def test_damage_does_not_hide_the_committed_number(lost: bool, storage: LocalFil
     write_table(storage.root / NAME.path)
     if lost:
         shutil.rmtree(storage.root / NAME.path / FOLDER)
-    state = read_table_state(storage, NAME)
+    state = read_table_state(storage, NAME, CODEC)
     assert state.damage is not None
     assert state.number == 3
     assert begin(storage, number=state.number or 0).number == 4
@@ -229,50 +237,72 @@ def test_maintenance_by_others_leaves_progress_as_it_is(storage: LocalFiles) -> 
     load(storage, files=(consumed("b"),), complete=False, parent=1)
     compact_table(storage.root / NAME.path)
     clean_log(storage.root / NAME.path, keep_from=1)
-    state = read_table_state(storage, NAME)
+    state = read_table_state(storage, NAME, CODEC)
     assert (state.version, state.number, state.damage) == (2, 2, None)
     assert state.progress is not None
-    assert sorted(state.progress.files) == ["a", "b"]
+    assert sorted(state.progress.payload.files) == ["a", "b"]
 
 
 def test_below_a_fence_the_progress_of_the_load_is_found(storage: LocalFiles) -> None:
     load(storage, files=(consumed("a"),))
     begin(storage)
-    load(storage, kind=ManifestKind.FENCE, rows=())
-    load(storage, kind=ManifestKind.FENCE, rows=())
-    state = read_table_state(storage, NAME)
+    load(storage, entry=Entry.FENCE, rows=())
+    load(storage, entry=Entry.FENCE, rows=())
+    state = read_table_state(storage, NAME, CODEC)
     assert (state.version, state.number, state.damage, state.pending) == (2, 4, None, False)
     assert state.progress is not None
-    assert (state.progress.number, sorted(state.progress.files)) == (1, ["a"])
+    assert (state.progress.number, sorted(state.progress.payload.files)) == (1, ["a"])
 
 
 def test_a_foreign_write_below_a_fence_is_damage(storage: LocalFiles) -> None:
     load(storage)
     write_table(storage.root / NAME.path)
-    load(storage, kind=ManifestKind.FENCE, rows=())
-    state = read_table_state(storage, NAME)
+    load(storage, entry=Entry.FENCE, rows=())
+    state = read_table_state(storage, NAME, CODEC)
     assert (state.number, state.progress) == (2, None)
     assert state.damage is not None
     assert state.damage.code == "foreign_write"
 
 
+def _old(storage: LocalFiles, **values: Any) -> dict[str, Any]:
+    """A committed manifest as formats 1 to 3 had it: the fields of every kind side by side."""
+    number = load(storage, schema=SCHEMA).number
+    columns = [{"name": c.name, "type": c.type, "nullable": c.nullable} for c in SCHEMA.columns]
+    envelope = {"dataset": str(NAME), "number": number, "parent": None, "kind": "load", "complete": True}
+    kinds = {"files": [], "schema": columns, "inputs": {}, "definition": None, "settings": None}
+    old = {"format": 3, **envelope, **kinds, "seen": [], "segments": [], "position": {}, "build_request_id": "b"}
+    return {**old, **values}
+
+
 def test_progress_of_format_1_is_read_with_what_it_did_not_know(storage: LocalFiles) -> None:
-    """Types were those of the table, sizes of numbers and the columns that readers use were not kept."""
-    load(storage, files=(consumed("orders/1.parquet"),), schema=SCHEMA)
-    file = storage.root / NAME.path / FOLDER / f"{1:020d}.json"
-    old = json.loads(file.read_text())
-    del old["seen"]
-    columns = [{key: column[key] for key in ("name", "type", "nullable")} for column in old["schema"]]
-    file.write_text(json.dumps({**old, "format": 1, "schema": columns, "inputs": {"main.a": 4}}))
-    progress = read_table_state(storage, NAME).progress
+    """Types were those of the table, sizes of numbers were not kept."""
+    old = _old(storage, format=1)
+    del old["seen"], old["segments"], old["position"]
+    _write(storage, 1, json.dumps(old).encode())
+    progress = read_table_state(storage, NAME, CODEC).progress
     assert progress is not None
-    assert [(c.name, c.types, c.is_large) for c in progress.seen] == [
-        ("id", {"bigint"}, True),
-        ("note", {"string"}, False),
-    ]
-    assert progress.inputs["main.a"] == InputMark(-1, 0)
-    assert resolve_schema(progress.seen, NO_CONTRACT).fingerprint == SCHEMA.fingerprint
-    assert diff_tables(progress.schema or SCHEMA, resolve_schema(progress.seen, NO_CONTRACT)) == ()
+    seen = progress.payload.seen
+    assert [(c.name, c.types, c.is_large) for c in seen] == [("id", {"bigint"}, True), ("note", {"string"}, False)]
+    assert resolve_schema(seen, NO_CONTRACT).fingerprint == SCHEMA.fingerprint
+    assert diff_tables(progress.schema or SCHEMA, resolve_schema(seen, NO_CONTRACT)) == ()
+
+
+def test_the_kind_of_an_old_manifest_is_inferred_by_its_content(storage: LocalFiles) -> None:
+    """An input of format 1 has no time and counts as changed."""
+    inputs = {"main.a": {"version": 4, "at": 17, "columns": "abc"}, "main.old": 4}
+    _write(storage, 1, json.dumps(_old(storage, definition="d", settings="s", inputs=inputs)).encode())
+    derived = read_table_state(storage, NAME, DERIVED).payload
+    assert derived == DerivedProgress({"main.a": MARK, "main.old": InputMark(-1, 0)}, "d", "s")
+    assert read_table_state(storage, NAME, CODEC).damage is not None
+    segment = {"name": "x.parquet", "rows": 1, "size": 2, "truncates": 0}
+    position = {"keys": ["id"], "sequence": "bigint", "batch": ["7", "abc"], "source": {"f": {"version": 3, "at": 5}}}
+    _write(storage, 2, json.dumps(_old(storage, segments=[segment], position=position)).encode())
+    state = read_table_state(storage, NAME, CDC)
+    assert state.payload == CdcProgress(
+        {}, (Segment(**segment),), Identity(("id",), "bigint"), ("7", "abc"), {"f": {"version": 3, "at": 5}}
+    )
+    assert state.progress is not None
+    assert state.progress.hidden == (RESERVED,)
 
 
 def test_a_rename_that_was_cut_short_is_recognised_as_ours(storage: LocalFiles) -> None:
@@ -290,11 +320,11 @@ def test_a_rename_that_was_cut_short_is_recognised_as_ours(storage: LocalFiles) 
     schema = json.dumps({"type": "struct", "fields": fields})
     actions = [{"metaData": {"schemaString": schema}}, {"commitInfo": {"operation": "RENAME COLUMN", "timestamp": 1}}]
     (log / f"{1:020d}.json").write_text("\n".join(map(json.dumps, actions)))
-    damage = read_table_state(storage, NAME).damage
+    damage = read_table_state(storage, NAME, CODEC).damage
     assert damage is not None
     assert damage.code == "foreign_write"
     begin(storage, schema=meant)
-    state = read_table_state(storage, NAME)
+    state = read_table_state(storage, NAME, CODEC)
     assert state.damage is None
     assert state.progress is not None
     assert state.progress.schema == Schema((meant.columns[0], before.columns[1]))

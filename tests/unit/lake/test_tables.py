@@ -8,6 +8,7 @@ import pytest
 
 from builders import NAME, load
 from penstock.errors import ConcurrentRunError
+from penstock.kinds.staging.progress import CODEC
 from penstock.lake import tables
 from penstock.lake.progress import read_table_state
 from penstock.lake.tables import Lake
@@ -78,7 +79,7 @@ def test_a_drop_that_was_interrupted_leaves_a_table_that_nobody_trusts(
     monkeypatch.setattr(tables, "fault_point", stop)
     with pytest.raises(KeyboardInterrupt):
         make_lake(storage, Catalog()).drop(NAME)
-    state = read_table_state(storage, NAME)
+    state = read_table_state(storage, NAME, CODEC)
     assert state.exists
     assert state.progress is None
 

@@ -11,7 +11,7 @@ import pytest
 from builders import make_spec, write_raw, write_table
 from penstock.errors import UsageError
 from penstock.model.spec import DatasetKind
-from penstock.run.planning import PlanRequest
+from penstock.run.planner import PlanRequest
 from shops import Shop
 
 
@@ -48,7 +48,7 @@ def test_the_plan_as_json_has_action_reasons_inputs_and_files(shop: Shop) -> Non
 
 
 def test_each_dataset_comes_after_its_inputs(shop: Shop) -> None:
-    names = [str(dataset.name) for dataset in shop.plan().datasets]
+    names = [dataset.id for dataset in shop.plan().items]
     assert names.index("staging.orders") < names.index("main.totals") < names.index("main.report")
 
 
@@ -63,7 +63,7 @@ def test_after_a_run_there_is_nothing_to_do(shop: Shop) -> None:
     shop.done()
     plan = shop.plan()
     assert not plan.has_work
-    assert {f"{d.action.value} {d.reasons[0].code}" for d in plan.datasets} == {"none up_to_date"}
+    assert {f"{d.action.value} {d.reasons[0].code}" for d in plan.items} == {"none up_to_date"}
 
 
 def test_a_new_file_touches_its_table_and_what_reads_it(shop: Shop) -> None:
@@ -76,7 +76,7 @@ def test_a_new_file_touches_its_table_and_what_reads_it(shop: Shop) -> None:
         "main.totals": "recompute input_will_change",
         "main.report": "recompute input_will_change",
     }
-    assert [new.file.path for new in shop.plan("orders").datasets[0].files] == ["orders/2.parquet"]
+    assert [new.file.path for new in shop.plan("orders").items[0].work.files] == ["orders/2.parquet"]
     shop.done()
     assert not shop.plan().has_work
 
@@ -141,7 +141,7 @@ def test_only_what_is_selected_is_planned(
 
 
 def test_a_selected_dataset_whose_input_has_no_data_is_refused_with_the_way_out(shop: Shop) -> None:
-    (dataset,) = shop.plan("totals").datasets
+    (dataset,) = shop.plan("totals").items
     assert dataset.problem is not None
     assert (dataset.problem.code, str(dataset.problem.location)) == ("input_missing", "transformations/totals.sql:1")
     assert "--select +totals" in str(dataset.problem.hint)
@@ -161,7 +161,7 @@ def test_a_selected_dataset_whose_input_has_no_data_is_refused_with_the_way_out(
 def test_a_full_refresh_is_of_what_was_named(request_: dict[str, Any], refreshed: dict[str, str], shop: Shop) -> None:
     shop.done()
     plan = shop.planner.plan(PlanRequest(**request_))
-    asked = {str(d.name): d.action.value for d in plan.datasets if d.reasons[0].code == "full_refresh"}
+    asked = {d.id: d.action.value for d in plan.items if d.reasons[0].code == "full_refresh"}
     assert asked == refreshed
 
 

@@ -98,7 +98,7 @@ def test_a_renamed_column_that_is_not_read_changes_nothing(shop: Shop) -> None:
 
 
 def problems(shop: Shop) -> dict[str, Problem]:
-    return {dataset.name.name: dataset.problem for dataset in shop.plan().datasets if dataset.problem}
+    return {dataset.dataset.name: dataset.problem for dataset in shop.plan().items if dataset.problem}
 
 
 def test_a_renamed_column_that_is_read_is_a_problem_with_the_line_that_reads_it(shop: Shop) -> None:

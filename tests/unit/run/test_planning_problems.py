@@ -8,6 +8,8 @@ import pytest
 
 from builders import load_raw, make_spec, write_raw, write_table
 from penstock.errors import DefinitionError
+from penstock.kinds.catalog import open_catalog
+from penstock.kinds.registry import KINDS
 from shops import Shop, staging
 
 
@@ -15,16 +17,16 @@ from shops import Shop, staging
 def test_a_corrupt_file_is_a_problem_of_its_table_only(content: bytes, shop: Shop) -> None:
     (shop.raw.root / "orders/2.parquet").write_bytes(content)
     plan = shop.plan()
-    assert {str(d.name): d.action.value for d in plan.datasets} == {
+    assert {d.id: d.action.value for d in plan.items} == {
         "staging.customers": "rebuild",
         "staging.orders": "skip",
         "main.people": "recompute",
         "main.totals": "skip",
         "main.report": "skip",
     }
-    problems = [d.problem for d in plan.datasets if d.problem]
+    problems = [d.problem for d in plan.items if d.problem]
     assert [(problem.code, "orders/2.parquet" in problem.message) for problem in problems] == [("raw_file", True)]
-    codes = {str(d.name): [reason.code for reason in d.reasons] for d in plan.datasets}
+    codes = {d.id: [reason.code for reason in d.reasons] for d in plan.items}
     assert codes["staging.orders"] == ["first_load", "raw_file"]
     assert codes["main.totals"] == codes["main.report"] == ["upstream_error"]
 
@@ -34,7 +36,7 @@ def test_drift_is_refused_where_that_is_declared(shop: Shop) -> None:
     write_raw(shop.raw.root / "orders/2.parquet", {"id": ["text"]})
     assert shop.actions("orders") == {"staging.orders": "rebuild new_files"}
     shop.text = "name: shop\nstaging:\n  orders:\n    on_drift: fail\n"
-    (dataset,) = shop.plan("orders").datasets
+    (dataset,) = shop.plan("orders").items
     assert dataset.problem is not None
     assert dataset.problem.code == "schema_drift"
     assert "id: bigint -> string" in dataset.problem.message
@@ -62,7 +64,7 @@ def test_names_that_cannot_be_tables_are_problems_and_files_outside_the_layout_a
     write_raw(shop.raw.root / "bad-name/1.parquet")
     write_raw(shop.raw.root / "loose.parquet")
     plan = shop.plan()
-    assert [str(d.name) for d in plan.datasets if d.problem] == ["staging.bad-name"]
+    assert [d.id for d in plan.items if d.problem] == ["staging.bad-name"]
     assert plan.warnings == ("1 Parquet file does not fit the raw layout and is ignored: loose.parquet",)
     assert plan.has_work
 
@@ -73,9 +75,9 @@ def test_two_folders_that_collide_stop_what_reads_them_and_nothing_else(loaded: 
         load_raw(shop.storage, shop.raw, staging("orders"), ["orders/1.parquet"])
     write_raw(shop.raw.root / "Orders/1.parquet", {"id": [1]})
     plan = shop.plan()
-    (problem,) = [d.problem for d in plan.datasets if d.problem]
+    (problem,) = [d.problem for d in plan.items if d.problem]
     assert (problem.code, problem.message) == ("bad_table_name", "raw has Orders and orders, which differ only by case")
-    assert {str(d.name): d.action.value for d in plan.datasets if d.name.database == "main"} == {
+    assert {d.id: d.action.value for d in plan.items if d.dataset.database == "main"} == {
         "main.people": "recompute",
         "main.totals": "skip",
         "main.report": "skip",
@@ -91,7 +93,7 @@ def test_an_unknown_input_stops_the_plan_with_the_users_line(shop: Shop) -> None
 
 def test_a_project_without_raw_files_and_definitions_has_an_empty_plan(tmp_path: Path) -> None:
     plan = Shop(tmp_path / "shop").plan()
-    assert (plan.datasets, plan.has_work, plan.has_problems) == ((), False, False)
+    assert (plan.items, plan.has_work, plan.has_problems) == ((), False, False)
 
 
 def test_the_other_layout_names_tables_by_file(tmp_path: Path) -> None:
@@ -105,7 +107,7 @@ def test_the_other_layout_names_tables_by_file(tmp_path: Path) -> None:
 
 
 def test_every_dataset_is_listed_with_its_kind_staging_first(shop: Shop) -> None:
-    kinds = [(str(name), kind.value) for name, kind in shop.planner.dataset_kinds()]
+    kinds = [(str(d.name), d.kind) for d in open_catalog(shop.planner.workspace, KINDS).listed()]
     assert [name for name, _ in kinds[:2]] == ["staging.customers", "staging.orders"]
     assert ("main.clean", "temporary_view") in kinds
     assert len(kinds) == 6

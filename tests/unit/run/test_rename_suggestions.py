@@ -16,7 +16,7 @@ DAYS_BEYOND_PYTHON = pa.array([3_000_000, 3_000_001], pa.date32())
 
 
 def suggestions(shop: Shop) -> list[str]:
-    (plan,) = shop.plan("orders").datasets
+    (plan,) = shop.plan("orders").items
     assert (plan.action.value, plan.problem) == ("evolve", None)
     return [reason.text for reason in plan.reasons if reason.code == "rename_suggested"]
 

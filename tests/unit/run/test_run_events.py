@@ -7,22 +7,25 @@ from pathlib import Path
 
 import pytest
 
-from builders import make_plan
+from builders import make_item
 from penstock.errors import UserCodeError
 from penstock.eventlog import projections
 from penstock.eventlog.contract import EventLog
 from penstock.eventlog.opening import open_event_log
 from penstock.model.clock import ManualClock
 from penstock.model.events import BuildRequest, Job, JobGraph, Partition, PartitionInvalidation
-from penstock.model.plan import Action, DatasetPlan, Plan
-from penstock.model.progress import TableState
+from penstock.model.plan import Action, Effect, Item, Plan
 from penstock.model.recording import BuildRecorder
 from penstock.model.results import LoadResult, RunResult
 from penstock.model.status import BuildStatus, IllegalMoveError, JobStatus
 from penstock.run.recording import RunRecorder, close_dead_builds
 from penstock.run.scheduler import Scheduler
 
-PLAN = Plan("shop", None, (make_plan("a"), make_plan("b", "a"), make_plan("c"), make_plan("old", action=Action.NONE)))
+PLAN = Plan("shop", None, (make_item("a"), make_item("b", "a"), make_item("c"), make_item("old", action=Action.NONE)))
+
+
+REPLACED = Effect(rows_change=True, replaces_rows=True)
+"""What a table holds is known to be wrong."""
 
 
 @pytest.fixture
@@ -39,8 +42,8 @@ def recorder(log: EventLog, build: str = "build-1") -> RunRecorder:
 def run(log: EventLog, failing: str = "", *, threads: int = 1) -> None:
     made = recorder(log)
 
-    def apply(plan: DatasetPlan) -> LoadResult:
-        if plan.name.name == failing:
+    def apply(plan: Item) -> LoadResult:
+        if plan.dataset.name == failing:
             raise UserCodeError("it broke")
         return LoadResult(4, 10)
 
@@ -140,17 +143,16 @@ def test_builds_of_dead_processes_are_closed_once_and_others_left_alone(log: Eve
     assert projections.build_state(log, "never heard of") is None
 
 
-def test_what_is_built_anew_is_invalidated_until_it_is_there_again(log: EventLog) -> None:
-    there = TableState(version=3)
+def test_what_is_rebuilt_is_invalidated_until_it_is_there_again(log: EventLog) -> None:
     plan = Plan(
         "shop",
         None,
         (
-            make_plan("rebuilt", action=Action.REBUILD, state=there),
-            make_plan("new", action=Action.REBUILD),
-            make_plan("appended", action=Action.APPEND, state=there),
-            make_plan("evolved", action=Action.EVOLVE, state=there),
-            make_plan("dropped", action=Action.DROP, state=there),
+            make_item("rebuilt", action=Action.REBUILD, effect=REPLACED),
+            make_item("new", action=Action.REBUILD),
+            make_item("appended", action=Action.APPEND),
+            make_item("evolved", action=Action.EVOLVE),
+            make_item("dropped", action=Action.DROP, effect=REPLACED),
         ),
     )
     made = recorder(log)
@@ -171,13 +173,12 @@ def test_what_is_built_anew_is_invalidated_until_it_is_there_again(log: EventLog
 
 
 def test_a_job_tells_what_it_wrote_and_a_drop_wrote_nothing(log: EventLog) -> None:
-    there = TableState(version=3)
-    plan = Plan("shop", None, (make_plan("kept"), make_plan("dropped", action=Action.DROP, state=there)))
+    plan = Plan("shop", None, (make_item("kept"), make_item("dropped", action=Action.DROP, effect=REPLACED)))
     loads = {"kept": LoadResult(4, 10), "dropped": LoadResult(None, 0)}
     made = recorder(log)
     made.received("penstock run")
     made.planned(plan)
-    Scheduler(lambda dataset: loads[dataset.name.name], (made,)).execute(plan)
+    Scheduler(lambda dataset: loads[dataset.dataset.name], (made,)).execute(plan)
     jobs = [entry.event.payload for entry in log.read() if isinstance(entry.event.payload, Job)]
     written = {job.job_label: job.manifests for job in jobs if job.status is JobStatus.COMPLETED}
     assert written == {"main.kept": ({"version": 4, "rows": 10},), "main.dropped": ()}

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from builders import make_plan
+from builders import make_item
 from penstock.errors import Location, UserCodeError
-from penstock.model.plan import Action, DatasetPlan, Plan, Problem
-from penstock.model.results import DatasetResult, ExpectationOutcome, LoadResult, Outcome
+from penstock.model.plan import Action, Item, Plan, Problem
+from penstock.model.results import ExpectationOutcome, ItemResult, LoadResult, Outcome
 from penstock.model.spec import OnViolation
 from penstock.run.scheduler import Scheduler, settle
 
@@ -27,34 +27,34 @@ class Log:
 
     lines: list[str] = field(default_factory=list)
 
-    def started(self, plan: DatasetPlan) -> None:
-        self.lines.append(f"start {plan.name.name}")
+    def started(self, plan: Item) -> None:
+        self.lines.append(f"start {plan.dataset.name}")
 
-    def ended(self, result: DatasetResult) -> None:
-        self.lines.append(f"{result.outcome.value} {result.name.name}")
+    def ended(self, result: ItemResult) -> None:
+        self.lines.append(f"{result.outcome.value} {result.dataset.name}")
 
 
-def make(*datasets: DatasetPlan) -> Plan:
+def make(*datasets: Item) -> Plan:
     return Plan("shop", None, datasets)
 
 
-def run(plan: Plan, apply: Callable[[DatasetPlan], LoadResult] | None = None, *, threads: int = 1) -> tuple[str, Log]:
+def run(plan: Plan, apply: Callable[[Item], LoadResult] | None = None, *, threads: int = 1) -> tuple[str, Log]:
     log = Log()
     results = Scheduler(apply or (lambda _: DONE), (log,), threads).execute(plan)
-    assert [result.name for result in results] == [dataset.name for dataset in plan.datasets]
+    assert [result.dataset for result in results] == [dataset.dataset for dataset in plan.items]
     return " ".join(result.outcome.value for result in results), log
 
 
-def fail(*names: str, error: Exception | None = None) -> Callable[[DatasetPlan], LoadResult]:
-    def apply(plan: DatasetPlan) -> LoadResult:
-        if plan.name.name in names:
+def fail(*names: str, error: Exception | None = None) -> Callable[[Item], LoadResult]:
+    def apply(plan: Item) -> LoadResult:
+        if plan.dataset.name in names:
             raise error or UserCodeError("it broke")
         return DONE
 
     return apply
 
 
-CHAIN = make(make_plan("a"), make_plan("b", "a"), make_plan("c", "b"), make_plan("x"), make_plan("y", "x"))
+CHAIN = make(make_item("a"), make_item("b", "a"), make_item("c", "b"), make_item("x"), make_item("y", "x"))
 
 
 def test_each_dataset_comes_after_all_it_reads() -> None:
@@ -91,7 +91,7 @@ def test_a_skip_says_because_of_what() -> None:
 
 def test_an_error_keeps_its_code_hint_and_line() -> None:
     error = UserCodeError("it broke", hint="mend it", location=Location("a.py", 3))
-    problem = Scheduler(fail("a", error=error)).execute(make(make_plan("a")))[0].problem
+    problem = Scheduler(fail("a", error=error)).execute(make(make_item("a")))[0].problem
     assert problem == Problem("user_code", "it broke", "mend it", Location("a.py", 3))
 
 
@@ -111,43 +111,43 @@ def test_an_unexpected_exception_of_one_dataset_does_not_stop_the_others(error: 
 
 
 def test_what_the_plan_refused_counts_as_failed_for_its_readers() -> None:
-    refused = make_plan("a", action=Action.SKIP, problem=Problem("raw_file", "broken"))
-    waiting = make_plan("s", action=Action.SKIP)
-    outcome, log = run(make(refused, make_plan("b", "a"), waiting, make_plan("t", "s"), make_plan("x")))
+    refused = make_item("a", action=Action.SKIP, problem=Problem("raw_file", "broken"))
+    waiting = make_item("s", action=Action.SKIP)
+    outcome, log = run(make(refused, make_item("b", "a"), waiting, make_item("t", "s"), make_item("x")))
     assert outcome == "error skip skip skip pass"
     assert [line for line in log.lines if line.startswith("start")] == ["start x"]
 
 
 def test_datasets_without_work_end_at_once_and_do_not_hold_up_readers() -> None:
-    outcome, log = run(make(make_plan("a", action=Action.NONE), make_plan("b", "a")))
+    outcome, log = run(make(make_item("a", action=Action.NONE), make_item("b", "a")))
     assert outcome == "no-op pass"
     assert log.lines == ["no-op a", "start b", "pass b"]
 
 
 def test_inputs_outside_the_plan_are_not_waited_for() -> None:
-    assert run(make(make_plan("b", "a")))[0] == "pass"
+    assert run(make(make_item("b", "a")))[0] == "pass"
 
 
 def test_broken_expectations_are_a_warning_with_the_load() -> None:
     load = LoadResult(1, 10, (ExpectationOutcome("paid", OnViolation.WARN, 2),))
-    (result,) = Scheduler(lambda _: load).execute(make(make_plan("a")))
+    (result,) = Scheduler(lambda _: load).execute(make(make_item("a")))
     assert (result.outcome, result.load) == (Outcome.WARN, load)
 
 
 def test_independent_datasets_run_side_by_side() -> None:
     meeting = threading.Barrier(3, timeout=10)
 
-    def apply(plan: DatasetPlan) -> LoadResult:
+    def apply(plan: Item) -> LoadResult:
         meeting.wait()
         return DONE
 
-    assert run(make(*map(make_plan, "abc")), apply, threads=3)[0] == "pass pass pass"
+    assert run(make(*map(make_item, "abc")), apply, threads=3)[0] == "pass pass pass"
 
 
 def test_no_more_run_at_once_than_there_are_threads() -> None:
     now, most, lock = 0, 0, threading.Lock()
 
-    def apply(plan: DatasetPlan) -> LoadResult:
+    def apply(plan: Item) -> LoadResult:
         nonlocal now, most
         with lock:
             now += 1
@@ -157,21 +157,21 @@ def test_no_more_run_at_once_than_there_are_threads() -> None:
             now -= 1
         return DONE
 
-    run(make(*map(make_plan, "abcdefgh")), apply, threads=2)
+    run(make(*map(make_item, "abcdefgh")), apply, threads=2)
     assert most == 2
 
 
 def test_a_slow_dataset_does_not_hold_up_a_chain_beside_it() -> None:
     end = threading.Event()
 
-    def apply(plan: DatasetPlan) -> LoadResult:
-        if plan.name.name == "slow":
+    def apply(plan: Item) -> LoadResult:
+        if plan.dataset.name == "slow":
             assert end.wait(10)
-        elif plan.name.name == "c":
+        elif plan.dataset.name == "c":
             end.set()
         return DONE
 
-    assert run(make(make_plan("slow"), *CHAIN.datasets[:3]), apply, threads=2)[0] == "pass pass pass pass"
+    assert run(make(make_item("slow"), *CHAIN.items[:3]), apply, threads=2)[0] == "pass pass pass pass"
 
 
 def test_work_sees_the_context_of_the_caller() -> None:
@@ -179,24 +179,24 @@ def test_work_sees_the_context_of_the_caller() -> None:
     variable.set("seen")
     seen: list[str] = []
 
-    def apply(plan: DatasetPlan) -> LoadResult:
+    def apply(plan: Item) -> LoadResult:
         seen.append(variable.get())
         return DONE
 
-    run(make(make_plan("a"), make_plan("b")), apply, threads=2)
+    run(make(make_item("a"), make_item("b")), apply, threads=2)
     assert seen == ["seen", "seen"]
 
 
 def test_the_time_of_a_dataset_is_measured() -> None:
     ticks = iter([5.0, 7.5])
     scheduler = Scheduler(lambda _: DONE, clock=lambda: next(ticks))
-    assert scheduler.execute(make(make_plan("a")))[0].seconds == 2.5
+    assert scheduler.execute(make(make_item("a")))[0].seconds == 2.5
 
 
 def test_a_plan_without_work_settles_without_threads() -> None:
     log = Log()
-    refused = make_plan("b", action=Action.SKIP, problem=Problem("raw_file", "broken"))
-    results = settle(make(make_plan("a", action=Action.NONE), refused, make_plan("c", action=Action.SKIP)), (log,))
+    refused = make_item("b", action=Action.SKIP, problem=Problem("raw_file", "broken"))
+    results = settle(make(make_item("a", action=Action.NONE), refused, make_item("c", action=Action.SKIP)), (log,))
     assert [result.outcome.value for result in results] == ["no-op", "error", "skip"]
     assert log.lines == ["no-op a", "error b", "skip c"]
 
@@ -207,7 +207,7 @@ def test_in_any_graph_a_dataset_runs_exactly_when_nothing_above_it_failed(data: 
     count = data.draw(st.integers(1, 8))
     reads = [data.draw(st.sets(st.integers(0, i - 1), max_size=3)) if i else set() for i in range(count)]
     failing = data.draw(st.sets(st.integers(0, count - 1)))
-    plan = make(*(make_plan(f"d{i}", " ".join(f"d{r}" for r in sorted(reads[i]))) for i in range(count)))
+    plan = make(*(make_item(f"d{i}", " ".join(f"d{r}" for r in sorted(reads[i]))) for i in range(count)))
     outcome, _ = run(plan, fail(*(f"d{i}" for i in failing)), threads=data.draw(st.sampled_from([1, 3])))
     expected: list[str] = []
     for index in range(count):

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import SessionError
-from penstock.lake.tables import complete_layout, find_names, replace_statement
+from penstock.lake.statements import complete_layout, find_names, replace_statement
 from penstock.model.project import SparkSettings
 from penstock.model.spec import TableLayout
 from penstock.session.class_archive import _adopt, archive_options

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -25,14 +25,15 @@ from penstock.kinds.cdc.batch import (
     to_events,
 )
 from penstock.kinds.cdc.difference import AtHand, Difference, find_difference, merge_segments, target_schema
-from penstock.kinds.cdc.flow import Fit, check_target, fit_to_target
+from penstock.kinds.cdc.flow import Fit, check_target, fit_to_target, identity_of
+from penstock.kinds.cdc.progress import CODEC, CdcProgress, Segment
 from penstock.lake.delta_log import Commit
 from penstock.lake.few_rows import FewRows
-from penstock.lake.progress import LONGEST_CHAIN
+from penstock.lake.manifests import LONGEST_CHAIN
 from penstock.lake.tables import Lake
 from penstock.model.changes import RESERVED, ChangeMetrics, Flow
 from penstock.model.names import DatasetName
-from penstock.model.progress import ConsumedFile, Manifest, Segment, TableState
+from penstock.model.progress import ConsumedFile, Manifest, TableState
 from penstock.model.schema import Column
 from penstock.model.spec import TableLayout
 from penstock.model.types import quote_name
@@ -52,6 +53,9 @@ _MANY = 50_000
 _SAMPLES = 5
 _UNREADABLE = {"progress_missing", "progress_unreadable", "progress_mismatch", "no_progress"}
 _PROPERTIES = (("delta.enableDeletionVectors", "true"),)
+
+
+CdcState: TypeAlias = TableState[CdcProgress]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,19 +81,18 @@ class ChangeLoad:
         state = self._find_state(name)
         target = self.lake.read(name) if state.exists else None
         columns = to_columns(target) if target is not None else []
-        position = self._position(name, state, columns)
+        known = self._known(name, state, columns)
         is_new = not columns  # a table without columns is a name that was made to find its place
-        fit = Fit(flow) if is_new else fit_to_target(flow, columns, batch.options, position)
-        source = dict(batch.source)
+        fit = Fit(flow) if is_new else fit_to_target(flow, columns, batch.options, known.identity)
         with read_batch(fit.flow, to_events(fit.flow, batch, flow.names)) as new:
             summary = new.summary
-            mark = [batch.batch_id, new.digest] if batch.batch_id is not None else None
-            if mark is not None and position.get("batch") == mark:
+            mark = (batch.batch_id, new.digest) if batch.batch_id is not None else None
+            if mark is not None and known.batch == mark:
                 return ChangeMetrics(summary.events, is_repeat=True)
             quarantined = self._set_aside(name, batch, fit.flow, summary)
             if target is None or is_new or fit.evolves:
                 state = self._create(name, flow) if is_new else self._evolve(name, state, fit)
-                target, position = self.lake.read(name), self._position(name, state, columns)
+                target, known = self.lake.read(name), self._known(name, state, columns)
             auxiliary = self._auxiliary(name, state)
             segments = self._segments(name, state)
             with (
@@ -98,13 +101,13 @@ class ChangeLoad:
             ):
                 if difference.is_damaged:
                     raise damaged_error(name, "events that rows stand for are missing")
-                after = {
-                    **position,
-                    **_identity(fit.flow),
-                    **({"batch": mark} if mark else {}),
-                    **({"source": {**position.get("source", {}), **source}} if source else {}),
-                }
-                if difference.is_nothing and after == position and not batch.files:
+                after = replace(
+                    known,
+                    identity=identity_of(fit.flow),
+                    batch=mark or known.batch,
+                    sources={**known.sources, **batch.source},
+                )
+                if difference.is_nothing and after.is_as_far_as(known) and not batch.files:
                     return ChangeMetrics(summary.events, quarantined=quarantined)
                 kept = self._write_segment(auxiliary, segments, fit.flow, difference)
                 commit = self._commit(name, state, batch, difference, kept, after)
@@ -121,7 +124,7 @@ class ChangeLoad:
     def rebuild(self, name: DatasetName, batch: ChangeBatch) -> ChangeMetrics:
         """Make the target anew from this batch alone, by one commit: until then readers see the rows of before."""
         flow = resolve_batch(batch)
-        state = self.lake.state(name)
+        state = self.lake.read_state(name, CODEC)
         empty = self.lake.session.createDataFrame([], target_schema(flow))
         auxiliary = self._auxiliary(name, state)
         with (
@@ -131,10 +134,10 @@ class ChangeLoad:
             quarantined = self._set_aside(name, batch, flow, new.summary)
             segment = difference.write_segment(auxiliary)
             kept = (segment,) if segment else ()
-            position = {**_identity(flow), **({"source": dict(batch.source)} if batch.source else {})}
-            manifest = self._manifest(name, TableState(), kept, position, batch.files)
+            progress = CdcProgress(identity=identity_of(flow), sources=dict(batch.source))
+            manifest = self._manifest(name, TableState(), kept, progress, batch.files)
             begun = self.lake.begin(manifest, name)
-            auxiliary.begin(_identity(flow))
+            auxiliary.begin(identity_of(flow))
             fault_point("changes.before_rebuild", str(name))
             commit = self.lake.replace(difference.rows(begun.number), name, begun.number, self._layout)
         auxiliary.remove_except(kept)
@@ -144,19 +147,19 @@ class ChangeLoad:
     def _layout(self) -> TableLayout:
         return replace(self.layout, table_properties=(*_PROPERTIES, *self.layout.table_properties))
 
-    def _auxiliary(self, name: DatasetName, state: TableState) -> Auxiliary:
+    def _auxiliary(self, name: DatasetName, state: CdcState) -> Auxiliary:
         return Auxiliary(self.lake.session, self.lake.files, name, state.progress.number if state.progress else 0)
 
-    def _position(self, name: DatasetName, state: TableState, columns: Sequence[Column]) -> Mapping[str, Any]:
-        """Where the target stands; when its progress is lost, only what it keeps for life: the feed is to be read again."""
-        if state.progress is not None:
-            return state.progress.position
+    def _known(self, name: DatasetName, state: CdcState, columns: Sequence[Column]) -> CdcProgress:
+        """What the target remembers; when its progress is lost, only its identity: the feed is to be read again."""
+        if state.payload is not None:
+            return state.payload
         is_ours = any(column.name == RESERVED for column in columns)
-        return self._auxiliary(name, state).read_identity() if is_ours else {}
+        return CdcProgress(identity=self._auxiliary(name, state).read_identity() if is_ours else None)
 
-    def _segments(self, name: DatasetName, state: TableState) -> tuple[Segment, ...]:
-        """The parts of the auxiliary table that count: all of them, when nobody knows any more which were committed."""
-        return state.progress.segments if state.progress else self._auxiliary(name, state).find_all()
+    def _segments(self, name: DatasetName, state: CdcState) -> tuple[Segment, ...]:
+        """The parts of the auxiliary table that count: all of them, when it is unknown which were committed."""
+        return state.payload.segments if state.payload else self._auxiliary(name, state).find_all()
 
     @contextmanager
     def _find(
@@ -174,7 +177,7 @@ class ChangeLoad:
             yield difference
 
     @contextmanager
-    def _overtaken_named(self, auxiliary: Auxiliary, segments: Sequence[Segment], state: TableState) -> Iterator[None]:
+    def _overtaken_named(self, auxiliary: Auxiliary, segments: Sequence[Segment], state: CdcState) -> Iterator[None]:
         """What looks like damage, or like a file that is gone, may only mean that another writer was faster: start again."""
         name = auxiliary.name
         try:
@@ -190,11 +193,11 @@ class ChangeLoad:
                 auxiliary.check(segments)
             raise
 
-    def _find_state(self, name: DatasetName) -> TableState:
+    def _find_state(self, name: DatasetName) -> CdcState:
         """The state of the target; ChangeFlowError when something else has written to it."""
-        state = self.lake.state(name)
+        state = self.lake.read_state(name, CODEC)
         if state.damage is not None and state.damage.code not in _UNREADABLE:
-            if state.damage.code == "foreign_write":
+            if state.damage.code in {"foreign_write", "kind_changed"}:
                 check_target(self.lake.read(name).columns)
             raise ChangeFlowError(
                 "target_changed",
@@ -204,19 +207,19 @@ class ChangeLoad:
             )
         return state
 
-    def _create(self, name: DatasetName, flow: Flow) -> TableState:
+    def _create(self, name: DatasetName, flow: Flow) -> CdcState:
         """Make a new target, empty first, so that two first batches cannot replace each other."""
         empty = self.lake.session.createDataFrame([], target_schema(flow))
-        manifest = Manifest(str(name), 0, None, position=_identity(flow), build_request_id=self.build_request_id)
+        manifest = self._manifest(name, TableState(), (), CdcProgress(identity=identity_of(flow)))
         begun = self.lake.begin(manifest, name)
-        self._auxiliary(name, TableState()).begin(_identity(flow))
+        self._auxiliary(name, TableState()).begin(identity_of(flow))
         if self.lake.state(name).progress is not None:  # from here on, a rival that appends fences this attempt off
             raise ConcurrentRunError(f"{name} was made by another writer meanwhile", hint="run again")
         fault_point("changes.before_create", str(name))
         self.lake.replace(empty, name, begun.number, self._layout)
-        return self.lake.state(name)
+        return self.lake.read_state(name, CODEC)
 
-    def _evolve(self, name: DatasetName, state: TableState, fit: Fit) -> TableState:
+    def _evolve(self, name: DatasetName, state: CdcState, fit: Fit) -> CdcState:
         """Add columns and widen types, as a load of its own without rows."""
         columns = {column.name: column.type for column in (*fit.added, *fit.widened)}
         self.lake.prepare_evolution(name, columns, widen=bool(fit.widened))
@@ -225,30 +228,31 @@ class ChangeLoad:
         fault_point("changes.before_evolve", str(name))
         empty = self.lake.session.createDataFrame([], target_schema(fit.flow))
         self.lake.append(empty, name, begun.number, evolve=True)
-        return self.lake.state(name)
+        return self.lake.read_state(name, CODEC)
 
     def _manifest(
         self,
         name: DatasetName,
-        state: TableState,
+        state: CdcState,
         segments: Sequence[Segment],
-        position: Mapping[str, Any] | None = None,
+        after: CdcProgress | None = None,
         files: Sequence[ConsumedFile] = (),
     ) -> Manifest:
         """The manifest of a change to this state; now and then it states all change files again, else only new ones."""
         progress = state.progress
         complete = progress is None or len(progress.chain) >= LONGEST_CHAIN
-        known = dict(progress.files) if progress and complete else {}
-        known |= {entry.file.path: entry for entry in files}
+        stated = dict(progress.payload.files) if progress and complete else {}
+        stated |= {entry.file.path: entry for entry in files}
+        base = after if after is not None else (state.payload or CdcProgress())
         return Manifest(
             dataset=str(name),
             number=0,
             parent=progress.number if progress else None,
+            kind=CODEC.kind,
             complete=complete,
-            files=tuple(known.values()),
+            hidden=(RESERVED,),
             build_request_id=self.build_request_id,
-            segments=tuple(segments),
-            position=position if position is not None else (progress.position if progress else {}),
+            payload=CODEC.encode(replace(base, files=stated, segments=tuple(segments))),
         )
 
     def _set_aside(self, name: DatasetName, batch: ChangeBatch, flow: Flow, summary: Summary) -> int:
@@ -293,14 +297,14 @@ class ChangeLoad:
     def _commit(
         self,
         name: DatasetName,
-        state: TableState,
+        state: CdcState,
         batch: ChangeBatch,
         difference: Difference,
         segments: Sequence[Segment],
-        position: dict[str, Any],
+        after: CdcProgress,
     ) -> Commit:
         """Take a number for the state that was read, and commit rows, progress and segments with it."""
-        manifest = self._manifest(name, state, segments, position, batch.files)
+        manifest = self._manifest(name, state, segments, after, batch.files)
         fault_point("changes.before_attempt", str(name))
         begun = self.lake.begin_append(manifest, name, manifest.parent)
         fault_point("changes.before_commit", str(name))
@@ -340,8 +344,3 @@ def _to_metrics(
         quarantined=quarantined,
         version=commit.version,
     )
-
-
-def _identity(flow: Flow) -> dict[str, Any]:
-    """What of a flow must stay the same for the life of its target."""
-    return {"keys": sorted(key.lower() for key in flow.keys), "sequence": flow.sequence_type}

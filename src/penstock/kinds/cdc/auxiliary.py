@@ -9,17 +9,18 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from penstock.errors import ChangeFlowError
-from penstock.lake.progress import FOLDER
+from penstock.kinds.cdc.progress import Identity, Segment
+from penstock.lake.manifests import FOLDER
 from penstock.model.changes import Flow
 from penstock.model.names import DatasetName
-from penstock.model.progress import RawFile, Segment
+from penstock.model.progress import RawFile
 from penstock.model.types import quote_name
 from penstock.storage.files import Files
 
@@ -47,20 +48,20 @@ class Auxiliary:
     def _folder(self) -> str:
         return f"{self.name.path}/{FOLDER}/{SEGMENTS}"
 
-    def begin(self, identity: Mapping[str, Any]) -> None:
+    def begin(self, identity: Identity) -> None:
         """Make the table's place, with what a target keeps for life; it is asked for when the progress is lost."""
         path = f"{self._folder}/{_IDENTITY}"
         if _IDENTITY in self.files.names(self._folder):
             with suppress(FileNotFoundError):
                 self.files.remove(path)
         with suppress(FileExistsError):  # two writers make one target
-            self.files.create(path, json.dumps(identity).encode())
+            self.files.create(path, json.dumps(identity.to_json()).encode())
 
-    def read_identity(self) -> dict[str, Any]:
+    def read_identity(self) -> Identity:
         """What the target keeps for life; ChangeFlowError when that is gone too, and with it who knows what else."""
         try:
-            return dict(json.loads(self.files.read(f"{self._folder}/{_IDENTITY}")))
-        except (FileNotFoundError, ValueError):
+            return Identity.from_json(json.loads(self.files.read(f"{self._folder}/{_IDENTITY}")))
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
             raise damaged_error(self.name, "its folder is gone") from None
 
     def read(self, segments: Sequence[Segment], flow: Flow) -> DataFrame:

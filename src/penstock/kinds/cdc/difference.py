@@ -15,10 +15,10 @@ from pyspark.sql import functions as F
 
 from penstock.kinds.cdc.auxiliary import Auxiliary, to_schema
 from penstock.kinds.cdc.batch import SMALL, NewEvents
+from penstock.kinds.cdc.progress import Segment
 from penstock.kinds.cdc.small_batch import Found, find_rows, replay_small
 from penstock.lake.few_rows import FewRows
 from penstock.model.changes import END_AT, RESERVED, START_AT, Flow
-from penstock.model.progress import Segment
 from penstock.model.types import quote_name
 from penstock.session.opening import frame_of_few
 from penstock.transforms import change_events as events_

@@ -6,12 +6,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.errors import ChangeFlowError
+from penstock.kinds.cdc.progress import Identity
 from penstock.model.changes import END_AT, RESERVED, START_AT, Flow, FlowOptions
 from penstock.model.common_type import common_type, widens_in_place
 from penstock.model.flow_options import check_options, lists_of
 from penstock.model.nearest import nearest_hint
 from penstock.model.schema import Column
 from penstock.model.types import SparkType, Struct, comparable_type, has_map, parse_type, to_text
+
+
+def identity_of(flow: Flow) -> Identity:
+    """What of a flow must stay the same for the life of its target."""
+    return Identity(tuple(sorted(key.lower() for key in flow.keys)), flow.sequence_type)
 
 
 def check_keys(options: FlowOptions, columns: Iterable[str]) -> None:
@@ -124,13 +130,13 @@ class Fit:
         return bool(self.added or self.widened or self.begins_to_fill)
 
 
-def fit_to_target(flow: Flow, target: Sequence[Column], options: FlowOptions, remembered: Mapping[str, object]) -> Fit:
+def fit_to_target(flow: Flow, target: Sequence[Column], options: FlowOptions, identity: Identity | None) -> Fit:
     """Bring a flow and an existing target together; ChangeFlowError for what would not be safe.
 
     New columns are added at the end, columns that are no longer sent stay, and types grow where Delta can do it in place.
     """
     stored = {column.key: column for column in target}
-    _check_same_kind(flow, stored, remembered)
+    _check_same_kind(flow, stored, identity)
     columns: list[Column] = []
     widened: list[Column] = []
     sent = {column.key: column for column in flow.columns}
@@ -174,7 +180,7 @@ def check_target(names: Iterable[str]) -> None:
         )
 
 
-def _check_same_kind(flow: Flow, stored: Mapping[str, Column], remembered: Mapping[str, object]) -> None:
+def _check_same_kind(flow: Flow, stored: Mapping[str, Column], identity: Identity | None) -> None:
     check_target(stored)
     was_scd2 = END_AT.lower() in stored
     if was_scd2 != flow.keeps_history:
@@ -183,15 +189,14 @@ def _check_same_kind(flow: Flow, stored: Mapping[str, Column], remembered: Mappi
             f"the target is stored as SCD{2 if was_scd2 else 1}, the flow says {flow.scd_type}",
             hint="give another target, or drop the table and read the whole feed again",
         )
-    keys = remembered.get("keys")
-    if keys is not None and keys != sorted(key.lower() for key in flow.keys):
+    if identity is not None and identity.keys != identity_of(flow).keys:
         raise ChangeFlowError(
             "key_drift",
-            f"the target's keys are {', '.join(map(str, keys))}, the flow's {', '.join(flow.keys)}",  # type: ignore[call-overload]
+            f"the target's keys are {', '.join(identity.keys)}, the flow's {', '.join(flow.keys)}",
             hint="give another target, or drop the table and read the whole feed again",
         )
-    sequence = remembered.get("sequence") or to_text(_reserved_fields(stored[RESERVED])["sequence"])
-    if str(sequence).lower() != flow.sequence_type.lower():  # the order of a struct's fields is part of the type here
+    sequence = identity.sequence if identity else to_text(_reserved_fields(stored[RESERVED])["sequence"])
+    if sequence.lower() != flow.sequence_type.lower():  # the order of a struct's fields is part of the type here
         raise ChangeFlowError(
             "sequence_drift",
             f"the target's sequence is of type {sequence}, sequence_by gives {flow.sequence_type}",

@@ -17,17 +17,19 @@ from penstock.errors import ChangeFlowError, FeedError, Location, PenstockError
 from penstock.kinds.cdc.apply import ChangeLoad
 from penstock.kinds.cdc.batch import ChangeBatch, to_condition, to_expression
 from penstock.kinds.cdc.change_files import ChangeFiles
-from penstock.kinds.cdc.decide import known_mark, known_snapshot, to_mark, to_snapshot_mark
+from penstock.kinds.cdc.decide import CdcItem
 from penstock.kinds.cdc.flow import check_keys
+from penstock.kinds.cdc.progress import CODEC, CdcProgress, known_mark, known_snapshot, to_mark, to_snapshot_mark
 from penstock.kinds.cdc.snapshots import ask_for_snapshot, to_snapshot_changes
+from penstock.kinds.cdc.values import CdcWork
 from penstock.lake.delta_log import find_added_files, is_same_table
 from penstock.lake.tables import Lake
 from penstock.model.changes import END_AT, START_AT, FeedFiles, FlowOptions, FlowSpec, SnapshotFunction
 from penstock.model.names import DatasetName
-from penstock.model.plan import Action, DatasetPlan
+from penstock.model.plan import Action
 from penstock.model.progress import ConsumedFile, InputMark, RawFile, TableState
 from penstock.model.project import Scalar
-from penstock.model.results import LoadResult
+from penstock.model.results import Batch, LoadResult
 from penstock.model.types import quote_name
 from penstock.storage.files import without_scheme
 from penstock.transforms.feeds import CHANGE, DELETE, TRUNCATE, decode_debezium, decode_events
@@ -54,56 +56,59 @@ class FlowLoad:
     variables: Mapping[str, Scalar] = field(default_factory=dict)
     configuration: Mapping[str, str] = field(default_factory=dict)
 
-    def apply(self, plan: DatasetPlan) -> LoadResult:
+    def load(self, item: CdcItem) -> LoadResult:
         """Apply what is new in each flow, one after the other."""
-        spec = plan.spec
-        if spec is None:
-            raise ValueError(f"{plan.name} has no definition")
-        load = ChangeLoad(self.lake, self.build_request_id, spec.layout)
-        version, rows, quarantined = plan.state.version, 0, 0
-        is_anew = plan.action is Action.REBUILD
-        if is_anew and len(spec.flows) > 1:
-            self._check_all(plan, spec.flows, load)
-        for flow in spec.flows:
-            with errors_located(plan.name, flow):
-                state = TableState() if is_anew else self.lake.state(plan.name)
-                for batch in self._read(plan, flow, state):
-                    done = load.rebuild(plan.name, batch) if is_anew else load.apply(plan.name, batch)
-                    is_anew = False
+        work = item.work
+        load = ChangeLoad(self.lake, self.build_request_id, work.spec.layout)
+        version, batches = work.version, list[Batch]()
+        is_rebuild = item.action is Action.REBUILD
+        if is_rebuild and len(work.flows) > 1:
+            self._check_all(work, load)
+        for flow in work.flows:
+            with errors_located(item.dataset, flow):
+                state = TableState[CdcProgress]() if is_rebuild else self.lake.read_state(item.dataset, CODEC)
+                for batch in self._read(work, flow, state):
+                    done = load.rebuild(item.dataset, batch) if is_rebuild else load.apply(item.dataset, batch)
+                    is_rebuild = False
                     version = done.version if done.version is not None else version
-                    rows, quarantined = rows + done.rows_added, quarantined + done.quarantined
-        if is_anew:
+                    batches.append(Batch(flow.name, done))
+        if is_rebuild:
             raise FeedError(
-                f"{plan.name} cannot be built anew: {spec.flows[0].name} gives nothing; it is left as it is",
-                location=spec.flows[0].location,
+                f"{item.dataset} cannot be rebuilt: {work.flows[0].name} gives nothing; it is left as it is",
+                location=work.flows[0].location,
             )
-        return LoadResult(version, rows, quarantined=quarantined)
+        rows, quarantined = (sum(b.metrics.rows_added for b in batches), sum(b.metrics.quarantined for b in batches))
+        return LoadResult(version, rows, quarantined=quarantined, batches=tuple(batches), is_waiting=version is None)
 
-    def _check_all(self, plan: DatasetPlan, flows: Sequence[FlowSpec], load: ChangeLoad) -> None:
+    def close(self) -> None:
+        """Nothing stays behind in the session."""
+
+    def _check_all(self, work: CdcWork, load: ChangeLoad) -> None:
         """Look at what all flows have before the first one replaces the table."""
-        for flow in flows:
-            with errors_located(plan.name, flow):
-                for batch in self._read(plan, flow, TableState()):
-                    load.check(plan.name, batch)
+        for flow in work.flows:
+            with errors_located(work.spec.name, flow):
+                for batch in self._read(work, flow, TableState()):
+                    load.check(work.spec.name, batch)
 
-    def _read(self, plan: DatasetPlan, flow: FlowSpec, state: TableState) -> Iterator[ChangeBatch]:
+    def _read(self, work: CdcWork, flow: FlowSpec, state: TableState[CdcProgress]) -> Iterator[ChangeBatch]:
         """What is new in a flow's source for a target in this state."""
+        name = work.spec.name
         if isinstance(flow.source, FeedFiles):
             root = f"{flow.source.path.rstrip('/')}/"
-            if files := [new.file for new in plan.files if new.file.path.startswith(root)]:
-                target = self.lake.read_shown(plan.name) if state.exists else None
+            if files := [file for file in work.files if file.path.startswith(root)]:
+                target = self.lake.read_shown(name) if state.exists else None
                 reader = ChangeFiles(self.lake.session, self.configuration)
                 yield read_files(reader, flow, flow.source, files, target)
         elif isinstance(flow.source, SnapshotFunction):
-            yield from self._read_snapshots(plan.name, flow, flow.source, state)
-        elif batch := self._read_dataset(plan.name, flow, flow.source, state):
+            yield from self._read_snapshots(name, flow, flow.source, state)
+        elif batch := self._read_dataset(name, flow, flow.source, state):
             yield batch
 
     def _read_snapshots(
-        self, name: DatasetName, flow: FlowSpec, source: SnapshotFunction, state: TableState
+        self, name: DatasetName, flow: FlowSpec, source: SnapshotFunction, state: TableState[CdcProgress]
     ) -> Iterator[ChangeBatch]:
         """One snapshot after the other, as long as the function gives some; each is compared with what the last one left."""
-        known = known_snapshot(state, flow.name)
+        known = known_snapshot(state.payload, flow.name)
         is_anew = not state.exists
         while (found := ask_for_snapshot(self.lake.session, flow, source, known, self.variables)) is not None:
             current = self.lake.read(name) if not is_anew else None
@@ -112,10 +117,10 @@ class FlowLoad:
             known, is_anew = found.version, False
 
     def _read_dataset(
-        self, name: DatasetName, flow: FlowSpec, source: DatasetName, state: TableState
+        self, name: DatasetName, flow: FlowSpec, source: DatasetName, state: TableState[CdcProgress]
     ) -> ChangeBatch | None:
         """What changed in a dataset: by its change feed where it has one, its new rows, or all of them."""
-        known, mark = known_mark(state, flow.name), to_mark(self.lake.state(source))
+        known, mark = known_mark(state.payload, flow.name), to_mark(self.lake.state(source))
         if known is not None and (known.version, known.at) == (mark["version"], mark["at"]):
             return None
         rows = self.lake.read_shown(source)
@@ -147,7 +152,7 @@ class FlowLoad:
 def _feed_gap(target: DatasetName, source: DatasetName, location: Location | None) -> ChangeFlowError:
     return ChangeFlowError(
         "feed_gap",
-        f"{source} does not say what changed since {target} read it: since then it was made anew, its log was cleaned, its "
+        f"{source} does not say what changed since {target} read it: since then it was rebuilt, its log was cleaned, its "
         "change feed was switched on, or its columns changed in a way that the feed cannot show",
         hint=f"read it as a whole: penstock run --full-refresh {target} --allow-history-loss {target}",
         location=location,
@@ -156,7 +161,7 @@ def _feed_gap(target: DatasetName, source: DatasetName, location: Location | Non
 
 @contextmanager
 def errors_located(target: DatasetName, flow: FlowSpec) -> Iterator[None]:
-    """Say of an error which flow it belongs to; what is wrong with a source is the user's to mend."""
+    """Say of an error which flow it belongs to; what is wrong with a source is the user's to fix."""
     try:
         yield
     except PenstockError as error:
@@ -171,7 +176,7 @@ def errors_located(target: DatasetName, flow: FlowSpec) -> Iterator[None]:
             raise
         raise FeedError(
             f"{what} of the flow {flow.name} cannot be read; nothing was written",
-            hint="mend or remove the file, or check the flow's format= and schema=; Spark's words are in "
+            hint="fix or remove the file, or check the flow's format= and schema=; Spark's words are in "
             ".penstock/logs/spark.log",
             location=flow.location,
         ) from None
@@ -250,7 +255,7 @@ def _leave_out(options: FlowOptions, names: Sequence[str], leave_out: Iterable[s
 
 
 def _without_replaced(flow: FlowSpec, frame: DataFrame) -> DataFrame:
-    """A table's own changes, without the old side of rows that the same commit wrote anew: those were not deleted by it.
+    """A table's own changes, without the old side of rows that the same commit wrote again: those were not deleted by it.
 
     A row whose key was changed is one: under its old key it is deleted.
     """

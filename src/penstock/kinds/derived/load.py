@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
+from penstock.definitions.parse_cache import ParseCache
+from penstock.definitions.sql_files import read_query
 from penstock.definitions.user_code import UserCode
-from penstock.errors import ExpectationError, UnplannedReadError, UserCodeError
+from penstock.errors import DefinitionError, ExpectationError, UnplannedReadError, UserCodeError
 from penstock.faults import fault_point
-from penstock.kinds.derived.decide import mark_input
+from penstock.kinds.derived.decide import DerivedItem
+from penstock.kinds.derived.progress import CODEC, DerivedProgress
 from penstock.kinds.derived.reads import unwatched, watch_reads
+from penstock.kinds.derived.values import mark_input
+from penstock.kinds.protocol import PipelineRun
+from penstock.lake.naming import check_no_shadows
 from penstock.lake.tables import Lake
 from penstock.model.names import DatasetName, to_dataset_name
-from penstock.model.plan import DatasetPlan
 from penstock.model.progress import Manifest, TableState
 from penstock.model.project import Scalar
 from penstock.model.results import ExpectationOutcome, LoadResult
@@ -28,7 +33,15 @@ from penstock.transforms.expectations import count_violations, is_kept, is_met, 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-FindReads = Callable[[str], Sequence[str]]
+
+def open_load(lake: Lake, run: PipelineRun) -> DerivedLoad:
+    """The loader for a pipeline run; SessionError when the session has a view that would be read instead of a dataset."""
+    project = run.workspace.project
+    resolved = [item.work.resolved for item in run.items]
+    views = {name: spec for found in resolved for name, spec in found.views.items()}
+    tables = {name.name for found in resolved for name in found.inputs if name.database == project.database}
+    check_no_shadows(lake.session, tables | {name.name for name in views})
+    return DerivedLoad(lake, project.root, project.database, views, run.build_request_id, project.vars)
 
 
 @dataclass(slots=True)
@@ -39,23 +52,19 @@ class DerivedLoad:
     root: Path
     database: str
     views: Mapping[DatasetName, DatasetSpec]
-    find_reads: FindReads
-    """Names of the tables that a SQL text reads."""
     build_request_id: str
     variables: Mapping[str, Scalar]
     _frames: dict[DatasetName, DataFrame] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
-    def apply(self, plan: DatasetPlan) -> LoadResult:
+    def load(self, item: DerivedItem) -> LoadResult:
         """Compute the dataset and replace its table in one commit."""
-        spec = plan.spec
-        if spec is None:
-            raise ValueError(f"{plan.name} has no definition")
-        name = str(plan.name)
+        spec = item.work.resolved.spec
+        name = str(spec.name)
         fault_point("derive.before_attempt", name)
-        inputs = {table: self.lake.state(table) for table in plan.inputs}
+        inputs = {table: self.lake.state(table) for table in item.work.resolved.inputs}
         rows = self._evaluate(spec)
-        manifest = self.lake.begin(self._to_manifest(plan, inputs), plan.name, also=plan.name.quarantine)
+        manifest = self.lake.begin(self._to_manifest(item, inputs), spec.name, also=spec.name.quarantine)
         fault_point("derive.after_attempt", name)
         code = UserCode(self.root, spec)
         with code.boundary("the computation"):
@@ -64,24 +73,23 @@ class DerivedLoad:
             fault_point("derive.after_quarantine", name)
             kept = rows.where(_is_admitted(spec.expectations)) if spec.expectations else rows
             fault_point("derive.before_commit", name)
-            commit = self.lake.replace(kept, plan.name, manifest.number, spec.layout)
+            commit = self.lake.replace(kept, spec.name, manifest.number, spec.layout)
         fault_point("derive.after_commit", name)
         return LoadResult(commit.version, int(commit.metrics.get("numOutputRows", 0)), outcomes)
 
-    def _to_manifest(self, plan: DatasetPlan, inputs: Mapping[DatasetName, TableState]) -> Manifest:
-        progress = plan.state.progress
+    def _to_manifest(self, item: DerivedItem, inputs: Mapping[DatasetName, TableState[None]]) -> Manifest:
+        work = item.work
         marks = {
-            str(name): mark_input(state, state.progress.schema if state.progress else None, plan.columns_read.get(name))
+            str(name): mark_input(state, state.schema, work.resolved.columns.get(name))
             for name, state in inputs.items()
         }
         return Manifest(
-            dataset=str(plan.name),
+            dataset=str(item.dataset),
             number=0,
-            parent=progress.number if progress else None,
-            inputs=marks,
-            definition=plan.definition,
-            settings=plan.settings,
+            parent=work.parent,
+            kind=CODEC.kind,
             build_request_id=self.build_request_id,
+            payload=CODEC.encode(DerivedProgress(marks, work.resolved.definition, work.settings)),
         )
 
     def _evaluate(self, spec: DatasetSpec) -> DataFrame:
@@ -127,8 +135,8 @@ class DerivedLoad:
                 self._frames[name] = rows
             return self._frames[name]
 
-    def drop_views(self) -> None:
-        """Forget the temporary views, so that a session that lives on is left as it was."""
+    def close(self) -> None:
+        """Drop the temporary views, so that a session that lives on is left as it was."""
         for name in self._frames:
             self.lake.session.catalog.dropTempView(name.name)
 
@@ -159,7 +167,7 @@ def _check_expectations(rows: DataFrame, spec: DatasetSpec) -> tuple[Expectation
     if broken:
         raise ExpectationError(
             f"{spec.name}: rows break what must hold: {'; '.join(broken)}; nothing was written",
-            hint="mend the source, or use expect_or_drop to set such rows aside",
+            hint="fix the source, or use expect_or_drop to set such rows aside",
             location=spec.location,
         )
     return outcomes
@@ -220,5 +228,13 @@ class _Reader:
             )
 
     def check_query(self, text: str) -> None:
-        for name in self.load.find_reads(text):
+        for name in _find_reads(text):
             self.check(name)
+
+
+def _find_reads(text: str) -> tuple[str, ...]:
+    """The tables that a SQL text reads; a text that does not parse is left for Spark to explain."""
+    try:
+        return read_query(text, ParseCache(None)).inputs
+    except DefinitionError:
+        return ()

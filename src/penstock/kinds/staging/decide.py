@@ -1,128 +1,83 @@
-"""What to do with one staging table, decided from its raw files and its state. Pure."""
+"""What to do with one staging table, decided from its raw files and its state. Pure.
+
+Where a decision needs the footers of files, it says which, as `Needs`; they are read, and it is asked again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TypeAlias
 
-from penstock.errors import RawFileError
-from penstock.kinds.staging.columns import (
-    count_files,
-    find_renames,
-    keep_order,
-    merge_seen,
-    note_files,
-    resolve_schema,
-)
+from penstock.kinds.protocol import Needs
+from penstock.kinds.staging.columns import count_files, find_renames, keep_order, merge_seen, note_files, resolve_schema
 from penstock.kinds.staging.contract_check import drift_problem, find_problem
-from penstock.model.contract import NO_CONTRACT, Contract, OnDrift, OnRemovedFiles
+from penstock.kinds.staging.values import KIND, FootersNeeded, NewFile, OverlapsNeeded, StagingObservation, StagingWork
+from penstock.model.contract import Contract, OnDrift, OnRemovedFiles
 from penstock.model.drift import Change, Safety
 from penstock.model.fingerprint import fingerprint
-from penstock.model.names import DatasetName
-from penstock.model.plan import Action, DatasetPlan, NewFile, Problem, Reason
-from penstock.model.progress import ConsumedFile, Progress, RawFile, TableState
+from penstock.model.plan import Action, Effect, Problem, Reason, Wishes, WorkItem
+from penstock.model.progress import RawFile
 from penstock.model.schema import Footer, Schema, SeenColumn
 from penstock.model.schema_diff import diff_tables
-from penstock.model.spec import DatasetKind
 from penstock.model.wording import counted
 
-
-@dataclass(frozen=True, slots=True)
-class StagingFiles:
-    """The raw files of one table compared with what the table has consumed."""
-
-    new: tuple[RawFile, ...] = ()
-    changed: tuple[RawFile, ...] = ()
-    touched: tuple[ConsumedFile, ...] = ()
-    """Same content, other listing: nothing to do but to remember the new listing."""
-    removed: tuple[ConsumedFile, ...] = ()
+StagingItem: TypeAlias = WorkItem[StagingWork]
+_IN_PLACE = frozenset({Action.APPEND, Action.EVOLVE})
 
 
-def compare_files(
-    current: Sequence[RawFile], consumed: Mapping[str, ConsumedFile], content_hash: Callable[[RawFile], str | None]
-) -> StagingFiles:
-    """Sort raw files into new, changed, touched and removed; content is hashed only when the listing differs."""
-    new: list[RawFile] = []
-    changed: list[RawFile] = []
-    touched: list[ConsumedFile] = []
-    for file in current:
-        known = consumed.get(file.path)
-        if known is None:
-            new.append(file)
-        elif not known.file.is_same_listing(file):
-            if (
-                known.content_hash is not None
-                and file.size == known.file.size
-                and content_hash(file) == known.content_hash
-            ):
-                touched.append(ConsumedFile(file, known.rows, known.content_hash))
-            else:
-                changed.append(file)
-    paths = {file.path for file in current}
-    removed = tuple(known for path, known in consumed.items() if path not in paths)
-    return StagingFiles(tuple(new), tuple(changed), tuple(touched), removed)
-
-
-@dataclass(frozen=True, slots=True)
-class StagingInput:
-    """Everything known about one staging table before the decision."""
-
-    name: DatasetName
-    current: tuple[RawFile, ...]
-    state: TableState
-    read_footers: Callable[[Sequence[RawFile]], Mapping[str, Footer]]
-    """The footers of these files by path; asked only for files that the decision needs."""
-    files: StagingFiles = StagingFiles()
-    contract: Contract = NO_CONTRACT
-    full_refresh: bool = False
-    retired: bool = False
-    """The table's folder is gone from raw."""
-    may_lose_rows: bool = False
-    """The user allows a rebuild to lose the rows of files that are gone."""
-    drop_retired: bool = False
-    has_same_values: Callable[[str, str, Sequence[RawFile]], bool] = lambda _old, _new, _files: False
-    """Whether a column that is gone and one that these files add have values of the same range."""
-
-    @property
-    def progress(self) -> Progress:
-        return self.state.progress or Progress(0, ())
-
-
-def plan_staging(given: StagingInput) -> DatasetPlan:
+def decide(given: StagingObservation, wishes: Wishes) -> tuple[StagingItem, ...] | Needs:
     """Choose the smallest safe action for the table, with the reasons and every change of its columns."""
-    if given.retired and given.drop_retired and given.state.exists:
-        return _plan(given, Action.DROP, (Reason("drop_retired", "its folder is gone from raw; the table goes too"),))
-    rebuild = _rebuild_reasons(given)
+    item = _decide(given, wishes)
+    return item if isinstance(item, Needs) else (item,)
+
+
+def _decide(given: StagingObservation, wishes: Wishes) -> StagingItem | Needs:
+    if given.spellings:
+        return _refuse_spellings(given)
+    if given.is_retired and wishes.drop_retired and given.state.exists:
+        return _decide_drop(given)
+    rebuild = _rebuild_reasons(given, wishes)
     if given.files.removed and given.contract.on_removed_files is OnRemovedFiles.FAIL:
         return _refuse(given, _removed_problem(given))
-    if given.retired and not rebuild:
+    if given.is_retired and not rebuild:
         text = "its folder is gone from raw; the table is kept (--drop-retired removes it)"
-        return _plan(given, Action.NONE, (Reason("retired", text),))
+        return _item(given, Action.NONE, (Reason("retired", text),))
     if not given.current and rebuild and given.state.exists:
         return _nothing_to_rebuild_from(given, rebuild)
     if not given.current and not given.state.exists:
-        return _plan(given, Action.NONE, (Reason("no_files", "its folder in raw is empty"),))
-    if not rebuild and not given.files.new and given.progress.settings == fingerprint_contract(given.contract):
-        return _plan(given, Action.NONE, (Reason("up_to_date", "no new files"), *_notes(given)))
-    try:
-        return _plan_rebuild(given, rebuild) if rebuild else _plan_increment(given)
-    except RawFileError as error:
-        plan = _plan(given, Action.SKIP, rebuild or _new_files(given))
-        return refuse(plan, Problem(error.code, error.message, error.hint, error.location))
+        return _item(given, Action.NONE, (Reason("no_files", "its folder in raw is empty"),))
+    if not rebuild and not given.files.new and given.payload.settings == fingerprint_contract(given.contract):
+        return _item(given, Action.NONE, (Reason("up_to_date", "no new files"), *_notes(given)))
+    if given.unreadable is not None:
+        return _item(given, Action.SKIP, rebuild or _new_files(given)).refused(given.unreadable)
+    return _decide_rebuild(given, wishes, rebuild) if rebuild else _decide_increment(given, wishes)
 
 
-def _plan_increment(given: StagingInput) -> DatasetPlan:
+def _decide_drop(given: StagingObservation) -> StagingItem:
+    return _item(given, Action.DROP, (Reason("drop_retired", "its folder is gone from raw; the table goes too"),))
+
+
+def _refuse_spellings(given: StagingObservation) -> StagingItem:
+    message = f"raw has {' and '.join(given.spellings)}, which differ only by case"
+    problem = Problem("bad_table_name", message, hint="rename it in raw")
+    return _item(given, Action.SKIP, ()).refused(problem)
+
+
+def _decide_increment(given: StagingObservation, wishes: Wishes) -> StagingItem | Needs:
     """The table follows in place if it can; what it cannot follow makes it a rebuild."""
-    footers = given.read_footers(given.files.new)
-    previous = given.progress.schema or Schema(())
-    seen = merge_seen(given.progress.seen, footers.values())
+    if lacking := given.lacks(given.files.new) or _lacks_old_nulls(given):
+        return Needs(lacking)
+    footers = given.footers_of(given.files.new)
+    previous = given.schema or Schema(())
+    seen = merge_seen(given.payload.seen, footers.values())
     schema = keep_order(resolve_schema(seen, given.contract), previous)
     changes = count_files(diff_tables(previous, schema), schema, footers)
     problem = find_problem(given.name, given.contract, footers, schema) or _find_old_nulls(given, schema)
     if problem is None and any(change.safety is Safety.REBUILD for change in changes):
-        return _plan_drift_rebuild(given, changes)
+        return _decide_drift_rebuild(given, wishes, changes)
     notes = note_files(schema, changes, footers) if footers else ()
-    plan = _plan(
+    item = _item(
         given,
         Action.EVOLVE if any(change.safety is Safety.IN_PLACE for change in changes) else Action.APPEND,
         (*_new_files(given), *_reasons_of((*changes, *notes)), *_notes(given)),
@@ -132,34 +87,56 @@ def _plan_increment(given: StagingInput) -> DatasetPlan:
         changes=(*changes, *notes),
     )
     if problem is not None:
-        return refuse(plan, problem)
-    if not given.files.new and plan.action is Action.APPEND:  # the contract changed, but nothing follows from it
-        return replace(plan, action=Action.NONE, reasons=(Reason("up_to_date", "no new files"), *_notes(given)))
-    return replace(plan, reasons=(*plan.reasons, *_suggestions(given, changes, notes)))
+        return item.refused(problem)
+    if not given.files.new and item.action is Action.APPEND:  # the contract changed, but nothing follows from it
+        return _item(given, Action.NONE, (Reason("up_to_date", "no new files"), *_notes(given)), changes=notes)
+    return _with_suggestions(given, item, changes, notes)
 
 
-def _plan_drift_rebuild(given: StagingInput, changes: Sequence[Change]) -> DatasetPlan:
+def _with_suggestions(
+    given: StagingObservation, item: StagingItem, changes: Sequence[Change], notes: Sequence[Change]
+) -> StagingItem | Needs:
+    """The item, with columns that look renamed named in its reasons."""
+    pairs = find_renames(changes, [note for note in notes if note.code == "column_missing"])
+    unknown = tuple(pair for pair in pairs if pair not in given.overlaps)
+    if unknown:
+        return Needs(OverlapsNeeded(unknown))
+    suggested = tuple(_suggest(given, *pair) for pair in pairs if given.overlaps[pair])
+    return replace(item, reasons=(*item.reasons, *suggested))
+
+
+def _suggest(given: StagingObservation, old: str, new: str) -> Reason:
+    return Reason(
+        "rename_suggested",
+        f"{old} is missing and {new} is new, with the same type and range of values: if it was renamed, declare "
+        f"renames: {{{old}: {new}}} for {given.name.name} and run again",
+    )
+
+
+def _decide_drift_rebuild(given: StagingObservation, wishes: Wishes, changes: Sequence[Change]) -> StagingItem | Needs:
     unsafe = [change for change in changes if change.safety is Safety.REBUILD]
     if given.contract.on_drift is OnDrift.FAIL:
         return _refuse(given, drift_problem(given.name, given.contract, unsafe[0].text))
-    return _plan_rebuild(given, (*_new_files(given), *_reasons_of(unsafe)))
+    return _decide_rebuild(given, wishes, (*_new_files(given), *_reasons_of(unsafe)))
 
 
-def _plan_rebuild(given: StagingInput, reasons: tuple[Reason, ...]) -> DatasetPlan:
+def _decide_rebuild(given: StagingObservation, wishes: Wishes, reasons: tuple[Reason, ...]) -> StagingItem | Needs:
     lost = sum(entry.rows for entry in given.files.removed)
     by_setting = given.contract.on_removed_files is OnRemovedFiles.REBUILD
-    if lost and not given.may_lose_rows and not by_setting:
-        plan = _plan(given, Action.SKIP, (*reasons, *_notes(given)))
-        return replace(plan, problem=_history_loss(given, reasons[-1], lost))
-    footers = given.read_footers(given.current)
+    if lost and not wishes.may_lose_history and not by_setting:
+        skipped = _item(given, Action.SKIP, (*reasons, *_notes(given)))
+        return replace(skipped, problem=_history_loss(given, reasons[-1], lost))
+    if lacking := given.lacks(given.current):
+        return Needs(lacking)
+    footers = given.footers_of(given.current)
     seen = merge_seen((), footers.values())
     schema = resolve_schema(seen, given.contract)
-    known = given.progress.schema
+    known = given.schema
     changes = diff_tables(known, schema) if known else ()
     unsafe = [change for change in changes if change.safety is Safety.REBUILD]
-    if unsafe and given.contract.on_drift is OnDrift.FAIL and not given.full_refresh:
+    if unsafe and given.contract.on_drift is OnDrift.FAIL and not wishes.full_refresh:
         return _refuse(given, drift_problem(given.name, given.contract, unsafe[0].text))
-    plan = _plan(
+    item = _item(
         given,
         Action.REBUILD,
         (*reasons, *(() if by_setting else _losses(lost))),
@@ -169,40 +146,48 @@ def _plan_rebuild(given: StagingInput, reasons: tuple[Reason, ...]) -> DatasetPl
         changes=changes,
     )
     problem = find_problem(given.name, given.contract, footers, schema)
-    return refuse(plan, problem) if problem else plan
+    return item.refused(problem) if problem else item
 
 
-def _rebuild_reasons(given: StagingInput) -> tuple[Reason, ...]:
+def _rebuild_reasons(given: StagingObservation, wishes: Wishes) -> tuple[Reason, ...]:
     if not given.state.exists:
         count = len(given.current)
         return (Reason("first_load", f"first load, {counted(count, 'file')}"),) if count else ()
     if given.state.damage is not None:
         return (Reason(given.state.damage.code, given.state.damage.text),)
     reasons = []
-    if given.full_refresh:
+    if wishes.full_refresh:
         reasons.append(Reason("full_refresh", "a full refresh was asked for"))
     if given.files.changed:
         names = ", ".join(file.path for file in given.files.changed[:3])
         more = f" and {len(given.files.changed) - 3} more" if len(given.files.changed) > 3 else ""
         reasons.append(Reason("changed_files", f"already loaded, but changed since: {names}{more}"))
-    if given.files.removed and given.contract.on_removed_files is OnRemovedFiles.REBUILD and not given.retired:
+    if given.files.removed and given.contract.on_removed_files is OnRemovedFiles.REBUILD and not given.is_retired:
         text = f"{_loaded_files(given)} gone from raw; their rows go too, as set"
         reasons.append(Reason("removed_files_dropped", text))
-    if _admission(given.progress.settings) != _admission(fingerprint_contract(given.contract)):
-        text = "the declaration changed which rows belong into the table and which into quarantine"
+    if _admission(given.payload.settings) != _admission(fingerprint_contract(given.contract)):
+        text = "the declaration changed which rows belong in the table and which in quarantine"
         reasons.append(Reason("contract_changed", text))
     return tuple(reasons)
 
 
-def _find_old_nulls(given: StagingInput, schema: Schema) -> Problem | None:
+def _has_new_requirement(given: StagingObservation) -> bool:
+    is_new = given.payload.settings != fingerprint_contract(given.contract)
+    return is_new and any(column.required for column in given.contract.columns.values())
+
+
+def _lacks_old_nulls(given: StagingObservation) -> FootersNeeded | None:
+    return given.lacks(given.current) if _has_new_requirement(given) else None
+
+
+def _find_old_nulls(given: StagingObservation, schema: Schema) -> Problem | None:
     """NULLs in files that were loaded before a column was declared as required."""
-    is_new = given.progress.settings != fingerprint_contract(given.contract)
-    if not is_new or not any(column.required for column in given.contract.columns.values()):
+    if not _has_new_requirement(given):
         return None
-    return find_problem(given.name, given.contract, given.read_footers(given.current), schema)
+    return find_problem(given.name, given.contract, given.footers_of(given.current), schema)
 
 
-def _removed_problem(given: StagingInput) -> Problem:
+def _removed_problem(given: StagingObservation) -> Problem:
     return Problem(
         "removed_files",
         f"{given.name}: {_loaded_files(given)} gone from raw, and on_removed_files is fail",
@@ -211,16 +196,16 @@ def _removed_problem(given: StagingInput) -> Problem:
     )
 
 
-def _nothing_to_rebuild_from(given: StagingInput, rebuild: tuple[Reason, ...]) -> DatasetPlan:
+def _nothing_to_rebuild_from(given: StagingObservation, rebuild: tuple[Reason, ...]) -> StagingItem:
     problem = Problem(
         "nothing_to_rebuild_from",
         f"{given.name} must be rebuilt ({rebuild[0].text}), but raw has no files for it",
         hint="bring the raw files back; the table is left as it is",
     )
-    return replace(_plan(given, Action.SKIP, rebuild), problem=problem)
+    return replace(_item(given, Action.SKIP, rebuild), problem=problem)
 
 
-def _history_loss(given: StagingInput, reason: Reason, lost: int) -> Problem:
+def _history_loss(given: StagingObservation, reason: Reason, lost: int) -> Problem:
     """A rebuild reads what raw has now: rows of files that are gone would be lost, so the user has to allow it by name."""
     return Problem(
         "history_loss",
@@ -235,18 +220,18 @@ def _losses(lost: int) -> tuple[Reason, ...]:
     )
 
 
-def _notes(given: StagingInput) -> tuple[Reason, ...]:
+def _notes(given: StagingObservation) -> tuple[Reason, ...]:
     if not given.files.removed:
         return ()
     return (Reason("removed_files", f"{_loaded_files(given)} gone from raw; rows are kept"),)
 
 
-def _loaded_files(given: StagingInput) -> str:
+def _loaded_files(given: StagingObservation) -> str:
     count = len(given.files.removed)
     return f"{count} loaded file{'s are' if count != 1 else ' is'}"
 
 
-def _new_files(given: StagingInput) -> tuple[Reason, ...]:
+def _new_files(given: StagingObservation) -> tuple[Reason, ...]:
     count = len(given.files.new)
     return (Reason("new_files", counted(count, "new file")),) if count else ()
 
@@ -255,35 +240,16 @@ def _reasons_of(changes: Sequence[Change]) -> tuple[Reason, ...]:
     return tuple(Reason(change.code, change.text) for change in changes)
 
 
-def _suggestions(given: StagingInput, changes: Sequence[Change], notes: Sequence[Change]) -> tuple[Reason, ...]:
-    lacking = [note for note in notes if note.code == "column_missing"]
-    return tuple(
-        Reason(
-            "rename_suggested",
-            f"{old} is missing and {new} is new, with the same type and range of values: if it was renamed, declare "
-            f"renames: {{{old}: {new}}} for {given.name.name} and run again",
-        )
-        for old, new in find_renames(changes, lacking)
-        if given.has_same_values(old, new, given.files.new)
-    )
-
-
 def _to_new_files(files: Sequence[RawFile], footers: Mapping[str, Footer]) -> tuple[NewFile, ...]:
     return tuple(NewFile(file, footers[file.path].rows, footers[file.path].columns) for file in files)
 
 
-def _refuse(given: StagingInput, problem: Problem) -> DatasetPlan:
-    return refuse(_plan(given, Action.SKIP, (*_new_files(given), *_notes(given))), problem)
+def _refuse(given: StagingObservation, problem: Problem) -> StagingItem:
+    return _item(given, Action.SKIP, (*_new_files(given), *_notes(given))).refused(problem)
 
 
-def refuse(plan: DatasetPlan, problem: Problem) -> DatasetPlan:
-    """The plan with nothing to do for its table, because of this."""
-    reason = Reason(problem.code, problem.message)
-    return replace(plan, action=Action.SKIP, problem=problem, reasons=(*plan.reasons, reason))
-
-
-def _plan(
-    given: StagingInput,
+def _item(
+    given: StagingObservation,
     action: Action,
     reasons: tuple[Reason, ...],
     *,
@@ -291,22 +257,31 @@ def _plan(
     schema: Schema | None = None,
     seen: tuple[SeenColumn, ...] = (),
     changes: tuple[Change, ...] = (),
-) -> DatasetPlan:
-    return DatasetPlan(
-        name=given.name,
-        kind=DatasetKind.STAGING,
-        action=action,
-        reasons=reasons,
-        files=files,
+) -> StagingItem:
+    columns = schema or given.schema
+    work = StagingWork(
         state=given.state,
-        schema=schema or given.progress.schema,
+        files=files,
+        schema=columns,
         seen=seen,
         changes=changes,
         contract=given.contract,
-        kept=given.files.touched if action in {Action.APPEND, Action.EVOLVE} else (),
+        kept=given.files.touched if action in _IN_PLACE else (),
         settings=fingerprint_contract(given.contract),
-        raw_files=len(given.current),
-        raw_bytes=sum(file.size for file in given.current),
+        all_files=len(given.current),
+        all_bytes=sum(file.size for file in given.current),
+    )
+    is_replaced = action.is_work and action not in _IN_PLACE
+    effect = Effect(is_replaced or bool(work.rows_read), is_replaced and given.state.exists, columns, changes)
+    return WorkItem(
+        given.name,
+        KIND,
+        action,
+        reasons,
+        work,
+        effect=effect,
+        bytes_read=work.bytes_read,
+        source_bytes=work.all_bytes,
     )
 
 

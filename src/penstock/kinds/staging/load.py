@@ -11,14 +11,17 @@ from pyspark.sql import functions as F
 
 from penstock.errors import RawFileError, VerificationError
 from penstock.faults import fault_point
+from penstock.kinds.staging.decide import StagingItem
+from penstock.kinds.staging.progress import CODEC, StagingProgress
 from penstock.kinds.staging.raw_files import hash_content
 from penstock.kinds.staging.raw_rows import RAW_FILE, RawRows
+from penstock.kinds.staging.values import NewFile
 from penstock.lake.delta_log import Commit
-from penstock.lake.progress import LONGEST_CHAIN
+from penstock.lake.manifests import LONGEST_CHAIN
 from penstock.lake.tables import Lake
 from penstock.model.contract import OnDrift
 from penstock.model.names import DatasetName
-from penstock.model.plan import Action, DatasetPlan, NewFile
+from penstock.model.plan import Action
 from penstock.model.progress import ConsumedFile, Manifest
 from penstock.model.results import LoadResult
 from penstock.model.schema import Column, Schema
@@ -38,76 +41,87 @@ class StagingLoad:
     """Loads staging tables of one project from its raw files."""
 
     lake: Lake
-    raw: Files
+    raw: Files | None
+    """None in a project without raw files, where tables can only be dropped."""
     build_request_id: str
 
-    def apply(self, plan: DatasetPlan) -> LoadResult:
-        """Do what the plan says for this table, in one commit; what was written is checked against the footers."""
-        name = plan.name
-        if plan.action is Action.DROP:
+    def close(self) -> None:
+        """Nothing stays behind in the session."""
+
+    def load(self, item: StagingItem) -> LoadResult:
+        """Do what was decided for this table, in one commit; what was written is checked against the footers."""
+        name = item.dataset
+        if item.action is Action.DROP:
             self.lake.drop(name)
             return LoadResult(None, 0)
         fault_point("staging.before_attempt", str(name))
-        if plan.action is Action.EVOLVE:
-            plan = self._rename_columns(plan)
-            self._prepare(plan)
-        manifest = self._begin(plan)
+        if item.action is Action.EVOLVE:
+            item = self._rename_columns(item)
+            self._prepare(item)
+        manifest = self._begin(item)
         fault_point("staging.after_attempt", str(name))
-        rows = RawRows(self.lake.session, self.raw, plan)
+        rows = RawRows(self.lake.session, self._raw_folder, item.work)
         with _nanoseconds_named(name):
-            self._check_required(plan, rows)
-            set_aside = self._quarantine(plan, rows, manifest.number)
+            self._check_required(item, rows)
+            set_aside = self._quarantine(item, rows, manifest.number)
             fault_point("staging.before_commit", str(name))
-            commit = self._write(plan, rows, manifest.number)
+            commit = self._write(item, rows, manifest.number)
         fault_point("staging.after_commit", str(name))
-        promised = sum(new.rows for new in plan.files) - set_aside
+        promised = sum(new.rows for new in item.work.files) - set_aside
         self._check_rows(name, commit, promised)
         return LoadResult(commit.version, promised, quarantined=set_aside)
 
-    def _rename_columns(self, plan: DatasetPlan) -> DatasetPlan:
+    @property
+    def _raw_folder(self) -> Files:
+        if self.raw is None:
+            raise ValueError("the project has no raw folder")
+        return self.raw
+
+    def _rename_columns(self, item: StagingItem) -> StagingItem:
         """Rename columns in place, as a load of its own: a manifest says what is meant, and an empty commit that it is done."""
-        renames = {c.before: c.after for c in plan.changes if c.code == "column_renamed" and c.before and c.after}
-        progress = plan.state.progress
+        renames = {c.before: c.after for c in item.work.changes if c.code == "column_renamed" and c.before and c.after}
+        progress = item.work.state.progress
         if not renames or progress is None or progress.schema is None:
-            return plan
+            return item
         renamed = Schema(tuple(_rename(column, renames) for column in progress.schema.columns))
-        step = replace(plan, files=(), kept=(), schema=renamed, seen=progress.seen, settings=progress.settings)
-        manifest = self._begin(step)
-        fault_point("staging.before_rename", str(plan.name))
-        self.lake.rename_columns(plan.name, renames)
-        fault_point("staging.after_rename", str(plan.name))
-        self.lake.append(self.lake.read(plan.name).limit(0), plan.name, manifest.number)
-        return replace(plan, state=self.lake.state(plan.name))
+        known = progress.payload
+        step = replace(item.work, files=(), kept=(), schema=renamed, seen=known.seen, settings=known.settings)
+        manifest = self._begin(replace(item, work=step))
+        fault_point("staging.before_rename", str(item.dataset))
+        self.lake.rename_columns(item.dataset, renames)
+        fault_point("staging.after_rename", str(item.dataset))
+        self.lake.append(self.lake.read(item.dataset).limit(0), item.dataset, manifest.number)
+        return replace(item, work=replace(item.work, state=self.lake.read_state(item.dataset, CODEC)))
 
-    def _prepare(self, plan: DatasetPlan) -> None:
+    def _prepare(self, item: StagingItem) -> None:
         """Set the properties that a table needs before an append can change its columns."""
-        added = {c.column: c.after or "" for c in plan.changes if c.code in {"column_added", "type_widened"}}
-        widens = any(change.code == "type_widened" for change in plan.changes)
-        self.lake.prepare_evolution(plan.name, added, widen=widens)
+        added = {c.column: c.after or "" for c in item.work.changes if c.code in {"column_added", "type_widened"}}
+        widens = any(change.code == "type_widened" for change in item.work.changes)
+        self.lake.prepare_evolution(item.dataset, added, widen=widens)
 
-    def _quarantine(self, plan: DatasetPlan, rows: RawRows, number: int) -> int:
+    def _quarantine(self, item: StagingItem, rows: RawRows, number: int) -> int:
         """Set misfits aside before the others are written; those of a file that is loaded again are replaced."""
-        table = plan.name.quarantine
-        sets_aside = plan.contract.on_drift is OnDrift.QUARANTINE
-        if not sets_aside and plan.action is not Action.REBUILD:
+        table = item.dataset.quarantine
+        sets_aside = item.work.contract.on_drift is OnDrift.QUARANTINE
+        if not sets_aside and item.action is not Action.REBUILD:
             return 0
         found = rows.misfits() if sets_aside else None
         exists = self.lake.state(table).exists
-        if found is None and not (exists and plan.action is Action.REBUILD):
+        if found is None and not (exists and item.action is Action.REBUILD):
             return 0
         misfits = found if found is not None else self.lake.read(table).limit(0)
         count = misfits.count() if found is not None else 0
-        if count == 0 and plan.action in _IN_PLACE:
+        if count == 0 and item.action in _IN_PLACE:
             return 0
-        if exists and plan.action in _IN_PLACE:
-            paths = [new.file.path for new in plan.files]
+        if exists and item.action in _IN_PLACE:
+            paths = [new.file.path for new in item.work.files]
             misfits = misfits.unionByName(self.lake.read(table).where(~F.col(RAW_FILE).isin(paths)))
         if count or exists:
-            layout = TableLayout(comment=f"rows of raw files that do not fit {plan.name}")
+            layout = TableLayout(comment=f"rows of raw files that do not fit {item.dataset}")
             self.lake.replace(misfits, table, number, layout)
         return count
 
-    def _check_required(self, plan: DatasetPlan, rows: RawRows) -> None:
+    def _check_required(self, item: StagingItem, rows: RawRows) -> None:
         """Count NULLs in required columns where the footers do not tell; the plan has checked the others."""
         unknown = rows.find_uncounted()
         if not unknown:
@@ -117,15 +131,15 @@ class StagingLoad:
         for column, nulls in zip(unknown, counts, strict=True):
             if nulls:
                 raise RawFileError(
-                    f"{plan.name}: {column} is required, but NULL in {nulls} rows of the new files; nothing was written",
-                    hint="mend the files, take `required` away, or set on_drift: quarantine",
-                    location=plan.contract.location,
+                    f"{item.dataset}: {column} is required, but NULL in {nulls} rows of the new files; nothing was written",
+                    hint="fix the files, remove `required`, or set on_drift: quarantine",
+                    location=item.work.contract.location,
                 )
 
-    def _write(self, plan: DatasetPlan, rows: RawRows, number: int) -> Commit:
-        if plan.action in _IN_PLACE:
-            return self.lake.append(rows.admitted(), plan.name, number, evolve=plan.action is Action.EVOLVE)
-        return self.lake.replace(rows.admitted(), plan.name, number, TableLayout())
+    def _write(self, item: StagingItem, rows: RawRows, number: int) -> Commit:
+        if item.action in _IN_PLACE:
+            return self.lake.append(rows.admitted(), item.dataset, number, evolve=item.action is Action.EVOLVE)
+        return self.lake.replace(rows.admitted(), item.dataset, number, TableLayout())
 
     def _check_rows(self, name: DatasetName, commit: Commit, promised: int) -> None:
         """What was written must be what the footers promised; otherwise the commit is disowned, so that a rebuild follows."""
@@ -137,36 +151,36 @@ class StagingLoad:
                 hint="a raw file changed while it was read; the next run rebuilds the table",
             )
 
-    def _begin(self, plan: DatasetPlan) -> Manifest:
-        manifest = self._to_manifest(plan)
-        if plan.action in _IN_PLACE:
-            return self.lake.begin_append(manifest, plan.name, manifest.parent)
-        return self.lake.begin(manifest, plan.name, also=plan.name.quarantine)
+    def _begin(self, item: StagingItem) -> Manifest:
+        manifest = self._to_manifest(item)
+        if item.action in _IN_PLACE:
+            return self.lake.begin_append(manifest, item.dataset, manifest.parent)
+        return self.lake.begin(manifest, item.dataset, also=item.dataset.quarantine)
 
-    def _to_manifest(self, plan: DatasetPlan) -> Manifest:
-        with ThreadPoolExecutor(max_workers=_HASHERS if plan.bytes_read > _MUCH else 1) as pool:
-            added = tuple(pool.map(self._consume, plan.files))
-        progress = plan.state.progress
-        parent = progress.number if progress else None
-        complete = plan.action is Action.REBUILD or progress is None or len(progress.chain) >= LONGEST_CHAIN
-        files = (*plan.kept, *added)
-        if complete and plan.action in _IN_PLACE and progress is not None:
-            files = tuple({**progress.files, **{entry.file.path: entry for entry in files}}.values())
+    def _to_manifest(self, item: StagingItem) -> Manifest:
+        work = item.work
+        with ThreadPoolExecutor(max_workers=_HASHERS if work.bytes_read > _MUCH else 1) as pool:
+            added = tuple(pool.map(self._consume, work.files))
+        progress = work.state.progress
+        complete = item.action is Action.REBUILD or progress is None or len(progress.chain) >= LONGEST_CHAIN
+        entries = {entry.file.path: entry for entry in (*work.kept, *added)}
+        if complete and item.action in _IN_PLACE and progress is not None:
+            entries = {**progress.payload.files, **entries}
         return Manifest(
-            dataset=str(plan.name),
+            dataset=str(item.dataset),
             number=0,
-            parent=parent,
+            parent=progress.number if progress else None,
+            kind=CODEC.kind,
             complete=complete,
-            files=files,
-            schema=plan.schema,
-            seen=plan.seen,
-            settings=plan.settings,
+            schema=work.schema,
             build_request_id=self.build_request_id,
+            payload=CODEC.encode(StagingProgress(entries, work.seen, work.settings)),
         )
 
     def _consume(self, new: NewFile) -> ConsumedFile:
         try:
-            content_hash = hash_content(self.raw, new.file.path) if isinstance(self.raw, LocalFiles) else None
+            raw = self._raw_folder
+            content_hash = hash_content(raw, new.file.path) if isinstance(raw, LocalFiles) else None
         except OSError:
             raise RawFileError(f"raw file {new.file.path} cannot be read", hint="run again once it is back") from None
         return ConsumedFile(new.file, new.rows, content_hash)

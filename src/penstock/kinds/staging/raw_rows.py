@@ -10,9 +10,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from penstock.kinds.staging.values import NewFile, StagingWork
 from penstock.model.common_type import common_type
 from penstock.model.contract import Contract, OnDrift
-from penstock.model.plan import DatasetPlan, NewFile
 from penstock.model.schema import NANOSECONDS, FileColumn, Schema, find_column, index_columns
 from penstock.model.types import quote_name
 from penstock.storage.files import Files, to_glob_literal
@@ -25,19 +25,19 @@ _BROKEN = "__penstock_broken"
 
 @dataclass(frozen=True)
 class RawRows:
-    """The rows of the files of one plan. Files with the same columns are read together."""
+    """The rows of the files of one load. Files with the same columns are read together."""
 
     session: SparkSession
     raw: Files
-    plan: DatasetPlan
+    work: StagingWork
 
     @property
     def contract(self) -> Contract:
-        return self.plan.contract
+        return self.work.contract
 
     @property
     def schema(self) -> Schema:
-        return self.plan.schema or Schema(())
+        return self.work.schema or Schema(())
 
     def admitted(self) -> DataFrame:
         """What goes into the table."""
@@ -59,14 +59,14 @@ class RawRows:
         found = []
         for column in self.schema.columns:
             if column.key in required:
-                sources = [c for new in self.plan.files for c in new.columns if c.name.lower() in column.sources]
+                sources = [c for new in self.work.files for c in new.columns if c.name.lower() in column.sources]
                 found += [column.name] if any(source.nulls is None for source in sources) else []
         return found
 
     @cached_property
     def groups(self) -> list[list[NewFile]]:
         found: dict[tuple[tuple[str, str], ...], list[NewFile]] = {}
-        for new in self.plan.files:
+        for new in self.work.files:
             found.setdefault(tuple((column.name, column.type) for column in new.columns), []).append(new)
         return list(found.values())
 

@@ -8,11 +8,14 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from penstock.errors import Location, SessionError, UsageError
-from penstock.kinds.cdc.decide import ChangesInput, check_continuous, known_snapshot, plan_changes, to_snapshot_mark
+from builders import make_item
+from penstock.errors import Location
+from penstock.kinds.cdc.decide import CdcItem, decide
+from penstock.kinds.cdc.progress import CdcProgress, known_snapshot, to_snapshot_mark
+from penstock.kinds.cdc.values import CdcObservation
 from penstock.model.changes import FeedFiles, FlowOptions, FlowSpec, SnapshotFunction, SnapshotVersion
 from penstock.model.names import DatasetName
-from penstock.model.plan import Action, DatasetPlan, Problem, Reason
+from penstock.model.plan import Action, Item, Problem, Upstream, Wishes
 from penstock.model.progress import ConsumedFile, Damage, Progress, RawFile, TableState
 from penstock.model.spec import DatasetKind, DatasetSpec
 
@@ -27,20 +30,42 @@ FILE = RawFile("/feeds/1.json", 10, 1)
 INPUT = TableState(version=4, data_version=3, data_at=7)
 
 
-def given(*flows: FlowSpec, **more: object) -> ChangesInput:
+Situation = tuple[CdcObservation, Wishes, dict[DatasetName, Upstream]]
+
+
+def given(
+    *flows: FlowSpec,
+    state: TableState[CdcProgress] = TableState(),
+    files: dict[str, list[RawFile]] | None = None,
+    source: TableState[None] = INPUT,
+    coming: tuple[Item, ...] = (),
+    **wishes: bool,
+) -> Situation:
     inputs = tuple(flow.source for flow in flows if isinstance(flow.source, DatasetName))
     spec = DatasetSpec(
         DatasetName("main", "t"), DatasetKind.STREAMING_TABLE, Location("t.py", 1), inputs, "f", flows=flows
     )
-    fields = {"state": TableState(), "input_states": dict.fromkeys(inputs, INPUT), **more}
-    return ChangesInput(spec, **fields)  # type: ignore[arg-type]
+    upstream = {name: Upstream(name, source, coming) for name in inputs}
+    return CdcObservation(spec, state, files or {}), Wishes(**wishes), upstream
 
 
-def built(**more: object) -> TableState:
-    return TableState(version=1, number=1, progress=Progress(1, (1,), **more))  # type: ignore[arg-type]
+def plan_changes(situation: Situation) -> CdcItem:
+    return decide(*situation)[0]
 
 
-def codes(plan: DatasetPlan) -> list[str]:
+def built(
+    files: dict[str, ConsumedFile] | None = None, sources: dict[str, dict[str, object]] | None = None
+) -> TableState[CdcProgress]:
+    payload = CdcProgress(files or {}, sources=sources or {})
+    return TableState(version=1, number=1, progress=Progress(1, (1,), payload))
+
+
+def allowing(wanted: Situation) -> Situation:
+    observation, wishes, upstream = wanted
+    return observation, replace(wishes, may_lose_history=True), upstream
+
+
+def codes(plan: CdcItem) -> list[str]:
     return [reason.code for reason in plan.reasons]
 
 
@@ -49,7 +74,7 @@ def test_new_files_are_applied_and_known_ones_are_not() -> None:
     other = RawFile("/feeds/2.json", 5, 1)
     plan = plan_changes(given(OF_FILES, state=known, files={"files": [FILE, other]}))
     assert (plan.action, codes(plan)) == (Action.APPLY, ["new_files"])
-    assert [new.file for new in plan.files] == [other]
+    assert list(plan.work.files) == [other]
     assert plan_changes(given(OF_FILES, state=known, files={"files": [FILE]})).action is Action.NONE
 
 
@@ -63,10 +88,10 @@ def test_an_empty_file_is_not_read_until_it_is_not_empty_any_more() -> None:
     empty = replace(FILE, size=0)
     assert plan_changes(given(OF_FILES, files={"files": [empty]})).action is Action.NONE
     assert plan_changes(given(OF_FILES, files={"files": [FILE]})).action is Action.APPLY
-    anew = plan_changes(
+    again = plan_changes(
         given(OF_FILES, files={"files": [empty, replace(FILE, path="/feeds/9.json")]}, full_refresh=True)
     )
-    assert [new.file.path for new in anew.files] == ["/feeds/9.json"]
+    assert [file.path for file in again.work.files] == ["/feeds/9.json"]
 
 
 def test_no_files_is_nothing_to_do() -> None:
@@ -74,17 +99,16 @@ def test_no_files_is_nothing_to_do() -> None:
 
 
 def test_a_dataset_is_read_when_its_rows_changed() -> None:
-    read = built(position={"source": {"rows": {"version": 3, "at": 7}}})
+    read = built(sources={"rows": {"version": 3, "at": 7}})
     assert plan_changes(given(OF_DATASET, state=read)).action is Action.NONE
-    older = built(position={"source": {"rows": {"version": 2, "at": 5}}})
+    older = built(sources={"rows": {"version": 2, "at": 5}})
     assert codes(plan_changes(given(OF_DATASET, state=older))) == ["input_changed"]
     assert codes(plan_changes(given(OF_DATASET))) == ["first_build"]
 
 
 def test_a_dataset_that_changes_in_this_run_is_read_after_it() -> None:
-    read = built(position={"source": {"rows": {"version": 3, "at": 7}}})
-    coming = DatasetPlan(SOURCE, DatasetKind.STAGING, Action.APPEND, ())
-    plan = plan_changes(given(OF_DATASET, state=read, input_plans={SOURCE: coming}))
+    read = built(sources={"rows": {"version": 3, "at": 7}})
+    plan = plan_changes(given(OF_DATASET, state=read, coming=(make_item("staging.feed", action=Action.APPEND),)))
     assert codes(plan) == ["input_will_change"]
 
 
@@ -104,11 +128,11 @@ def test_a_target_that_others_changed_is_not_touched(code: str) -> None:
 
 
 def test_what_cannot_be_read_is_said() -> None:
-    missing = plan_changes(given(OF_DATASET, input_states={SOURCE: TableState()}))
+    missing = plan_changes(given(OF_DATASET, source=TableState()))
     assert missing.problem is not None
     assert missing.problem.code == "input_missing"
-    broken = DatasetPlan(SOURCE, DatasetKind.STAGING, Action.SKIP, (Reason("x", "x"),), problem=Problem("x", "x"))
-    skipped = plan_changes(given(OF_DATASET, input_plans={SOURCE: broken}))
+    broken = make_item("staging.feed", action=Action.SKIP, problem=Problem("x", "x"))
+    skipped = plan_changes(given(OF_DATASET, coming=(broken,)))
     assert (skipped.action, codes(skipped)) == (Action.SKIP, ["upstream_error"])
 
 
@@ -116,17 +140,17 @@ def test_a_full_refresh_reads_every_file_again() -> None:
     known = built(files={FILE.path: ConsumedFile(FILE, 0)})
     plan = plan_changes(given(OF_FILES, state=known, files={"files": [FILE]}, full_refresh=True))
     assert (plan.action, codes(plan), plan.problem) == (Action.REBUILD, ["full_refresh"], None)
-    assert [new.file for new in plan.files] == [FILE]
+    assert list(plan.work.files) == [FILE]
 
 
 @pytest.mark.parametrize("code", ["foreign_write", "log_damaged", "progress_missing"])
 def test_a_full_refresh_mends_a_target_that_is_damaged(code: str) -> None:
-    """Where it is not known any more what the table was made of, files of it could be gone."""
+    """Where it is not known any more what the table was made from, files of it could be gone."""
     known = {FILE.path: ConsumedFile(FILE, 0)} if code == "foreign_write" else {}
-    state = TableState(version=3, number=2, damage=Damage(code, "somebody wrote"), last_known=known)
+    state = TableState(version=3, number=2, damage=Damage(code, "somebody wrote"), last_known=CdcProgress(known))
     wanted = given(OF_FILES, state=state, files={"files": [FILE]}, full_refresh=True)
     assert plan_changes(wanted).action is (Action.REBUILD if known else Action.SKIP)
-    assert plan_changes(replace(wanted, may_lose_rows=True)).action is Action.REBUILD
+    assert plan_changes(allowing(wanted)).action is Action.REBUILD
 
 
 @pytest.mark.parametrize(
@@ -135,11 +159,16 @@ def test_a_full_refresh_mends_a_target_that_is_damaged(code: str) -> None:
         (OF_FILES, built(files={"/feeds/0.json": ConsumedFile(replace(FILE, path="/feeds/0.json"), 0)})),
         (
             OF_FILES,
-            TableState(3, 2, damage=Damage("foreign_write", "x"), last_known={"/feeds/0.json": ConsumedFile(FILE, 0)}),
+            TableState(
+                3,
+                2,
+                damage=Damage("foreign_write", "x"),
+                last_known=CdcProgress({"/feeds/0.json": ConsumedFile(FILE, 0)}),
+            ),
         ),
         (OF_DATASET, built()),
         (OF_FUNCTION, built()),
-        (OF_FILES, built(position={"source": {"rows": {"version": 3, "at": 7}}})),
+        (OF_FILES, built(sources={"rows": {"version": 3, "at": 7}})),
     ],
     ids=[
         "a file is gone",
@@ -149,18 +178,18 @@ def test_a_full_refresh_mends_a_target_that_is_damaged(code: str) -> None:
         "it had another",
     ],
 )
-def test_history_is_not_thrown_away_by_a_full_refresh(flow: FlowSpec, known: TableState) -> None:
+def test_history_is_not_thrown_away_by_a_full_refresh(flow: FlowSpec, known: TableState[CdcProgress]) -> None:
     wanted = given(flow, state=known, files={"files": [FILE]} if flow is OF_FILES else {}, full_refresh=True)
     refused = plan_changes(wanted)
     assert refused.problem is not None
     assert (refused.action, refused.problem.code) == (Action.SKIP, "history_loss")
     assert "--allow-history-loss main.t" in (refused.problem.hint or "")
-    allowed = plan_changes(replace(wanted, may_lose_rows=True))
+    allowed = plan_changes(allowing(wanted))
     assert (allowed.action, codes(allowed)) == (Action.REBUILD, ["full_refresh", "history_lost"])
 
 
 def test_a_full_refresh_needs_something_to_read() -> None:
-    plan = plan_changes(given(OF_FILES, state=built(), full_refresh=True, may_lose_rows=True))
+    plan = plan_changes(given(OF_FILES, state=built(), full_refresh=True, may_lose_history=True))
     assert plan.problem is not None
     assert plan.problem.code == "nothing_to_rebuild_from"
 
@@ -171,24 +200,19 @@ def test_a_full_refresh_needs_something_to_read() -> None:
 def test_a_function_is_asked_for_what_comes_after_the_last_snapshot(version: SnapshotVersion) -> None:
     assert "first snapshot" in plan_changes(given(OF_FUNCTION)).reasons[0].text
     mark = json.loads(json.dumps(to_snapshot_mark(version)))
-    read = built(position={"source": {OF_FUNCTION.name: mark}})
-    assert known_snapshot(read, OF_FUNCTION.name) == version
+    read = built(sources={OF_FUNCTION.name: mark})
+    assert known_snapshot(read.payload, OF_FUNCTION.name) == version
     plan = plan_changes(given(OF_FUNCTION, state=read))
     assert (plan.action, codes(plan)) == (Action.APPLY, ["asks_for_snapshot"])
     assert str(version) in plan.reasons[0].text
 
 
 def test_a_flow_that_was_of_a_function_and_is_of_a_dataset_now_reads_it_whole() -> None:
-    read = built(position={"source": {"rows": to_snapshot_mark(4)}})
+    read = built(sources={"rows": to_snapshot_mark(4)})
     assert codes(plan_changes(given(OF_DATASET, state=read))) == ["first_build"]
 
 
-def test_only_flows_of_changes_run_continuously() -> None:
-    def spec(*flows: FlowSpec) -> DatasetSpec:
-        return given(*flows).spec
-
-    check_continuous([spec(OF_FUNCTION), spec(OF_FILES)], None)
-    with pytest.raises(UsageError, match="no flow"):
-        check_continuous([spec(OF_FUNCTION)], None)
-    with pytest.raises(SessionError, match=r"spark\.remote"):
-        check_continuous([spec(OF_FILES)], "sc://127.0.0.1:15002")
+def test_snapshots_are_not_asked_for_while_waiting_for_changes() -> None:
+    assert plan_changes(given(OF_FUNCTION, continuous=True)).action is Action.NONE
+    plan = plan_changes(given(OF_FUNCTION, OF_FILES, files={"files": [FILE]}, continuous=True))
+    assert (codes(plan), plan.work.flows) == (["new_files"], (OF_FILES,))

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from penstock.errors import ChangeFlowError
 from penstock.kinds.cdc.flow import Fit, fit_to_target, resolve_flow
+from penstock.kinds.cdc.progress import Identity
 from penstock.model.changes import FlowOptions
 from penstock.model.flow_options import check_options
 from penstock.model.schema import Column
 
 SOURCE = "id:int part:int ts:bigint a:int b:string"
-REMEMBERED = {"keys": ["id"], "sequence": "bigint"}
+REMEMBERED = Identity(("id",), "bigint")
 
 
 def columns(text: str) -> list[Column]:
@@ -29,7 +29,7 @@ def resolve(source: str = SOURCE, sequence: str = "bigint", **given: Any) -> Any
     return resolve_flow(options(**given), columns(source), sequence)
 
 
-def fit(source: str, target: str, remembered: Mapping[str, object] = REMEMBERED, **given: Any) -> Fit:
+def fit(source: str, target: str, remembered: Identity | None = REMEMBERED, **given: Any) -> Fit:
     chosen = options(**{"except_column_list": ("ts",), **given})
     flow = resolve_flow(chosen, columns(source), "bigint")
     times = "__START_AT:bigint __END_AT:bigint"
@@ -240,7 +240,7 @@ def test_the_type_of_a_key_never_grows(name: str) -> None:
 DRIFT: dict[str, tuple[str, str, dict[str, Any]]] = {
     "another SCD type": ("scd_type_drift", "id:int a:int", {"scd_type": 1}),
     "another key": ("key_drift", "id:int a:int", {"keys": ("id", "a")}),
-    "another sequence": ("sequence_drift", "id:int a:int", {"remembered": {**REMEMBERED, "sequence": "timestamp"}}),
+    "another sequence": ("sequence_drift", "id:int a:int", {"remembered": Identity(("id",), "timestamp")}),
 }
 
 
@@ -255,11 +255,11 @@ def test_a_flow_that_does_not_fit_its_target_is_refused(code: str, target: str, 
 def test_a_table_that_autocdc_did_not_make_is_no_target() -> None:
     flow = resolve()
     with pytest.raises(ChangeFlowError) as raised:
-        fit_to_target(flow, columns("id:int a:int"), options(), {})
+        fit_to_target(flow, columns("id:int a:int"), options(), None)
     assert code_of(raised) == "foreign_target"
 
 
-def fit_sequence(before: str, sent: str, remembered: Mapping[str, object] = REMEMBERED) -> Fit:
+def fit_sequence(before: str, sent: str, remembered: Identity | None = REMEMBERED) -> Fit:
     reserved = f"__penstock:struct<sequence:{before},row:bigint>"
     stored = columns(f"id:int a:int __START_AT:{before} __END_AT:{before} {reserved}")
     chosen = options()
@@ -269,7 +269,7 @@ def fit_sequence(before: str, sent: str, remembered: Mapping[str, object] = REME
 def test_the_order_of_the_fields_of_a_sequence_is_part_of_its_type() -> None:
     """Also when the progress is lost, and only the target itself knows."""
     before = "struct<major:int,minor:int>"
-    for remembered in ({"keys": ["id"], "sequence": before}, {}):
+    for remembered in (Identity(("id",), before), None):
         assert not fit_sequence(before, "struct<Major:int,minor:int>", remembered).evolves
         with pytest.raises(ChangeFlowError) as raised:
             fit_sequence(before, "struct<minor:int,major:int>", remembered)
@@ -278,4 +278,4 @@ def test_the_order_of_the_fields_of_a_sequence_is_part_of_its_type() -> None:
 
 def test_a_field_of_the_sequence_is_not_taken_for_one_of_ours() -> None:
     type_ = "struct<filled:int,is_filled:int>"
-    assert not fit_sequence(type_, type_, {"keys": ["id"], "sequence": type_}).flow.is_partial
+    assert not fit_sequence(type_, type_, Identity(("id",), type_)).flow.is_partial

@@ -7,39 +7,46 @@ from typing import Any
 
 import pytest
 
-from builders import make_plan, make_spec, to_name
+from builders import make_item, make_spec, to_name
 from penstock.errors import Location
-from penstock.kinds.derived.decide import DerivedInput, fingerprint_settings, mark_input, plan_derived, resolve_views
+from penstock.kinds.derived.decide import DerivedItem, decide
+from penstock.kinds.derived.progress import DerivedProgress
+from penstock.kinds.derived.values import DerivedObservation, fingerprint_settings, mark_input, resolve_views
 from penstock.model.names import DatasetName
-from penstock.model.plan import Action, DatasetPlan, Problem
+from penstock.model.plan import Action, Item, Problem, Upstream, Wishes
 from penstock.model.progress import Damage, InputMark, Progress, TableState
 from penstock.model.spec import DatasetKind, DatasetSpec, Expectation, OnViolation, TableLayout, Untraced
 
 SPEC = make_spec("totals", "orders customers")
 RESOLVED = resolve_views(SPEC, {})
-PROGRESS = Progress(
-    1,
-    (1,),
-    inputs={"main.orders": InputMark(5, 0), "main.customers": InputMark(7, 0)},
-    definition=RESOLVED.definition,
-    settings="s",
+PROGRESS = DerivedProgress(
+    {"main.orders": InputMark(5, 0), "main.customers": InputMark(7, 0)}, RESOLVED.definition, "s"
 )
-STATE = TableState(version=2, number=1, progress=PROGRESS)
+STATE = TableState(version=2, number=1, progress=Progress(1, (1,), PROGRESS))
 NOW = Untraced("not_deterministic", "it reads the clock", Location("a.py", 3))
 
 
-def given(*plans: DatasetPlan, versions: str = "orders=5 customers=7", **changes: Any) -> DerivedInput:
+Situation = tuple[DerivedObservation, Wishes, dict[DatasetName, Upstream]]
+
+
+def given(
+    *items: Item, versions: str = "orders=5 customers=7", full_refresh: bool = False, **changes: Any
+) -> Situation:
     """A dataset that is up to date, but for the changes."""
-    states = {
+    states: dict[DatasetName, TableState[Any]] = {
         to_name(name): TableState(version=int(version), data_version=int(version)) if version else TableState()
         for name, version in (part.split("=") for part in versions.split())
     }
-    base = DerivedInput(RESOLVED, STATE, "s", states, {plan.name: plan for plan in plans})
-    return replace(base, **changes)
+    upstream = {n: Upstream(n, state, tuple(i for i in items if i.dataset == n)) for n, state in states.items()}
+    return replace(DerivedObservation(RESOLVED, STATE, "s"), **changes), Wishes(full_refresh=full_refresh), upstream
 
 
-def state(**changes: Any) -> TableState:
-    return replace(STATE, progress=replace(PROGRESS, **changes))
+def decided(situation: Situation) -> DerivedItem:
+    return decide(*situation)[0]
+
+
+def state(**changes: Any) -> TableState[DerivedProgress]:
+    return replace(STATE, progress=Progress(1, (1,), replace(PROGRESS, **changes)))
 
 
 PROBLEM = Problem("raw_file", "a file is broken")
@@ -49,7 +56,7 @@ PROBLEM = Problem("raw_file", "a file is broken")
     ("situation", "action", "codes"),
     [
         (given(), "none", "up_to_date"),
-        (given(make_plan("orders", action=Action.NONE)), "none", "up_to_date"),
+        (given(make_item("orders", action=Action.NONE)), "none", "up_to_date"),
         (given(state=TableState()), "recompute", "first_build"),
         (given(state=TableState(pending=True), full_refresh=True), "recompute", "first_build"),
         (
@@ -63,14 +70,14 @@ PROBLEM = Problem("raw_file", "a file is broken")
         (given(versions="orders=6 customers=7"), "recompute", "input_changed"),
         (given(versions="orders=4 customers=8"), "recompute", "input_changed"),
         (given(state=state(inputs={"main.orders": 5})), "recompute", "input_changed"),
-        (given(make_plan("orders", action=Action.APPEND)), "recompute", "input_will_change"),
+        (given(make_item("orders", action=Action.APPEND)), "recompute", "input_will_change"),
         (
-            given(make_plan("orders", action=Action.REBUILD), versions="orders= customers=7"),
+            given(make_item("orders", action=Action.REBUILD), versions="orders= customers=7"),
             "recompute",
             "input_will_change",
         ),
         (
-            given(make_plan("orders", action=Action.RECOMPUTE), versions="orders=9 customers=8"),
+            given(make_item("orders", action=Action.RECOMPUTE), versions="orders=9 customers=8"),
             "recompute",
             "input_will_change input_changed",
         ),
@@ -86,24 +93,24 @@ PROBLEM = Problem("raw_file", "a file is broken")
             "recompute",
             "full_refresh definition_changed settings_changed input_changed not_deterministic untraced_read",
         ),
-        (given(make_plan("orders", action=Action.SKIP)), "skip", "upstream_error"),
-        (given(make_plan("orders", action=Action.SKIP, problem=PROBLEM)), "skip", "upstream_error"),
-        (given(make_plan("orders", action=Action.SKIP), full_refresh=True), "skip", "upstream_error"),
+        (given(make_item("orders", action=Action.SKIP)), "skip", "upstream_error"),
+        (given(make_item("orders", action=Action.SKIP, problem=PROBLEM)), "skip", "upstream_error"),
+        (given(make_item("orders", action=Action.SKIP), full_refresh=True), "skip", "upstream_error"),
         (given(versions="orders= customers=7"), "skip", "input_missing"),
-        (given(make_plan("orders", action=Action.NONE), versions="orders= customers=7"), "skip", "input_missing"),
+        (given(make_item("orders", action=Action.NONE), versions="orders= customers=7"), "skip", "input_missing"),
     ],
 )
-def test_each_situation_has_its_action_and_reasons(situation: DerivedInput, action: str, codes: str) -> None:
-    plan = plan_derived(situation)
+def test_each_situation_has_its_action_and_reasons(situation: Situation, action: str, codes: str) -> None:
+    plan = decided(situation)
     assert plan.action.value == action
     assert " ".join(reason.code for reason in plan.reasons) == codes
     assert all(reason.text for reason in plan.reasons)
-    assert plan.inputs == RESOLVED.inputs
-    assert (plan.definition, plan.settings, plan.spec) == (RESOLVED.definition, situation.settings, SPEC)
+    assert plan.upstream == tuple(map(str, RESOLVED.inputs))
+    assert (plan.work.resolved, plan.work.settings) == (situation[0].resolved, situation[0].settings)
 
 
 def test_a_missing_input_names_what_to_do_and_the_users_line() -> None:
-    problem = plan_derived(given(versions="orders= customers=7")).problem
+    problem = decided(given(versions="orders= customers=7")).problem
     assert problem is not None
     assert str(problem) == "transformations/totals.sql:1: main.totals reads main.orders, which has no data yet"
     assert problem.hint is not None
@@ -111,23 +118,24 @@ def test_a_missing_input_names_what_to_do_and_the_users_line() -> None:
 
 
 def test_a_broken_input_is_not_the_readers_own_problem() -> None:
-    plan = plan_derived(given(make_plan("orders", action=Action.SKIP, problem=PROBLEM)))
+    plan = decided(given(make_item("orders", action=Action.SKIP, problem=PROBLEM)))
     assert plan.problem is None
     assert plan.reasons[0].text == "main.orders cannot be brought up to date"
 
 
 def test_why_it_is_always_recomputed_is_told_with_the_line() -> None:
-    (reason,) = plan_derived(given(resolved=replace(RESOLVED, untraced=(NOW,)))).reasons
+    (reason,) = decided(given(resolved=replace(RESOLVED, untraced=(NOW,)))).reasons
     assert reason.text == "recomputed on every run: it reads the clock (a.py:3)"
 
 
 def test_after_doing_what_the_plan_says_nothing_is_left_to_do() -> None:
     situation = given(state=TableState(), settings="new", versions="orders=6 customers=8")
-    plan = plan_derived(situation)
-    inputs = {str(name): mark_input(table, None, None) for name, table in situation.input_states.items()}
-    progress = Progress(1, (1,), inputs=inputs, definition=plan.definition, settings=plan.settings)
-    after = replace(situation, state=TableState(version=0, number=1, progress=progress))
-    assert plan_derived(after).action is Action.NONE
+    plan = decided(situation)
+    observation, wishes, upstream = situation
+    inputs = {str(name): mark_input(found.state, None, None) for name, found in upstream.items()}
+    progress = Progress(1, (1,), DerivedProgress(inputs, plan.work.resolved.definition, plan.work.settings))
+    after = replace(observation, state=TableState(version=0, number=1, progress=progress))
+    assert decided((after, wishes, upstream)).action is Action.NONE
 
 
 def view(name: str, reads: str, **values: Any) -> DatasetSpec:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import NAME, consumed
-from penstock.kinds.staging.decide import StagingFiles, StagingInput, compare_files, fingerprint_contract, plan_staging
+from penstock.kinds.protocol import Needs
+from penstock.kinds.staging.decide import StagingItem, decide, fingerprint_contract
+from penstock.kinds.staging.progress import StagingProgress
+from penstock.kinds.staging.values import StagingFiles, StagingObservation, compare_files
 from penstock.model.contract import NO_CONTRACT
 from penstock.model.names import DatasetName
-from penstock.model.plan import Action, DatasetPlan
+from penstock.model.plan import Action, Wishes
 from penstock.model.progress import ConsumedFile, Damage, Progress, RawFile, TableState
 from penstock.model.schema import Column, FileColumn, Footer, Schema, SeenColumn
 
@@ -23,32 +25,41 @@ SEEN = (SeenColumn("id", frozenset({"bigint"})),)
 FOOTER = Footer((FileColumn("id", "bigint"),), 1)
 
 
-def progress_of(files: Mapping[str, ConsumedFile]) -> Progress:
-    return Progress(1, (1,), files, SCHEMA, SEEN, settings=fingerprint_contract(NO_CONTRACT))
+Situation = tuple[StagingObservation, Wishes]
 
 
-def state(*files: ConsumedFile) -> TableState:
+def progress_of(files: Mapping[str, ConsumedFile]) -> Progress[StagingProgress]:
+    return Progress(1, (1,), StagingProgress(files, SEEN, fingerprint_contract(NO_CONTRACT)), SCHEMA)
+
+
+def state(*files: ConsumedFile) -> TableState[StagingProgress]:
     return TableState(version=3, number=1, progress=progress_of({entry.file.path: entry for entry in files}))
 
 
 def situation(
     name: DatasetName,
     current: tuple[RawFile, ...],
-    before: TableState,
+    before: TableState[StagingProgress],
     files: StagingFiles = StagingFiles(),
     full_refresh: bool = False,
-    **values: Any,
-) -> StagingInput:
-    """What a plan is made from, with files that all have one and the same column."""
-    return StagingInput(
-        name,
-        current,
-        before,
-        lambda wanted: {file.path: FOOTER for file in wanted},
-        files,
-        full_refresh=full_refresh,
-        **values,
-    )
+    *,
+    retired: bool = False,
+    may_lose_rows: bool = False,
+) -> Situation:
+    """What a decision is made from, with files that all have one and the same column."""
+    wishes = Wishes(full_refresh=full_refresh, may_lose_history=may_lose_rows)
+    return StagingObservation(name, current, before, files, is_retired=retired), wishes
+
+
+def decided(given: Situation) -> StagingItem:
+    """The decision, once it was told the footers that it asks for."""
+    observation, wishes = given
+    found = decide(observation, wishes)
+    if isinstance(found, Needs):
+        paths: tuple[str, ...] = found.what.paths
+        found = decide(replace(observation, footers=dict.fromkeys(paths, FOOTER)), wishes)
+    assert not isinstance(found, Needs)
+    return found[0]
 
 
 def no_hash(file: RawFile) -> str:
@@ -153,14 +164,14 @@ DAMAGED = TableState(version=3, number=1, damage=Damage("foreign_write", "versio
         ),
     ],
 )
-def test_each_situation_has_its_action_and_reasons(given: StagingInput, action: str, codes: str, files: str) -> None:
-    plan = plan_staging(given)
+def test_each_situation_has_its_action_and_reasons(given: Situation, action: str, codes: str, files: str) -> None:
+    plan = decided(given)
     assert plan.action.value == action
     assert " ".join(reason.code for reason in plan.reasons) == codes
     assert all(reason.text for reason in plan.reasons)
-    assert " ".join(new.file.path for new in plan.files) == files
+    assert " ".join(new.file.path for new in plan.work.files) == files
     assert (plan.problem is not None) is (plan.action is Action.SKIP)
-    assert plan.state is given.state
+    assert plan.work.state is given[0].state
 
 
 @pytest.mark.parametrize(
@@ -174,8 +185,8 @@ def test_each_situation_has_its_action_and_reasons(given: StagingInput, action: 
         ),
     ],
 )
-def test_a_rebuild_that_would_lose_rows_is_a_problem_with_a_way_out(given: StagingInput, code: str, said: str) -> None:
-    problem = plan_staging(given).problem
+def test_a_rebuild_that_would_lose_rows_is_a_problem_with_a_way_out(given: Situation, code: str, said: str) -> None:
+    problem = decided(given).problem
     assert problem is not None
     assert problem.code == code
     assert str(NAME) in problem.message
@@ -200,14 +211,14 @@ def test_a_rebuild_that_would_lose_rows_is_a_problem_with_a_way_out(given: Stagi
         ),
     ],
 )
-def test_reasons_are_told_in_words(given: StagingInput, text: str) -> None:
-    assert plan_staging(given).reasons[0].text == text
+def test_reasons_are_told_in_words(given: Situation, text: str) -> None:
+    assert decided(given).reasons[0].text == text
 
 
 def test_only_an_append_remembers_touched_files(storage: object) -> None:
     files = StagingFiles(new=(B,), touched=(TOUCHED,))
-    assert plan_staging(situation(NAME, (A, B), state(KNOWN), files)).kept == (TOUCHED,)
-    assert plan_staging(situation(NAME, (A, B), state(KNOWN), files, full_refresh=True)).kept == ()
+    assert decided(situation(NAME, (A, B), state(KNOWN), files)).work.kept == (TOUCHED,)
+    assert decided(situation(NAME, (A, B), state(KNOWN), files, full_refresh=True)).work.kept == ()
 
 
 _FILES = st.dictionaries(
@@ -219,18 +230,19 @@ def _listing(files: dict[str, tuple[int, int, int]]) -> list[RawFile]:
     return [RawFile(path, size, modified) for path, (size, modified, _) in files.items()]
 
 
-def _plan(now: dict[str, tuple[int, int, int]], before: TableState, *, refresh: bool) -> DatasetPlan:
+def _plan(now: dict[str, tuple[int, int, int]], before: TableState[StagingProgress], *, refresh: bool) -> StagingItem:
     current = _listing(now)
-    known = before.progress.files if before.progress else {}
+    known = before.payload.files if before.payload else {}
     files = compare_files(current, known, lambda file: str(now[file.path][2]))
-    return plan_staging(situation(NAME, tuple(current), before, files, refresh, retired=not current))
+    return decided(situation(NAME, tuple(current), before, files, refresh, retired=not current))
 
 
-def _apply(plan: DatasetPlan, now: dict[str, tuple[int, int, int]]) -> TableState:
+def _apply(plan: StagingItem, now: dict[str, tuple[int, int, int]]) -> TableState[StagingProgress]:
     """What a run would leave: the files of a rebuild, or those of an append on top of what was there."""
-    before = plan.state.progress.files if plan.state.progress and plan.action is Action.APPEND else {}
-    added = {new.file.path: ConsumedFile(new.file, 1, str(now[new.file.path][2])) for new in plan.files}
-    files = {**before, **{entry.file.path: entry for entry in plan.kept}, **added}
+    known = plan.work.state.payload
+    before = known.files if known and plan.action is Action.APPEND else {}
+    added = {new.file.path: ConsumedFile(new.file, 1, str(now[new.file.path][2])) for new in plan.work.files}
+    files = {**before, **{entry.file.path: entry for entry in plan.work.kept}, **added}
     return TableState(version=1, number=1, progress=progress_of(files))
 
 

@@ -1,0 +1,78 @@
+"""What `ls`, `show`, `history` and `schema` ask: one opened project, looked at without running anything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from penstock.errors import UsageError
+from penstock.inspect.datasets import (
+    DatasetDetails,
+    DatasetInfo,
+    HistoryEntry,
+    describe_dataset,
+    is_built,
+    read_history,
+)
+from penstock.inspect.rows import read_rows, read_schema
+from penstock.inspect.schemas import SchemaVersion, TableSchema, describe_schema, diff_versions, read_schema_history
+from penstock.kinds.catalog import Catalog
+from penstock.model.drift import Change
+from penstock.model.results import Rows
+
+_NOT_BUILT = "build it with `penstock run`"
+
+
+@dataclass(frozen=True, slots=True)
+class Inspector:
+    """Looks at the datasets of a catalog."""
+
+    catalog: Catalog
+
+    def datasets(self) -> Sequence[DatasetInfo]:
+        """Every dataset of the project, staging tables first."""
+        return [describe_dataset(self.catalog, dataset) for dataset in self.catalog.listed()]
+
+    def show(self, name: str) -> DatasetDetails:
+        """One dataset in detail."""
+        info = self._find(name)
+        files = self.catalog.workspace.storage
+        configuration = self.catalog.workspace.project.configuration
+        schema = read_schema(files, info.name, configuration) if info.state.exists else None
+        return DatasetDetails(info, schema, files.spark_path(info.name.path), is_built(files, info.name.quarantine))
+
+    def history(self, name: str, limit: int) -> list[HistoryEntry]:
+        """The last versions of a dataset's table, newest first."""
+        return read_history(self.catalog.workspace.storage, self._find(name).name, limit)
+
+    def rows(self, name: str, limit: int, *, quarantine: bool = False) -> Rows:
+        """A few rows of a dataset's table, or of those that its expectations dropped."""
+        info = self._find(name)
+        table = info.name.quarantine if quarantine else info.name
+        if not is_built(self.catalog.workspace.storage, table):
+            raise UsageError(
+                f"{info.name} has no {'quarantined rows' if quarantine else 'table yet'}",
+                hint="nothing was set aside" if quarantine else _NOT_BUILT,
+            )
+        return read_rows(self.catalog.workspace, table, limit)
+
+    def schema(self, name: str) -> TableSchema:
+        """The columns of a dataset's table."""
+        return describe_schema(self.catalog.workspace.storage, self._find_built(name))
+
+    def schema_diff(self, name: str, before: int | None, after: int | None) -> tuple[Change, ...]:
+        """How the columns of two versions of a table differ."""
+        return diff_versions(self.catalog.workspace.storage, self._find_built(name).name, before, after)
+
+    def schema_history(self, name: str) -> list[SchemaVersion]:
+        """The versions that changed a table's columns, newest first."""
+        return read_schema_history(self.catalog.workspace.storage, self._find_built(name).name)
+
+    def _find(self, name: str) -> DatasetInfo:
+        return describe_dataset(self.catalog, self.catalog.find(name))
+
+    def _find_built(self, name: str) -> DatasetInfo:
+        info = self._find(name)
+        if not info.state.exists:
+            raise UsageError(f"{info.name} has no table yet", hint=_NOT_BUILT)
+        return info

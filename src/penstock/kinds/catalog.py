@@ -1,0 +1,101 @@
+"""All datasets of a project, as its kinds find them: names, what reads what, and the state of each table. No JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from penstock.definitions.loading import check_cycles, check_inputs
+from penstock.errors import DefinitionError, UsageError
+from penstock.kinds.protocol import Kind, Workspace
+from penstock.lake.progress import read_table_state
+from penstock.model.dataset import Dataset
+from penstock.model.graph import order
+from penstock.model.names import STAGING_DATABASE, DatasetName, to_dataset_name
+from penstock.model.nearest import did_you_mean
+from penstock.model.plan import Item
+from penstock.model.progress import TableState
+from penstock.storage.files import LocalFiles
+
+_READERS = 16
+"""Threads that read the state of tables in an object store."""
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """The datasets of a project now."""
+
+    workspace: Workspace
+    kinds: tuple[Kind, ...]
+    datasets: Mapping[DatasetName, Dataset]
+    unusable: tuple[Item, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @cached_property
+    def graph(self) -> dict[DatasetName, frozenset[DatasetName]]:
+        """Every table with the tables it reads; temporary views are looked through."""
+        return {name: frozenset(found.inputs) for name, found in self.datasets.items() if found.is_stored}
+
+    def listed(self) -> list[Dataset]:
+        """Every dataset, as `ls` lists them: what comes from outside first, then each definition after what it reads."""
+        found = [dataset for _, dataset in sorted(self.datasets.items()) if dataset.spec is None]
+        inputs = {name: frozenset(d.spec.inputs) for name, d in self.datasets.items() if d.spec is not None}
+        return found + [self.datasets[name] for name in order(inputs) if name in inputs]
+
+    def find(self, text: str) -> Dataset:
+        """The dataset that a user means by `name` or `database.name`; staging tables may be named without database."""
+        try:
+            name = to_dataset_name(text, self.workspace.project.database)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+        if name not in self.datasets and "." not in text:
+            name = DatasetName(STAGING_DATABASE, name.name)
+        if name not in self.datasets:
+            near = did_you_mean(text, [*map(str, self.datasets), *(known.name for known in self.datasets)])
+            raise UsageError(f"there is no dataset {text}{near}", hint="`penstock ls` lists them")
+        return self.datasets[name]
+
+    def kind_of(self, name: str) -> Kind:
+        """The kind that is responsible for datasets that call themselves so."""
+        return find_kind(self.kinds, name)
+
+    def state(self, dataset: Dataset) -> TableState[Any]:
+        """The state of a dataset's table, with what its kind keeps in it."""
+        if not dataset.is_stored:
+            return TableState()
+        return read_table_state(self.workspace.storage, dataset.name, self.kind_of(dataset.kind).codec)
+
+    def states(self, names: Iterable[DatasetName]) -> dict[DatasetName, TableState[Any]]:
+        """The states of several tables; side by side where each read waits for a network."""
+        wanted = [self.datasets[name] for name in sorted(names)]
+        if isinstance(self.workspace.storage, LocalFiles):
+            return {dataset.name: self.state(dataset) for dataset in wanted}
+        with ThreadPoolExecutor(max_workers=_READERS) as pool:
+            return dict(zip((dataset.name for dataset in wanted), pool.map(self.state, wanted), strict=True))
+
+
+def find_kind(kinds: Sequence[Kind], name: str) -> Kind:
+    """The kind that is responsible for datasets that call themselves so."""
+    return next(kind for kind in kinds if name in kind.names)
+
+
+def open_catalog(workspace: Workspace, kinds: tuple[Kind, ...]) -> Catalog:
+    """Ask every kind for its datasets, and check that what definitions read is there."""
+    known = frozenset[str]().union(*(kind.names for kind in kinds))
+    for spec in workspace.specs:
+        if str(spec.kind) not in known:
+            raise DefinitionError(
+                f"{spec.name} is a {spec.kind}, which no kind of dataset provides", location=spec.location
+            )
+    found = [kind.discover(workspace) for kind in kinds]
+    datasets = {dataset.name: dataset for each in found for dataset in each.datasets}
+    check_inputs(workspace.specs, {name for name, dataset in datasets.items() if dataset.spec is None})
+    check_cycles(workspace.specs)
+    for spec in workspace.specs:
+        for name in spec.inputs:
+            datasets[name] = replace(datasets[name], readers=(*datasets[name].readers, spec))
+    unusable = tuple(item for each in found for item in each.unusable)
+    return Catalog(workspace, kinds, datasets, unusable, tuple(text for each in found for text in each.warnings))

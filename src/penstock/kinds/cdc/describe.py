@@ -1,0 +1,60 @@
+"""What a streaming table says about itself: in a plan, in `show`, and where its rows and events lie."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from penstock.kinds.cdc.auxiliary import SEGMENTS
+from penstock.kinds.cdc.progress import CdcProgress
+from penstock.kinds.cdc.values import CdcWork
+from penstock.lake.manifests import FOLDER
+from penstock.model.changes import FeedFiles, SnapshotFunction
+from penstock.model.dataset import Dataset, Form, Place, Shown, table_places
+from penstock.model.plan import PlanLine, WorkItem
+from penstock.model.progress import TableState
+from penstock.model.wording import counted, show_bytes
+
+
+def describe(item: WorkItem[CdcWork]) -> PlanLine:
+    """The change files that are read."""
+    files = item.work.files
+    reads = "-"
+    if files and item.action.is_work:
+        reads = f"{counted(len(files), 'file')}, {show_bytes(item.bytes_read)}"
+    return PlanLine(reads, details={"files": [{"path": file.path, "bytes": file.size, "rows": 0} for file in files]})
+
+
+def show(dataset: Dataset, state: TableState[CdcProgress]) -> Shown:
+    """The change files read, the size of the auxiliary table, and sources that are not datasets."""
+    reads = tuple(_outside_sources(dataset))
+    if state.payload is None:
+        return Shown(reads=reads)
+    files, parts = list(state.payload.files.values()), state.payload.segments
+    kept = {"segments": len(parts), "events": sum(p.rows for p in parts), "bytes": sum(p.size for p in parts)}
+    loaded = (("files loaded", str(len(files))),) if files else ()
+    remembers = ("remembers", f"{counted(kept['events'], 'event')}, {show_bytes(kept['bytes'])}")
+    return Shown(
+        facts=(*loaded, remembers),
+        reads=reads,
+        details={
+            "files_loaded": len(files),
+            "files": [{"path": f.file.path, "bytes": f.file.size, "rows": f.rows} for f in files],
+            "auxiliary": kept,
+        },
+    )
+
+
+def _outside_sources(dataset: Dataset) -> Iterator[str]:
+    for flow in dataset.spec.flows if dataset.spec else ():
+        if isinstance(flow.source, FeedFiles):
+            yield flow.source.path
+        elif isinstance(flow.source, SnapshotFunction):
+            yield f"{flow.source.name}()"
+
+
+def places(dataset: Dataset) -> tuple[Place, ...]:
+    """The table, its quarantine, its auxiliary table, and the folders of change files."""
+    flows = dataset.spec.flows if dataset.spec else ()
+    feeds = [Place(flow.source.path, Form.FILES, is_ours=False) for flow in flows if isinstance(flow.source, FeedFiles)]
+    auxiliary = Place(f"{dataset.name.path}/{FOLDER}/{SEGMENTS}", Form.PARQUET)
+    return (*table_places(dataset.name), auxiliary, *feeds)

@@ -1,0 +1,57 @@
+"""Streaming tables as a kind of dataset: change feeds into SCD1 and SCD2 tables, right in any arrival order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from penstock.kinds.cdc import describe, observe
+from penstock.kinds.cdc.decide import decide
+from penstock.kinds.cdc.progress import CODEC, CdcCodec
+from penstock.kinds.protocol import Loader, Needs, PipelineRun, Workspace
+from penstock.model.dataset import Dataset, Found, Place, Shown
+from penstock.model.names import DatasetName
+from penstock.model.plan import Item, PlanLine, Upstream, Wishes
+from penstock.model.progress import TableState
+
+if TYPE_CHECKING:
+    from penstock.lake.tables import Lake
+
+
+class CdcKind:
+    """Tables that change events fill (AutoCDC)."""
+
+    names = frozenset({observe.KIND})
+    codec: CdcCodec = CODEC
+
+    def discover(self, workspace: Workspace) -> Found:
+        return observe.discover(workspace)
+
+    def observe(self, dataset: Dataset, state: TableState[Any], workspace: Workspace) -> Any:
+        if dataset.spec is None:
+            raise ValueError(f"{dataset.name} has no definition")
+        return observe.observe(dataset.spec, state, workspace)
+
+    def observe_more(self, observation: Any, needs: Needs, workspace: Workspace) -> Any:
+        del needs, workspace  # a decision about a streaming table needs nothing more
+        return observation
+
+    def decide(
+        self, observation: Any, wishes: Wishes, upstream: Mapping[DatasetName, Upstream]
+    ) -> Sequence[Item] | Needs:
+        return decide(observation, wishes, upstream)
+
+    def open(self, lake: Lake, run: PipelineRun) -> Loader:
+        from penstock.kinds.cdc.load import FlowLoad
+
+        project = run.workspace.project
+        return FlowLoad(lake, run.build_request_id, project.vars, project.configuration)
+
+    def describe(self, item: Item) -> PlanLine:
+        return describe.describe(item)
+
+    def show(self, dataset: Dataset, state: TableState[Any]) -> Shown:
+        return describe.show(dataset, state)
+
+    def places(self, dataset: Dataset) -> Sequence[Place]:
+        return describe.places(dataset)

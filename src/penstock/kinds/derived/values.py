@@ -1,0 +1,124 @@
+"""Derived datasets as values: definitions with their views folded in, what was observed, and the work that follows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.errors import Location
+from penstock.kinds.derived.progress import DerivedProgress
+from penstock.model.fingerprint import fingerprint
+from penstock.model.names import DatasetName
+from penstock.model.progress import InputMark, TableState
+from penstock.model.schema import Schema
+from penstock.model.spec import DatasetSpec, Untraced
+
+_IRRELEVANT = (
+    "spark.hadoop.",
+    "spark.driver.",
+    "spark.executor.",
+    "spark.jars",
+    "spark.ui.",
+    "spark.log",
+    "spark.master",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedSpec:
+    """A definition with its temporary views folded in: the tables it really reads, and all the logic that makes it."""
+
+    spec: DatasetSpec
+    inputs: tuple[DatasetName, ...]
+    definition: str
+    untraced: tuple[Untraced, ...]
+    columns: Mapping[DatasetName, frozenset[str]] = field(default_factory=dict)
+    """The columns, in lower case, that may be read of an input; inputs of which that is not known are absent."""
+    column_places: Mapping[DatasetName, Mapping[str, Location]] = field(default_factory=dict)
+    """Those of them that are surely read, with a place in the definition or in a view on the way."""
+    views: Mapping[DatasetName, DatasetSpec] = field(default_factory=dict)
+    """The temporary views on the way."""
+
+
+def resolve_views(spec: DatasetSpec, views: Mapping[DatasetName, DatasetSpec]) -> ResolvedSpec:
+    """Replace temporary views by what they read, and let their logic count as part of the definition."""
+    tables: set[DatasetName] = set()
+    readers = [spec]
+    logic = {str(spec.name): spec.fingerprint}
+    untraced = list(spec.untraced)
+    pending = list(spec.inputs)
+    while pending:
+        name = pending.pop()
+        view = views.get(name)
+        if view is None:
+            tables.add(name)
+        elif str(name) not in logic:
+            logic[str(name)] = view.fingerprint
+            untraced.extend(view.untraced)
+            readers.append(view)
+            pending.extend(view.inputs)
+    places = {table: _places_of(table, readers) for table in tables}
+    columns = _columns_of(tables, readers)
+    used = {reader.name: reader for reader in readers[1:]}
+    return ResolvedSpec(spec, tuple(sorted(tables)), fingerprint(logic), tuple(untraced), columns, places, used)
+
+
+def _columns_of(tables: Iterable[DatasetName], readers: Sequence[DatasetSpec]) -> dict[DatasetName, frozenset[str]]:
+    found: dict[DatasetName, frozenset[str]] = {}
+    for table in tables:
+        reads = [reader.columns.get(table) for reader in readers if table in reader.inputs]
+        known = [columns for columns in reads if columns is not None]
+        if len(known) == len(reads):
+            found[table] = frozenset().union(*known)
+    return found
+
+
+def _places_of(table: DatasetName, readers: Sequence[DatasetSpec]) -> dict[str, Location]:
+    found: dict[str, Location] = {}
+    for reader in readers:
+        found = {**reader.column_places.get(table, {}), **found}
+    return found
+
+
+def mark_input(state: TableState[Any], schema: Schema | None, columns: frozenset[str] | None) -> InputMark:
+    """What to remember of an input that is read now: its rows, and those of its columns that matter."""
+    read = [c for c in (schema.columns if schema else ()) if columns is None or c.key in columns]
+    shown = sorted((c.key, c.type) for c in read)
+    return InputMark(state.data_version or 0, state.data_at or 0, fingerprint(shown) if schema else "")
+
+
+def fingerprint_settings(spec: DatasetSpec, configuration: Mapping[str, str]) -> str:
+    """A hash of what shapes the table besides its logic: layout, expectations, and Spark settings that can change results."""
+    layout = spec.layout
+    relevant = {key: value for key, value in configuration.items() if not key.startswith(_IRRELEVANT)}
+    return fingerprint(
+        {
+            "kind": str(spec.kind),
+            "comment": layout.comment,
+            "partition_cols": layout.partition_cols,
+            "cluster_by": layout.cluster_by,
+            "table_properties": sorted(layout.table_properties),
+            "expectations": sorted((e.name, e.condition, e.on_violation.value) for e in spec.expectations),
+            "configuration": sorted(relevant.items()),
+        }
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DerivedObservation:
+    """Everything known about one derived dataset before the decision."""
+
+    resolved: ResolvedSpec
+    state: TableState[DerivedProgress]
+    settings: str
+
+
+@dataclass(frozen=True, slots=True)
+class DerivedWork:
+    """What computing a derived dataset needs to know."""
+
+    resolved: ResolvedSpec
+    settings: str
+    parent: int | None = None
+    """The number of the load that is replaced."""

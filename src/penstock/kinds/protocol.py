@@ -1,0 +1,92 @@
+"""What a kind of dataset is to the rest of Penstock. Planner, scheduler, recorder, inspection and output know only this."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from penstock.model.dataset import Dataset, Found, Place, Shown
+from penstock.model.names import DatasetName
+from penstock.model.plan import Item, PlanLine, Upstream, Wishes
+from penstock.model.progress import Codec, TableState
+from penstock.model.project import Project
+from penstock.model.results import LoadResult
+from penstock.model.spec import DatasetSpec
+from penstock.storage.files import Files
+
+if TYPE_CHECKING:
+    from penstock.lake.tables import Lake
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """An opened project: what every kind looks at."""
+
+    project: Project
+    specs: tuple[DatasetSpec, ...]
+    storage: Files
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineRun:
+    """The pipeline run that a loader is opened for."""
+
+    workspace: Workspace
+    build_request_id: str
+    items: tuple[Item, ...]
+    """The items of the loader's kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a decision must know before it can be made. `what` is a value that the kind's `observe_more` understands."""
+
+    what: Any
+
+
+class Loader(Protocol):
+    """Does the work of one kind on Spark, for one pipeline run."""
+
+    def load(self, item: Item) -> LoadResult:
+        """Do what the item says, in one commit if it can; called from several threads."""
+
+    def close(self) -> None:
+        """Release what the loader made in the session."""
+
+
+class Kind(Protocol):
+    """A kind of dataset."""
+
+    names: frozenset[str]
+    """What datasets of this kind call themselves: in specs, in `ls` and in JSON."""
+
+    @property
+    def codec(self) -> Codec[Any]:
+        """How the kind's part of a progress manifest is written and read."""
+
+    def discover(self, workspace: Workspace) -> Found:
+        """The kind's datasets in a project, unusable ones too. No JVM."""
+
+    def observe(self, dataset: Dataset, state: TableState[Any], workspace: Workspace) -> Any:
+        """What can be seen of a dataset: files, logs, manifests. No JVM."""
+
+    def observe_more(self, observation: Any, needs: Needs, workspace: Workspace) -> Any:
+        """The observation with what a decision asked for."""
+
+    def decide(
+        self, observation: Any, wishes: Wishes, upstream: Mapping[DatasetName, Upstream]
+    ) -> Sequence[Item] | Needs:
+        """The smallest safe work, with its reasons; or what must be known first. Pure."""
+
+    def open(self, lake: Lake, run: PipelineRun) -> Loader:
+        """What does the kind's work in this pipeline run; closed after it."""
+
+    def describe(self, item: Item) -> PlanLine:
+        """An item in the words of the plan."""
+
+    def show(self, dataset: Dataset, state: TableState[Any]) -> Shown:
+        """A dataset in the words of `ls`, `show` and `schema`."""
+
+    def places(self, dataset: Dataset) -> Sequence[Place]:
+        """Everywhere the rows of a dataset lie or come from."""

@@ -1,0 +1,57 @@
+"""What a staging table says about itself: in a plan, in `show` and `schema`, and where its rows lie."""
+
+from __future__ import annotations
+
+from penstock.kinds.staging.observe import RawTable
+from penstock.kinds.staging.progress import StagingProgress
+from penstock.kinds.staging.values import StagingWork
+from penstock.model.dataset import Dataset, Form, Place, Shown, table_places
+from penstock.model.plan import Action, PlanLine, WorkItem
+from penstock.model.progress import TableState
+from penstock.model.wording import show_bytes
+
+_MOST_FILES = 3
+
+
+def describe(item: WorkItem[StagingWork]) -> PlanLine:
+    """How much raw data is read, of all that a rebuild would read; about as much is written."""
+    work = item.work
+    paths = [new.file.path for new in work.files]
+    reads = "-"
+    if work.files and item.action.is_work:
+        reads = f"{len(paths)} of {work.all_files} files, {work.rows_read:,} rows, {show_bytes(work.bytes_read)}"
+    is_named = 0 < len(paths) <= _MOST_FILES and item.action in {Action.APPEND, Action.EVOLVE}
+    details = {
+        "files": [{"path": new.file.path, "bytes": new.file.size, "rows": new.rows} for new in work.files],
+        "changes": [change.to_json() for change in work.changes],
+        "reads": {"files": len(work.files), "bytes": work.bytes_read, "rows": work.rows_read},
+        # A row that is read is written once, as Parquet again: so many bytes, more or less.
+        "writes": {"rows": work.rows_read, "bytes_estimate": work.bytes_read},
+        "full_rebuild": {"files": work.all_files, "bytes": work.all_bytes},
+    }
+    return PlanLine(reads, f"({', '.join(paths)})" if is_named else "", details)
+
+
+def show(state: TableState[StagingProgress]) -> Shown:
+    """The files in the table, and the types that they gave its columns."""
+    payload = state.payload or StagingProgress()
+    files = list(payload.files.values())
+    types: dict[str, tuple[str, ...]] = {}
+    for column in state.schema.columns if state.schema else ():
+        found = {type_ for seen in payload.seen if seen.key in column.sources for type_ in seen.types}
+        types[column.key] = tuple(sorted(found))
+    return Shown(
+        facts=(("files loaded", str(len(files))),) if files else (),
+        details={
+            "files_loaded": len(files),
+            "files": [{"path": f.file.path, "bytes": f.file.size, "rows": f.rows} for f in files],
+        },
+        source_types=types,
+    )
+
+
+def places(dataset: Dataset) -> tuple[Place, ...]:
+    """The table, its quarantine, and the raw folder."""
+    raw: RawTable = dataset.subject
+    sources = (Place(raw.place.uri, Form.PARQUET, is_ours=False),) if raw.place is not None else ()
+    return (*table_places(dataset.name), *sources)

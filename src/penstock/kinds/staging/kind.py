@@ -1,0 +1,57 @@
+"""Staging tables as a kind of dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from penstock.kinds.protocol import Loader, Needs, PipelineRun, Workspace
+from penstock.kinds.staging import describe, observe
+from penstock.kinds.staging.decide import decide
+from penstock.kinds.staging.progress import CODEC, StagingCodec
+from penstock.kinds.staging.values import KIND
+from penstock.model.dataset import Dataset, Found, Place, Shown
+from penstock.model.names import DatasetName
+from penstock.model.plan import Item, PlanLine, Upstream, Wishes
+from penstock.model.progress import TableState
+
+if TYPE_CHECKING:
+    from penstock.lake.tables import Lake
+
+
+class StagingKind:
+    """Raw files into typed tables; rebuilds only what new files and drift make necessary."""
+
+    names = frozenset({KIND})
+    codec: StagingCodec = CODEC
+
+    def discover(self, workspace: Workspace) -> Found:
+        return observe.discover(workspace)
+
+    def observe(self, dataset: Dataset, state: TableState[Any], workspace: Workspace) -> Any:
+        del workspace
+        return observe.observe(dataset, state)
+
+    def observe_more(self, observation: Any, needs: Needs, workspace: Workspace) -> Any:
+        return observe.observe_more(observation, needs, workspace)
+
+    def decide(
+        self, observation: Any, wishes: Wishes, upstream: Mapping[DatasetName, Upstream]
+    ) -> Sequence[Item] | Needs:
+        del upstream  # raw files are not datasets
+        return decide(observation, wishes)
+
+    def open(self, lake: Lake, run: PipelineRun) -> Loader:
+        from penstock.kinds.staging.load import StagingLoad
+
+        return StagingLoad(lake, observe.open_raw(run.workspace.project), run.build_request_id)
+
+    def describe(self, item: Item) -> PlanLine:
+        return describe.describe(item)
+
+    def show(self, dataset: Dataset, state: TableState[Any]) -> Shown:
+        del dataset
+        return describe.show(state)
+
+    def places(self, dataset: Dataset) -> Sequence[Place]:
+        return describe.places(dataset)

@@ -1,0 +1,71 @@
+"""Progress manifests that earlier versions wrote, in today's form. The one place that infers the kind of an old manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.model.changes import RESERVED
+
+FORMAT = 4
+_STAGING, _DERIVED, _CDC = "staging", "derived", "cdc"
+
+
+def to_current_format(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A manifest of any format as the current one has it.
+
+    Formats 1 to 3 had the fields of every kind side by side, and did not name the kind.
+    """
+    if value["format"] >= FORMAT:
+        return value
+    kind = _infer_kind(value)
+    return {
+        "format": FORMAT,
+        "dataset": value["dataset"],
+        "number": value["number"],
+        "parent": value["parent"],
+        "kind": kind,
+        "entry": value["kind"],
+        "complete": value["complete"],
+        "schema": value["schema"],
+        "hidden": [RESERVED] if kind == _CDC else [],
+        "build_request_id": value["build_request_id"],
+        "payload": _payload(kind, value),
+    }
+
+
+def _infer_kind(value: Mapping[str, Any]) -> str:
+    if value.get("position") or value.get("segments"):
+        return _CDC
+    return _DERIVED if value["definition"] is not None else _STAGING
+
+
+def _payload(kind: str, value: Mapping[str, Any]) -> dict[str, Any]:
+    if kind == _CDC:
+        position = value["position"]
+        identity = {"keys": position["keys"], "sequence": position["sequence"]} if "keys" in position else None
+        return {
+            "files": value["files"],
+            "segments": value["segments"],
+            "identity": identity,
+            "batch": position.get("batch"),
+            "sources": position.get("source", {}),
+        }
+    if kind == _DERIVED:
+        inputs = {name: _mark(mark) for name, mark in value["inputs"].items()}
+        return {"inputs": inputs, "definition": value["definition"], "settings": value["settings"]}
+    seen = value["seen"] if "seen" in value else _seen_as(value["schema"] or ())
+    return {"files": value["files"], "seen": seen, "settings": value["settings"]}
+
+
+def _mark(value: Any) -> Any:
+    """Format 1 kept versions only: such an input counts as changed."""
+    return {"version": -1, "at": 0, "columns": ""} if isinstance(value, int) else value
+
+
+def _seen_as(columns: Any) -> list[dict[str, Any]]:
+    """What format 1 did not keep: all files had the types of the table then, and its bigint values may be of any size."""
+    return [
+        {"name": c["name"], "types": [c["type"]], "nullable": c["nullable"], "large": c["type"] == "bigint"}
+        for c in columns
+    ]

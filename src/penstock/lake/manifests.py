@@ -1,0 +1,162 @@
+"""Progress manifests as files beside the table: created exclusively, one number each, never changed. No JVM.
+
+The table's commit carries the number as Delta's transaction identifier. So the commit decides what counts: a manifest
+whose number never committed is a dead attempt.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+from penstock.lake.manifest_formats import FORMAT, to_current_format
+from penstock.model.names import DatasetName
+from penstock.model.progress import Damage, Entry, Manifest
+from penstock.model.schema import Schema
+from penstock.storage.files import Files
+
+FOLDER = "_penstock"
+KEPT_MANIFESTS = 1000
+"""So many are kept of a table that gets a load every few seconds: listing them is part of every load."""
+LONGEST_CHAIN = 20
+"""After this many increments the next manifest states everything again, so that a reader follows few files."""
+_LARGE = 1 << 18
+_NAME = re.compile(r"(\d{20})\.json\Z")
+
+
+class ProgressError(Exception):
+    """Progress that cannot be used; carries the damage for the plan."""
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(text)
+        self.damage = Damage(code, text)
+
+
+def create_manifest(files: Files, name: DatasetName, manifest: Manifest) -> Manifest:
+    """Write the manifest under the next free number above `manifest.number` and return it so; no number is used twice."""
+    number = max(manifest_numbers(files, name), default=0)
+    number = max(number, manifest.number) + 1
+    while True:
+        numbered = replace(manifest, number=number)
+        try:
+            files.create(_path(name, number), json.dumps(_to_json(numbered)).encode())
+        except FileExistsError:
+            number += 1
+        else:
+            return numbered
+
+
+def read_manifest(files: Files, name: DatasetName, number: int) -> Manifest:
+    """The manifest of a number; ProgressError when it is missing or unusable."""
+    try:
+        content = files.read(_path(name, number))
+    except FileNotFoundError:
+        raise ProgressError("progress_missing", f"progress manifest {number} is missing") from None
+    manifest = _parse_once(content, number) if len(content) > _LARGE else _parse(content, number)
+    if manifest.dataset != str(name) or manifest.number != number:
+        raise ProgressError("progress_mismatch", f"progress manifest {number} belongs to {manifest.dataset}")
+    return manifest
+
+
+def manifest_numbers(files: Files, name: DatasetName) -> list[int]:
+    """The numbers of all manifests of a table, committed or not."""
+    return [int(match[1]) for file in files.names(f"{name.path}/{FOLDER}") if (match := _NAME.match(file))]
+
+
+def remove_manifest(files: Files, name: DatasetName, number: int) -> None:
+    """Remove the manifest of a commit whose rows turned out wrong; its number stays used, by the commit itself."""
+    files.remove(_path(name, number))
+
+
+def remove_old_manifests(files: Files, name: DatasetName, oldest_needed: int, newest: int) -> None:
+    """Remove manifests that nothing needs any more, but keep the last ones.
+
+    What is lost is only which build made a version so long ago.
+    """
+    oldest = min(oldest_needed, newest - KEPT_MANIFESTS + 1)
+    for number in manifest_numbers(files, name):
+        if number < oldest:
+            files.remove(_path(name, number))
+
+
+def find_attempts(files: Files, name: DatasetName, after: int) -> list[int]:
+    """The numbers above this one that some attempt has taken."""
+    return [number for number in manifest_numbers(files, name) if number > after]
+
+
+def find_build(files: Files, name: DatasetName, number: int) -> str | None:
+    """The build request that made a commit; None when its manifest is gone."""
+    try:
+        return read_manifest(files, name, number).build_request_id or None
+    except ProgressError:
+        return None
+
+
+def find_schema(files: Files, name: DatasetName, number: int) -> Schema | None:
+    """The columns that a load gave the table; None when it did not say or its manifest is gone."""
+    try:
+        return read_manifest(files, name, number).schema
+    except ProgressError:
+        return None
+
+
+def _parse(content: bytes, number: int) -> Manifest:
+    try:
+        value = json.loads(content)
+        if not isinstance(value, dict) or "format" not in value:
+            raise ProgressError("progress_unreadable", f"progress manifest {number} is not a manifest")
+        if value["format"] > FORMAT:
+            raise ProgressError(
+                "progress_newer",
+                f"progress manifest {number} was written by a newer Penstock (format {value['format']})",
+            )
+        return _from_json(dict(to_current_format(value)))
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
+        raise unreadable(number) from None
+
+
+_parse_once = lru_cache(maxsize=4)(_parse)
+"""A stream reads the same long list of files for every batch; what the file says now still decides."""
+
+
+def unreadable(number: int) -> ProgressError:
+    """A manifest that is there but makes no sense."""
+    return ProgressError("progress_unreadable", f"progress manifest {number} cannot be read")
+
+
+def _path(name: DatasetName, number: int) -> str:
+    return f"{name.path}/{FOLDER}/{number:020d}.json"
+
+
+def _to_json(manifest: Manifest) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "dataset": manifest.dataset,
+        "number": manifest.number,
+        "parent": manifest.parent,
+        "kind": manifest.kind,
+        "entry": manifest.entry.value,
+        "complete": manifest.complete,
+        "schema": manifest.schema.to_json() if manifest.schema else None,
+        "hidden": list(manifest.hidden),
+        "build_request_id": manifest.build_request_id,
+        "payload": dict(manifest.payload),
+    }
+
+
+def _from_json(value: dict[str, Any]) -> Manifest:
+    return Manifest(
+        dataset=value["dataset"],
+        number=int(value["number"]),
+        parent=int(value["parent"]) if value["parent"] is not None else None,
+        kind=str(value["kind"]),
+        entry=Entry(value["entry"]),
+        complete=bool(value["complete"]),
+        schema=Schema.from_json(value["schema"]) if value["schema"] is not None else None,
+        hidden=tuple(map(str, value["hidden"])),
+        build_request_id=value["build_request_id"],
+        payload={**value["payload"]},
+    )

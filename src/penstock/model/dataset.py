@@ -1,0 +1,91 @@
+"""Datasets as their kinds find them in a project, what a kind tells about them, and the places where their rows lie."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import PurePosixPath
+from typing import Any
+
+from penstock.model.names import DatasetName
+from penstock.model.plan import Item
+from penstock.model.spec import DatasetSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """One dataset of a project."""
+
+    name: DatasetName
+    kind: str
+    inputs: tuple[DatasetName, ...] = ()
+    """The tables that it reads; temporary views are looked through."""
+    spec: DatasetSpec | None = None
+    """Its definition, if it has one."""
+    subject: Any = None
+    """What only its kind understands."""
+    is_stored: bool = True
+    """False for a temporary view, which has no table."""
+    is_continuous: bool = False
+    """Whether it can be kept up to date while waiting for changes."""
+    readers: tuple[DatasetSpec, ...] = ()
+    """The definitions that read it."""
+
+    @property
+    def tags(self) -> frozenset[str]:
+        return frozenset(self.spec.tags) if self.spec else frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a kind finds in a project."""
+
+    datasets: tuple[Dataset, ...] = ()
+    unusable: tuple[Item, ...] = ()
+    """What looks like a dataset but cannot be one, as items with a problem."""
+    warnings: tuple[str, ...] = ()
+
+
+class Form(StrEnum):
+    """How rows are stored at a place."""
+
+    DELTA = "delta"
+    PARQUET = "parquet"
+    FILES = "files"
+    """Files of the user, in any format that Spark reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place where rows of a dataset lie, or where they come from."""
+
+    uri: str
+    """Below the storage if it is relative."""
+    form: Form
+    is_ours: bool = True
+    """Written by Penstock; sources are not."""
+
+    def below(self, storage: str) -> str:
+        """The whole address."""
+        is_whole = "://" in self.uri or PurePosixPath(self.uri).is_absolute()
+        return self.uri if is_whole else f"{storage.rstrip('/')}/{self.uri}"
+
+
+def table_places(name: DatasetName) -> tuple[Place, ...]:
+    """The table of a dataset and its quarantine."""
+    return Place(name.path, Form.DELTA), Place(name.quarantine.path, Form.DELTA)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a kind tells about a dataset and its table in `ls`, `show` and `schema`, beyond what every table has."""
+
+    facts: tuple[tuple[str, str], ...] = ()
+    """Lines of `show`: a label and a text."""
+    reads: tuple[str, ...] = ()
+    """Sources that are not datasets."""
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of the JSON that only this kind fills."""
+    source_types: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The types that source files gave each column, by its name in lower case."""

@@ -1,0 +1,79 @@
+"""Doing what plans say on Spark: a session that is opened with the first work, and the loaders of each kind."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from penstock.definitions.project_modules import loaded_project_modules
+from penstock.kinds.catalog import find_kind
+from penstock.kinds.protocol import Kind, Loader, PipelineRun, Workspace
+from penstock.lake.naming import use_database
+from penstock.lake.tables import Lake
+from penstock.model.plan import Item, Plan
+from penstock.model.results import ItemResult, LoadResult
+from penstock.run.scheduler import RunListener, Scheduler
+from penstock.session.opening import SessionRequest, best_effort, carry_by_value, loss_of_session_named, open_session
+
+SHORT_BYTES = 64_000_000
+"""Below this much source data a run is over before the JVM's best compiler would have paid off."""
+
+
+@dataclass(slots=True)
+class Executor:
+    """Executes plans of one project on one session, until it is closed."""
+
+    workspace: Workspace
+    kinds: tuple[Kind, ...]
+    is_long_lived: bool = False
+    """More runs will follow on the same session, so that the JVM's best compiler pays off."""
+    _lake: Lake | None = None
+    _resources: ExitStack = field(default_factory=ExitStack)
+
+    def execute(self, plan: Plan, build_request_id: str, listeners: tuple[RunListener, ...]) -> tuple[ItemResult, ...]:
+        """Do the plan's work; the session is started if there is none yet."""
+        lake = self._open_lake(plan)
+        with ExitStack() as stack:
+            loaders = self._open_loaders(lake, plan, build_request_id, stack)
+
+            def apply(item: Item) -> LoadResult:
+                with loss_of_session_named(item.dataset, self.workspace.project.state_folder):
+                    return loaders[item.kind].load(item)
+
+            return Scheduler(apply, listeners, self.workspace.project.threads).execute(plan)
+
+    def _open_loaders(self, lake: Lake, plan: Plan, build_request_id: str, stack: ExitStack) -> dict[str, Loader]:
+        """The loader of every kind that has work, by the names of its datasets; closed with the stack."""
+        loaders: dict[str, Loader] = {}
+        work = [item for item in plan.items if item.action.is_work]
+        for name in sorted({item.kind for item in work}):
+            kind = find_kind(self.kinds, name)
+            if name not in loaders:
+                items = tuple(item for item in work if item.kind in kind.names)
+                loader = kind.open(lake, PipelineRun(self.workspace, build_request_id, items))
+                stack.callback(_close, loader)
+                loaders |= dict.fromkeys(kind.names, loader)
+        return loaders
+
+    def _open_lake(self, plan: Plan) -> Lake:
+        if self._lake is None:
+            project = self.workspace.project
+            carry_by_value(loaded_project_modules())
+            is_short = plan.source_bytes < SHORT_BYTES and not self.is_long_lived
+            request = SessionRequest(
+                project.spark, project.configuration, plan.places, project.state_folder, project.name, is_short=is_short
+            )
+            session = self._resources.enter_context(open_session(request))
+            self._resources.enter_context(use_database(session, self.workspace.storage, project.database))
+            self._lake = Lake(session, self.workspace.storage)
+        return self._lake
+
+    def close(self) -> None:
+        """End the session, or give a borrowed one back as it was."""
+        self._lake = None
+        self._resources.close()
+
+
+def _close(loader: Loader) -> None:
+    with best_effort():
+        loader.close()

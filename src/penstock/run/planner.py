@@ -1,0 +1,110 @@
+"""Making the plan: the kinds look at their datasets (no JVM) and decide; each is asked after what it reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.errors import UsageError
+from penstock.kinds.catalog import Catalog, find_kind, open_catalog
+from penstock.kinds.protocol import Kind, Needs, Workspace
+from penstock.model.dataset import Dataset
+from penstock.model.graph import order
+from penstock.model.names import DatasetName
+from penstock.model.plan import Item, Plan, Upstream, Wishes
+from penstock.model.progress import TableState
+from penstock.run.selection import select_datasets
+
+_MOST_QUESTIONS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRequest:
+    """What the user asked to plan."""
+
+    select: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    full_refresh: tuple[str, ...] = ()
+    full_refresh_all: bool = False
+    allow_history_loss: tuple[str, ...] = ()
+    drop_retired: bool = False
+    continuous: bool = False
+    """Only what can be kept up to date while waiting for changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planner:
+    """Plans one project from its definitions, its sources and its tables."""
+
+    workspace: Workspace
+    kinds: tuple[Kind, ...]
+
+    def plan(self, request: PlanRequest) -> Plan:
+        """What would be done, and why, for every selected dataset."""
+        catalog = open_catalog(self.workspace, self.kinds)
+        selected = _select(catalog, request)
+        wishes = _to_wishes(catalog, selected, request)
+        states = catalog.states(selected | {name for read in selected for name in catalog.graph[read]})
+        planned: dict[DatasetName, tuple[Item, ...]] = {}
+        for name in order(catalog.graph):
+            if name in selected:
+                inputs = catalog.datasets[name].inputs
+                upstream = {read: Upstream(read, states[read], planned.get(read, ())) for read in inputs}
+                planned[name] = self._decide(catalog.datasets[name], states[name], wishes[name], upstream)
+        unusable = () if request.select else catalog.unusable
+        items = (*unusable, *(item for found in planned.values() for item in found))
+        project = self.workspace.project
+        return Plan(
+            project.name,
+            project.target,
+            items,
+            {item.id: catalog.kind_of(item.kind).describe(item) for item in items},
+            catalog.warnings,
+            _find_places(catalog, selected),
+        )
+
+    def _decide(
+        self, dataset: Dataset, state: TableState[object], wishes: Wishes, upstream: dict[DatasetName, Upstream]
+    ) -> tuple[Item, ...]:
+        """Let the kind decide; what it needs to know for that is looked at, and it is asked again."""
+        kind = find_kind(self.kinds, dataset.kind)
+        observation = kind.observe(dataset, state, self.workspace)
+        for _ in range(_MOST_QUESTIONS):
+            decided = kind.decide(observation, wishes, upstream)
+            if not isinstance(decided, Needs):
+                return tuple(decided)
+            observation = kind.observe_more(observation, decided, self.workspace)
+        raise RuntimeError(f"no decision about {dataset.name} after {_MOST_QUESTIONS} looks")
+
+
+def _select(catalog: Catalog, request: PlanRequest) -> frozenset[DatasetName]:
+    chosen = frozenset(catalog.graph)
+    if request.select or request.exclude:
+        tags = {name: dataset.tags for name, dataset in catalog.datasets.items()}
+        database = catalog.workspace.project.database
+        chosen = select_datasets(catalog.graph, tags, request.select, request.exclude, database)
+    if request.continuous:
+        chosen = frozenset(name for name in chosen if catalog.datasets[name].is_continuous)
+    return chosen
+
+
+def _to_wishes(catalog: Catalog, selected: frozenset[DatasetName], request: PlanRequest) -> dict[DatasetName, Wishes]:
+    refresh = frozenset(catalog.find(text).name for text in request.full_refresh)
+    for name in sorted(refresh - selected):
+        raise UsageError(f"--full-refresh {name}: it is not selected", hint="name it in --select too")
+    may_lose = {catalog.find(text).name for text in request.allow_history_loss}
+    return {
+        name: Wishes(
+            request.full_refresh_all or name in refresh, name in may_lose, request.drop_retired, request.continuous
+        )
+        for name in selected
+    }
+
+
+def _find_places(catalog: Catalog, selected: frozenset[DatasetName]) -> tuple[str, ...]:
+    storage = catalog.workspace.project.storage
+    found = {
+        place.below(storage)
+        for name in selected
+        for place in catalog.kind_of(catalog.datasets[name].kind).places(catalog.datasets[name])
+    }
+    return tuple(sorted(found))
