@@ -176,6 +176,7 @@ class Planner:
             contract,
             retired=name.name not in listing.tables,
             drop_retired=request.drop_retired,
+            readers=tuple(spec for spec in self.specs if name in spec.inputs),
             has_same_values=lambda old, new, added: self._has_same_values(state, old, new, added),
         )
 

@@ -23,7 +23,7 @@ from penstock.model.plan import Action, DatasetPlan, NewFile, Problem, Reason
 from penstock.model.progress import ConsumedFile, Progress, RawFile, TableState
 from penstock.model.schema import Footer, Schema, SeenColumn
 from penstock.model.schema_diff import diff_tables
-from penstock.model.spec import DatasetKind
+from penstock.model.spec import DatasetKind, DatasetSpec
 from penstock.model.wording import counted
 
 
@@ -80,6 +80,8 @@ class StagingInput:
     may_lose_rows: bool = False
     """The user allows a rebuild to lose the rows of files that are gone."""
     drop_retired: bool = False
+    readers: tuple[DatasetSpec, ...] = ()
+    """The definitions that read the table."""
     has_same_values: Callable[[str, str, Sequence[RawFile]], bool] = lambda _old, _new, _files: False
     """Whether a column that is gone and one that these files add have values of the same range."""
 
@@ -91,6 +93,8 @@ class StagingInput:
 def plan_staging(given: StagingInput) -> DatasetPlan:
     """Choose the smallest safe action for the table, with the reasons and every change of its columns."""
     if given.retired and given.drop_retired and given.state.exists:
+        if given.readers:
+            return refuse(_plan(given, Action.SKIP, ()), _in_use(given))
         return _plan(given, Action.DROP, (Reason("drop_retired", "its folder is gone from raw; the table goes too"),))
     rebuild = _rebuild_reasons(given)
     if given.files.removed and given.contract.on_removed_files is OnRemovedFiles.FAIL:
@@ -200,6 +204,16 @@ def _find_old_nulls(given: StagingInput, schema: Schema) -> Problem | None:
     if not is_new or not any(column.required for column in given.contract.columns.values()):
         return None
     return find_problem(given.name, given.contract, given.read_footers(given.current), schema)
+
+
+def _in_use(given: StagingInput) -> Problem:
+    readers = sorted(given.readers, key=lambda spec: spec.name)
+    names = ", ".join(f"{spec.name} ({spec.location})" for spec in readers)
+    return Problem(
+        "retired_in_use",
+        f"{given.name} is not dropped: {names} {'reads' if len(readers) == 1 else 'read'} it",
+        hint="remove these definitions first, or run without --drop-retired; the table is kept",
+    )
 
 
 def _removed_problem(given: StagingInput) -> Problem:
