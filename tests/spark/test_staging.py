@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -152,10 +151,6 @@ def test_a_vanished_table_is_kept_until_a_drop_is_asked_for_and_may_come_back(
     shop.raw("orders", "0002", MORE_ORDERS)
     assert staging_of(open_shop().run()) == (Action.APPEND, ["new_files"])
     folder.rename(aside)
-    engine = open_shop()
-    assert staging_of(engine.run(engine.request(drop_retired=True))) == (Action.SKIP, ["retired_in_use"])
-    assert ids(shop) == ALL_IDS
-    shutil.rmtree(shop.root / "transformations")
     engine = open_shop()
     assert staging_of(engine.run(engine.request(drop_retired=True))) == (Action.DROP, ["drop_retired"])
     assert not list((shop.root / "storage/staging/orders").rglob("*.*"))
