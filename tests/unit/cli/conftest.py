@@ -1,46 +1,15 @@
-"""The command line in this process: what a user types, what comes out, without starting a JVM."""
+"""The command line in this process, in the folder of a small project."""
 
 from __future__ import annotations
 
-import contextvars
-import json
-import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.command_line import Penstock, penstock
 
-from penstock.cli.main import main
-from penstock.telemetry.logs import LOGGER
 from projects import ProjectFolder, make_shop
 
-
-@dataclass(frozen=True)
-class Answer:
-    """What a command said and how it ended."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
-Penstock = Callable[..., Answer]
-
-
-@pytest.fixture(autouse=True)
-def _put_back(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for name in ("NO_COLOR", "FORCE_COLOR", "PENSTOCK__EVENT_LOG"):
-        monkeypatch.delenv(name, raising=False)
-    imports, handlers = list(sys.meta_path), LOGGER.handlers[:]
-    yield
-    sys.meta_path[:] = imports
-    LOGGER.handlers[:] = handlers
+__all__ = ["Penstock", "penstock"]
 
 
 @pytest.fixture
@@ -49,17 +18,3 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ProjectFolder:
     made = make_shop(tmp_path / "shop")
     monkeypatch.chdir(made.root)
     return made
-
-
-@pytest.fixture
-def penstock(capsys: pytest.CaptureFixture[str]) -> Penstock:
-    def run(*arguments: str) -> Answer:
-        with pytest.raises(SystemExit) as caught:
-            contextvars.copy_context().run(main, list(arguments))
-        said = capsys.readouterr()
-        assert "Traceback" not in said.err + said.out
-        code = caught.value.code
-        assert isinstance(code, int)
-        return Answer(code, said.out, said.err)
-
-    return run

@@ -10,6 +10,7 @@ from builders import load_raw, make_spec, write_raw, write_table
 from penstock.errors import DefinitionError
 from penstock.kinds.catalog import open_catalog
 from penstock.kinds.registry import KINDS
+from penstock.model.plan import Action
 from shops import Shop, staging
 
 
@@ -50,6 +51,30 @@ def test_a_table_whose_folder_is_gone_is_kept_and_stays_readable(shop: Shop) -> 
     actions = shop.actions()
     assert actions["staging.customers"] == "none retired"
     assert actions["main.people"] == "none up_to_date"
+
+
+def test_a_retired_table_is_not_dropped_while_definitions_read_it(shop: Shop) -> None:
+    shop.done()
+    for table in ("orders", "customers"):
+        (shop.raw.root / table / "1.parquet").unlink()
+        (shop.raw.root / table).rmdir()
+    plan = {dataset.id: dataset for dataset in shop.plan(drop_retired=True).items}
+    orders, customers = plan["staging.orders"], plan["staging.customers"]
+    assert (
+        [reason.code for reason in orders.reasons]
+        == [reason.code for reason in customers.reasons]
+        == ["retired_in_use"]
+    )
+    assert (orders.action, customers.action) == (Action.SKIP, Action.SKIP)
+    assert orders.problem is not None
+    assert "main.clean (transformations/clean.sql:1) reads it" in orders.problem.message, "a temporary view reads it"
+    assert customers.problem is not None
+    assert "people.sql:1), main.report (transformations/report.sql:1) read it" in customers.problem.message
+    shop.specs = shop.specs[:2]
+    assert shop.actions("staging.*", drop_retired=True) == {
+        "staging.customers": "drop drop_retired",
+        "staging.orders": "skip retired_in_use",
+    }, "also when the reader is not selected"
 
 
 def test_a_quarantine_is_not_taken_for_a_table_that_was_retired(shop: Shop) -> None:

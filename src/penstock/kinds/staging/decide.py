@@ -55,6 +55,8 @@ def _decide(given: StagingObservation, wishes: Wishes) -> StagingItem | Needs:
 
 
 def _decide_drop(given: StagingObservation) -> StagingItem:
+    if given.readers:
+        return _item(given, Action.SKIP, ()).refused(_in_use(given))
     return _item(given, Action.DROP, (Reason("drop_retired", "its folder is gone from raw; the table goes too"),))
 
 
@@ -185,6 +187,16 @@ def _find_old_nulls(given: StagingObservation, schema: Schema) -> Problem | None
     if not _has_new_requirement(given):
         return None
     return find_problem(given.name, given.contract, given.footers_of(given.current), schema)
+
+
+def _in_use(given: StagingObservation) -> Problem:
+    readers = sorted(given.readers, key=lambda spec: spec.name)
+    names = ", ".join(f"{spec.name} ({spec.location})" for spec in readers)
+    return Problem(
+        "retired_in_use",
+        f"{given.name} is not dropped: {names} {'reads' if len(readers) == 1 else 'read'} it",
+        hint="remove these definitions first, or run without --drop-retired; the table is kept",
+    )
 
 
 def _removed_problem(given: StagingObservation) -> Problem:

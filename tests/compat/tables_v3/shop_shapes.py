@@ -1,0 +1,5 @@
+LEAST = 10
+
+
+def with_label(rows):
+    return rows.selectExpr("*", f"amount > {LEAST} AS is_big")
