@@ -1,4 +1,4 @@
-"""How results look: tables on a terminal, plain columns when piped, JSON when asked. Commands never print, this does."""
+"""How results are printed: tables on a terminal, plain columns when piped, JSON with --json. Commands never print."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Output(Protocol):
 
 
 def make_output(settings: Settings) -> Output:
-    """The output that the user asked for."""
+    """Text or JSON, as the options ask."""
     if settings.as_json:
         return JsonOutput()
     from penstock.cli.text_output import TextOutput, make_console
@@ -89,7 +89,7 @@ class JsonOutput:
         sys.stdout.flush()
 
     def text(self, text: str) -> None:
-        """Words for people have no place in JSON."""
+        """Text for people is not part of the JSON."""
 
 
 def _print_json(value: object) -> None:

@@ -1,4 +1,4 @@
-"""Progress while a run works: a live list on a terminal, log lines otherwise."""
+"""Progress of a pipeline run: a live list on a terminal, log lines otherwise."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class LogProgress:
     def planned(self, plan: Plan) -> None:
         work = sum(dataset.action.is_work for dataset in plan.datasets)
         if work:
-            LOGGER.info("%d of %d datasets to do; starting Spark", work, len(plan.datasets))
+            LOGGER.info("%d of %d datasets have work; starting Spark", work, len(plan.datasets))
 
     def started(self, plan: DatasetPlan) -> None:
         LOGGER.info("%s %s", plan.name, plan.action.value, extra={"facts": {"dataset": str(plan.name)}})
@@ -39,7 +39,7 @@ class LogProgress:
 
 
 class LiveProgress:
-    """A bar for the whole run and a line per dataset at work, on stderr."""
+    """A bar for the whole pipeline run and a line per dataset in progress, on stderr."""
 
     def __init__(self) -> None:
         from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -92,7 +92,7 @@ class LiveProgress:
 
 
 def describe_size(plan: DatasetPlan) -> str:
-    """How much a dataset's work reads, where that is known."""
+    """How much is read, where that is known."""
     from penstock.cli.text_output import show_bytes
 
     if not plan.files:
@@ -101,7 +101,7 @@ def describe_size(plan: DatasetPlan) -> str:
 
 
 class NoProgress(LogProgress):
-    """Silence."""
+    """No output."""
 
     def planned(self, plan: Plan) -> None:
         del plan
@@ -114,7 +114,7 @@ class NoProgress(LogProgress):
 
 
 def make_progress(settings: Settings) -> LogProgress | LiveProgress:
-    """The progress that suits where stderr goes."""
+    """The progress display that fits the terminal and the options."""
     import sys
 
     if settings.quiet:

@@ -1,4 +1,4 @@
-"""`penstock init`, `penstock doctor`: making a project and checking the machine."""
+"""`penstock init`, `penstock doctor`: creating a project and checking the machine."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from penstock.cli.options import current_settings
 from penstock.cli.output import make_output
 
 
-def init(name: Annotated[str, typer.Argument(help="The project's name; becomes a folder here.")]) -> None:
-    """Make a runnable sample project with data; needs no network."""
+def init(name: Annotated[str, typer.Argument(help="Name of the project, and of the folder to create.")]) -> None:
+    """Create a sample project with data that runs without a network."""
     from penstock.config.template import write_sample_project
 
     folder = Path.cwd() / name
@@ -21,7 +21,7 @@ def init(name: Annotated[str, typer.Argument(help="The project's name; becomes a
 
 
 def doctor() -> None:
-    """Check Java, Spark, Delta's jars, storage and the event log, each with the fix."""
+    """Check Java, Spark, the Delta jars, storage and the event log, and suggest a fix for what fails."""
     from penstock.engine import check_machine
 
     settings = current_settings()

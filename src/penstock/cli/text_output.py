@@ -1,4 +1,4 @@
-"""Results as tables and sentences: with colour and boxes on a terminal, as plain columns when piped."""
+"""Results as text: tables with colour on a terminal, plain columns when piped."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ _MOST_FILES = 3
 
 
 class _PlainConsole(Console):
-    """A console that leaves it to the command what a closed pipe means for the exit code."""
+    """A console that lets the command decide the exit code when the pipe is closed."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
 
 
 def make_console(*, stderr: bool = False) -> Console:
-    """A console for people; wide and without colour when nobody looks."""
+    """A console on a terminal; wide and without colour when the output is piped."""
     stream = sys.stderr if stderr else sys.stdout
     return _PlainConsole(
         file=stream, highlight=False, soft_wrap=not stream.isatty(), width=None if stream.isatty() else 240
@@ -115,7 +115,7 @@ class TextOutput:
             facts += [(f"{e.on_violation.value} unless", f"{e.condition}  ({e.name})") for e in spec.expectations]
         if details.auxiliary is not None:
             kept = details.auxiliary
-            facts.append(("remembers", f"{counted(kept['events'], 'event')}, {show_bytes(kept['bytes'])}"))
+            facts.append(("auxiliary", f"{counted(kept['events'], 'event')}, {show_bytes(kept['bytes'])}"))
         if details.has_quarantine:
             facts.append(("quarantine", f"penstock show {info.name} --quarantine"))
         for label, value in facts:
@@ -134,7 +134,7 @@ class TextOutput:
             )
             for entry in entries
         )
-        self._table(("version", "when", "operation", "rows written", "run"), rows)
+        self._table(("version", "time", "operation", "rows written", "pipeline run"), rows)
 
     def schema(self, schema: TableSchema) -> None:
         rows = (
@@ -147,16 +147,16 @@ class TextOutput:
             )
             for column in schema.schema.columns
         )
-        self._table(("column", "type", "null", "types in raw", "also called"), rows)
+        self._table(("column", "type", "null", "types in raw files", "other names"), rows)
         count = len(schema.schema.columns)
         self.console.print(f"{schema.name}, version {schema.version}: {count} columns, {schema.schema.fingerprint}")
 
     def changes(self, changes: Sequence[Change]) -> None:
         if not changes:
-            self.console.print("The columns stay as they are.")
+            self.console.print("No column changes.")
             return
         rows = ((change.column, change.safety.value.replace("_", " "), _without_column(change)) for change in changes)
-        self._table(("column", "how", "change"), rows)
+        self._table(("column", "safety", "change"), rows)
 
     def schema_history(self, versions: Sequence[SchemaVersion]) -> None:
         rows = (
@@ -168,7 +168,7 @@ class TextOutput:
             )
             for version in versions
         )
-        self._table(("version", "when", "changes", "fingerprint"), rows)
+        self._table(("version", "time", "column changes", "fingerprint"), rows)
 
     def rows(self, rows: Rows) -> None:
         self._table(
@@ -184,13 +184,15 @@ class TextOutput:
                 self.console.print(f"     {'':<12} [bold]fix:[/] {escape(check.fix)}")
 
     def created(self, folder: str, files: Sequence[str]) -> None:
-        self.console.print(f"Made {escape(folder)} with {len(files)} files. Next:\n")
+        self.console.print(f"Created {escape(folder)} with {len(files)} files. Next:\n")
         for command in (f"cd {folder}", "penstock plan", "penstock run"):
             self.console.print(f"  {escape(command)}")
 
     def batch(self, table: DatasetName, flow: str, number: int, metrics: ChangeMetrics) -> None:
-        written = f"{counted(metrics.rows_added, 'row')} written, {metrics.rows_removed} taken out"
-        remembered = f", {counted(metrics.remembered, 'event')} remembered" if metrics.remembered else ""
+        written = f"{counted(metrics.rows_added, 'row')} written, {metrics.rows_removed} removed"
+        remembered = (
+            f", {counted(metrics.remembered, 'event')} kept in the auxiliary table" if metrics.remembered else ""
+        )
         self.console.print(
             f"[green]{escape(str(table))}[/] {escape(flow)} batch {number}: {counted(metrics.events, 'event')}, "
             f"{written}{remembered}"
@@ -230,7 +232,7 @@ def _plan_row(dataset: DatasetPlan) -> tuple[str, str, str, str]:
 
 
 def _describe_reads(dataset: DatasetPlan) -> str:
-    """How much raw data is read, of all that a rebuild would read; about as much is written."""
+    """How many raw files, rows and bytes are read, out of those that a rebuild would read."""
     if not dataset.files or not dataset.action.is_work:
         return "-"
     if dataset.action is Action.APPLY:
@@ -240,7 +242,7 @@ def _describe_reads(dataset: DatasetPlan) -> str:
 
 
 def show_bytes(count: int) -> str:
-    """A size for people."""
+    """A size in bytes with a unit."""
     size = float(count)
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1000:
@@ -255,18 +257,18 @@ def _plan_summary(plan: Plan) -> str:
     if not plan.datasets:
         return "No datasets: add Parquet files below raw/ or definitions below transformations/."
     if not work:
-        return "Nothing to do." if not plan.has_problems else "Nothing can be done until the errors above are mended."
+        return "Nothing to do." if not plan.has_problems else "Nothing can be done until the errors above are fixed."
     idle = counts[Action.NONE]
     rest = f"; {idle} up to date" if idle else ""
-    return f"Plan: {work}{rest}.{_describe_saving(plan)} Do it with `penstock run`."
+    return f"Plan: {work}{rest}.{_describe_saving(plan)} Run `penstock run` to apply it."
 
 
 def _describe_saving(plan: Plan) -> str:
-    """What is avoided, compared with loading everything again."""
+    """What is saved, compared with a full rebuild."""
     read, whole = sum(d.bytes_read for d in plan.datasets if d.action.is_work), sum(d.raw_bytes for d in plan.datasets)
     if not 0 < read < whole:
         return ""
-    return f" Reads {show_bytes(read)} of raw files; loading everything again would read {show_bytes(whole)}."
+    return f" Reads {show_bytes(read)} of raw files; a full rebuild would read {show_bytes(whole)}."
 
 
 def _result_row(result: DatasetResult) -> tuple[str, ...]:
@@ -275,15 +277,15 @@ def _result_row(result: DatasetResult) -> tuple[str, ...]:
     words = [reason.text for reason in result.reasons] if result.problem is None else []
     for outcome in result.load.expectations if result.load else ():
         if outcome.violations:
-            verb = "dropped by" if outcome.on_violation.value == "drop" else "rows break"
-            words.append(f"{outcome.violations} {verb} {outcome.name}")
+            verb = "dropped by" if outcome.on_violation.value == "drop" else "violate"
+            words.append(f"{outcome.violations} rows {verb} {outcome.name}")
     if result.load and result.load.quarantined:
-        words.append(f"{result.load.quarantined} rows do not fit and are in quarantine")
+        words.append(f"{result.load.quarantined} rows quarantined")
     return str(result.name), result.action.value, result.outcome.value, rows, seconds, "; ".join(words)
 
 
 def _outside_sources(spec: DatasetSpec) -> Iterator[str]:
-    """What the flows of a streaming table read that is no dataset: folders, and functions that give snapshots."""
+    """Sources of a streaming table that are not datasets: folders and snapshot functions."""
     for flow in spec.flows:
         if isinstance(flow.source, FeedFiles):
             yield flow.source.path
@@ -296,7 +298,7 @@ def _when(timestamp_ms: int) -> str:
 
 
 def print_problem(console: Console, message: str, hint: str | None) -> None:
-    """What is wrong, and what to do."""
+    """The error, and what to do about it."""
     console.print(f"[bold red]error:[/] {escape(message)}")
     if hint:
         console.print(f"  [bold]hint:[/] {escape(hint)}")

@@ -58,7 +58,7 @@ def test_a_plan_is_told_per_table_with_reasons(shop: ProjectFolder, penstock) ->
     assert rows["staging.orders"] == "rebuild"
     assert rows["main.totals"] == rows["main.big_orders"] == rows["main.big_count"] == "recompute"
     assert "first load, 1 file" in answer.out
-    assert answer.out.splitlines()[-1] == "Plan: 1 rebuild, 3 recompute. Do it with `penstock run`."
+    assert answer.out.splitlines()[-1] == "Plan: 1 rebuild, 3 recompute. Run `penstock run` to apply it."
 
 
 def test_a_plan_as_json_has_what_was_asked_for(shop: ProjectFolder, penstock) -> None:
