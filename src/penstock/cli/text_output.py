@@ -277,10 +277,10 @@ def _result_row(result: DatasetResult) -> tuple[str, ...]:
     words = [reason.text for reason in result.reasons] if result.problem is None else []
     for outcome in result.load.expectations if result.load else ():
         if outcome.violations:
-            verb = "dropped by" if outcome.on_violation.value == "drop" else "violate"
-            words.append(f"{outcome.violations} rows {verb} {outcome.name}")
+            verb = "dropped by" if outcome.on_violation.value == "drop" else "failed"
+            words.append(f"{counted(outcome.violations, 'row')} {verb} {outcome.name}")
     if result.load and result.load.quarantined:
-        words.append(f"{result.load.quarantined} rows quarantined")
+        words.append(f"{counted(result.load.quarantined, 'row')} quarantined")
     return str(result.name), result.action.value, result.outcome.value, rows, seconds, "; ".join(words)
 
 
