@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from penstock.model.results import DatasetResult, Outcome, RunResult
 from penstock.model.wording import counted
 
 if TYPE_CHECKING:
-    from penstock.engine import Check, DatasetDetails, DatasetInfo, HistoryEntry, Rows, SchemaVersion, TableSchema
+    from penstock.engine import DatasetDetails, DatasetInfo, HistoryEntry, Rows, SchemaVersion, TableSchema
     from penstock.model.changes import ChangeMetrics
     from penstock.model.drift import Change
     from penstock.model.names import DatasetName
@@ -176,17 +176,8 @@ class TextOutput:
         )
         self.console.print(counted(len(rows.rows), "row"))
 
-    def checks(self, checks: Sequence[Check]) -> None:
-        for check in checks:
-            mark = "[green]ok  [/]" if check.ok else "[bold red]FAIL[/]"
-            self.console.print(f"{mark} {check.name:<12} {escape(check.detail)}")
-            if check.fix:
-                self.console.print(f"     {'':<12} [bold]fix:[/] {escape(check.fix)}")
-
-    def created(self, folder: str, files: Sequence[str]) -> None:
-        self.console.print(f"Created {escape(folder)} with {len(files)} files. Next:\n")
-        for command in (f"cd {folder}", "penstock plan", "penstock run"):
-            self.console.print(f"  {escape(command)}")
+    def show(self, value: object, draw: Callable[[TextOutput], None]) -> None:  # noqa: ARG002 - JSON only
+        draw(self)
 
     def batch(self, table: DatasetName, flow: str, number: int, metrics: ChangeMetrics) -> None:
         written = f"{counted(metrics.rows_added, 'row')} written, {metrics.rows_removed} removed"
