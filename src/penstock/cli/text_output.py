@@ -130,7 +130,7 @@ class TextOutput:
                 _when(entry.commit.timestamp_ms),
                 entry.commit.operation,
                 entry.commit.metrics.get("numOutputRows", "-"),
-                entry.build_request_id or ("-" if entry.commit.number else "not by Penstock"),
+                entry.build_request_id or _foreign(entry),
             )
             for entry in entries
         )
@@ -204,6 +204,11 @@ class TextOutput:
         for dataset in datasets:
             if dataset.problem is not None:
                 print_problem(self.console, str(dataset.problem), dataset.problem.hint)
+
+
+def _foreign(entry: HistoryEntry) -> str:
+    """A commit without a load number is foreign only if it changed rows: Penstock sets properties without one."""
+    return "not by Penstock" if entry.commit.changes_rows and not entry.commit.number else "-"
 
 
 def _without_column(change: Change) -> str:
