@@ -68,7 +68,7 @@ def _typed() -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(("page", "line"), _typed())
 def test_what_the_pages_type_exists(page: str, line: str) -> None:
-    words = shlex.split(line, comments=True)[1:]
+    words = shlex.split(line.partition(" | ")[0], comments=True)[1:]
     if words[0] in {"COMMAND", "--version"}:
         return
     groups = {command.split()[0] for command in COMMANDS if " " in command}
@@ -82,6 +82,4 @@ def test_what_the_pages_type_exists(page: str, line: str) -> None:
 
 def test_the_tour_walks_through_the_commands() -> None:
     tour = section(ROOT / "README.md", "A five-minute tour")
-    assert {"init", "plan", "run", "ls", "show", "history"} <= set(
-        re.findall(r"^\$ penstock (\w+)", tour, re.MULTILINE)
-    )
+    assert {"init", "plan", "run", "show", "history"} <= set(re.findall(r"^\$ penstock (\w+)", tour, re.MULTILINE))

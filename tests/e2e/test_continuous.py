@@ -53,7 +53,7 @@ def test_changes_are_applied_as_they_come(tmp_path: Path) -> None:
     write(project, "1", id=1, city="Rome", ts=1, op="U")
     process = project.start("run", "--continuous", "--every", "0.2")
     try:
-        wait_for(process, "Waiting for changes")
+        wait_for(process, "Waiting for change events")
         write(project, "2", id=1, city="Oslo", ts=5, op="U")
         wait_for(process, "2 rows written")
         write(project, "empty")
@@ -95,7 +95,7 @@ def test_a_file_that_cannot_be_read_ends_the_stream_and_is_named(tmp_path: Path)
     write(project, "1", id=1, city="Rome", ts=1, op="U")
     process = project.start("run", "--continuous", "--every", "0.2")
     try:
-        wait_for(process, "Waiting for changes")
+        wait_for(process, "Waiting for change events")
         (project.root / "feeds/customers/2.json").write_text('{"id": 1, "ci')
         _, error = process.communicate(timeout=120)
         assert process.returncode == 1

@@ -1,4 +1,4 @@
-"""`penstock ls`, `penstock show` and `penstock history`: looking at tables without a JVM."""
+"""`penstock ls`, `penstock show` and `penstock history`: inspecting tables without a JVM."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Name = Annotated[str, typer.Argument(metavar="DATASET", help="A dataset, as name
 
 
 def list_datasets() -> None:
-    """List every dataset with its version and when it last changed."""
+    """List all datasets with their version and the time of the last commit."""
     settings = current_settings()
     make_output(settings).datasets(open_from_settings(settings).inspector.datasets())
 
@@ -23,10 +23,10 @@ def show(
     name: Name,
     rows: Annotated[int, typer.Option("--rows", "-n", min=0, help="Show this many rows instead of the details.")] = 0,
     quarantine: Annotated[
-        bool, typer.Option("--quarantine", help="Show rows that were set aside (20 unless --rows says more).")
+        bool, typer.Option("--quarantine", help="Show quarantined rows (20 unless --rows is given).")
     ] = False,
 ) -> None:
-    """Show a dataset: where it is, what it reads, its columns; or some of its rows."""
+    """Show a dataset: its location, inputs and columns, or some of its rows."""
     settings = current_settings()
     inspector = open_from_settings(settings).inspector
     output = make_output(settings)
@@ -36,7 +36,9 @@ def show(
         output.details(inspector.show(name))
 
 
-def history(name: Name, limit: Annotated[int, typer.Option("--limit", min=1, help="How many versions.")] = 20) -> None:
-    """Show the versions of a table: when, how many rows, by which run."""
+def history(
+    name: Name, limit: Annotated[int, typer.Option("--limit", min=1, help="Number of versions to show.")] = 20
+) -> None:
+    """Show the versions of a table: time, operation, rows written, and the pipeline run that made it."""
     settings = current_settings()
     make_output(settings).history(open_from_settings(settings).inspector.history(name, limit))

@@ -1,4 +1,4 @@
-"""`penstock demo`: a guided tour in a scratch folder, with the very commands that a user would type."""
+"""`penstock demo`: a guided tour in a temporary folder, with the commands that a user would type."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 def demo(
     folder: Annotated[
-        Path | None, typer.Argument(help="Where to make the project (default: a new scratch folder).")
+        Path | None, typer.Argument(help="Where to create the project (default: a new temporary folder).")
     ] = None,
 ) -> None:
-    """A guided tour: make a project, run it, add a batch, run with nothing to do, let the columns drift, follow a change feed."""
+    """Take a guided tour: create a project, run it, add files, run with nothing to do, handle drift, apply a change feed."""
     from penstock.cli.text_output import TextOutput, make_console
 
     settings = current_settings()
     if settings.as_json:
-        raise UsageError("the tour is for people; it has no --json form")
+        raise UsageError("the tour has no --json form")
     root = folder or Path(tempfile.mkdtemp(prefix="penstock-demo-")) / "shop"
     here = Settings(project_dir=root, quiet=settings.quiet, log_format=settings.log_format)
     tour = _Tour(root, here, TextOutput(make_console()))
@@ -53,10 +53,12 @@ class _Tour:
     def make_project(self) -> None:
         from penstock.config.template import write_sample_project
 
-        self._chapter("1. A project", "`penstock init` makes a folder with sample Parquet files and a few definitions.")
+        self._chapter(
+            "1. A project", "`penstock init` creates a folder with sample Parquet files and a few definitions."
+        )
         files = write_sample_project(self.root, "shop")
         self.output.text(
-            f"{self._shown()} now holds {len(files)} files: raw batches, SQL and Python definitions, penstock.yml."
+            f"{self._shown()} has {len(files)} files: raw files, SQL and Python definitions, and penstock.yml."
         )
 
     def _run(self, *select: str) -> None:
@@ -65,11 +67,12 @@ class _Tour:
 
     def first_run(self) -> None:
         self._chapter(
-            "2. The plan", "`penstock plan` says what would happen, and why. No table is written, no JVM starts."
+            "2. The plan", "`penstock plan` shows what would be done, and why. It writes no table and starts no JVM."
         )
         self._plan()
         self._chapter(
-            "3. The first run", "`penstock run` does exactly that. Raw files become staging tables; views follow."
+            "3. The first run",
+            "`penstock run` executes the plan: it loads raw files into staging tables, then computes the views.",
         )
         self._run()
 
@@ -77,7 +80,7 @@ class _Tour:
         from penstock.config.template import last_sample_batch, write_sample_batch
 
         self._chapter(
-            "4. A new batch", "New files arrive for some of the tables. Only those, and what reads them, are touched."
+            "4. New files", "Files arrive for some of the tables. Only those tables and their readers are updated."
         )
         added = write_sample_batch(self.root, last_sample_batch(self.root) + 1)
         self.output.text("Added " + ", ".join(str(file.relative_to(self.root)) for file in added))
@@ -85,7 +88,7 @@ class _Tour:
         self._run()
 
     def nothing_new(self) -> None:
-        self._chapter("5. Nothing new", "A third run sees at once that every table is right: no JVM, no write.")
+        self._chapter("5. Nothing new", "A third run finds every table up to date: no JVM, no write.")
         self._run()
 
     def drift(self) -> None:
@@ -93,8 +96,8 @@ class _Tour:
 
         self._chapter(
             "6. Drift",
-            "The next batch is not like the others: `quantity` has decimals now, and `discount` is new. The plan says what "
-            "that means:\nboth are changed in place, no row that was loaded is written again, and every value stays exact.",
+            "The next file has other columns: `quantity` has decimals now, and `discount` is new. Both columns are changed in "
+            "place:\nno loaded row is rewritten, and every value stays exact.",
         )
         table = "staging.order_items"
         file = write_drifted_batch(self.root, last_sample_batch(self.root) + 1)
@@ -106,7 +109,7 @@ class _Tour:
         self._run()
         self.output.text("`penstock schema history order_items`:")
         self.output.schema_history(open_from_settings(self.settings).inspector.schema_history(table))
-        self.output.text("The newest and the oldest rows, old quantities exact and new ones too:")
+        self.output.text("The oldest and the newest rows, each with its exact quantity:")
         self._show_both_ends(table)
 
     def _show_both_ends(self, table: str) -> None:
@@ -117,9 +120,7 @@ class _Tour:
         self.output.rows(replace(rows, rows=(*shown[:2], *shown[-2:])))
 
     def quarantine(self) -> None:
-        self._chapter(
-            "7. What expectations set aside", "Rows that broke an `expect_or_drop` are kept where you can see them."
-        )
+        self._chapter("7. Quarantine", "Rows that violate an `expect_or_drop` are kept in a quarantine table.")
         inspector = open_from_settings(self.settings).inspector
         name = next(info.name for info in inspector.datasets() if inspector.show(str(info.name)).has_quarantine)
         self.output.rows(inspector.rows(str(name), 5, quarantine=True))
@@ -129,8 +130,8 @@ class _Tour:
 
         self._chapter(
             "8. A change feed, out of order",
-            "Customers move. Their change events come in files, and not in the order of their days: Ada's stay in Bonn is told\n"
-            "after Oslo, and Cy is deleted before he is inserted. `dp.create_auto_cdc_flow` makes a history of it (SCD2).",
+            "Customers move. Their change events arrive in files, but not in order: Ada's move to Bonn arrives after the later\n"
+            "one to Oslo, and Cy is deleted before he is inserted. `dp.create_auto_cdc_flow` builds the history (SCD2).",
         )
         definition = write_feed_definition(self.root)
         self.output.text(f"Added {definition.relative_to(self.root)}")
@@ -140,7 +141,7 @@ class _Tour:
             self._run("customer_history")
             self._draw_history()
         self.output.text(
-            "Bonn took its place between Rome and Oslo, Cy's row ends where his delete said, and the event that came twice\n"
+            "Bonn is now between Rome and Oslo, Cy's row ends at the time of his delete, and the event that arrived twice\n"
             "changed nothing. Any other order of these files gives the same rows."
         )
 
@@ -151,7 +152,7 @@ class _Tour:
             f"day {day} {operation} {name}{f' in {city}' if city else ''}"
             for operation, day, _, name, city in BATCHES[number - 1]
         ]
-        self.output.text(f"File {number} brings: " + "; ".join(events))
+        self.output.text(f"File {number} has: " + "; ".join(events))
 
     def _draw_history(self) -> None:
         from penstock.cli.timeline import Interval, draw_timeline
@@ -159,11 +160,11 @@ class _Tour:
         found = open_from_settings(self.settings).inspector.rows("customer_history", 100)
         rows = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
         intervals = [Interval(row["name"], row["city"], row["__START_AT"], row["__END_AT"]) for row in rows]
-        self.output.text("The history now, by day:\n" + draw_timeline(intervals))
+        self.output.text("The history, by day:\n" + draw_timeline(intervals))
 
     def farewell(self) -> None:
         self.output.text(
-            f"\nThe project is yours to play with:\n  cd {self._shown()}\n  penstock ls\n"
+            f"\nThe project is yours to explore:\n  cd {self._shown()}\n  penstock ls\n"
             "  penstock show customer_history --rows 10\n  penstock history customer_history"
         )
 

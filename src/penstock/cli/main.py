@@ -15,7 +15,7 @@ from penstock.errors import PenstockError, UsageError, first_line
 
 app = typer.Typer(
     name="penstock",
-    help="The smallest safe amount of work that makes your tables right, on Spark and Delta Lake.",
+    help="Incremental pipelines on Spark and Delta Lake: plan and do the least work that makes every table correct.",
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -23,10 +23,10 @@ app = typer.Typer(
 )
 
 TRACE = "PENSTOCK_TRACE"
-"""Set it to see the stack trace of an unexpected error."""
+"""Set it to see the stack trace of an internal error."""
 
 _BUILD = "Build"
-_LOOK = "Look"
+_LOOK = "Inspect"
 _PROJECT = "Project"
 
 _COMMANDS = (
@@ -58,12 +58,12 @@ def root(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """The smallest safe amount of work that makes your tables right, on Spark and Delta Lake."""
+    """Incremental pipelines on Spark and Delta Lake: plan and do the least work that makes every table correct."""
     _ = version
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line: exit code 0 when all is well, 1 when work failed, 2 when the command or project is wrong."""
+    """Run the command line: exit code 0 for success, 1 when work failed, 2 when the command or project is invalid."""
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
         code = typer.main.get_command(app).main(arguments or ["--help"], "penstock", standalone_mode=False)
@@ -86,10 +86,10 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _unexpected(error: Exception) -> PenstockError:
-    """What only a mistake of ours can be; told in one line, with the way to see more."""
+    """An internal error, reported in one line with the way to see the stack trace."""
     return PenstockError(
-        f"unexpected {type(error).__name__}: {first_line(error)}",
-        hint=f"set {TRACE}=1 to see where, and report it, please",
+        f"internal error: {type(error).__name__}: {first_line(error)}",
+        hint=f"this is a bug: please report it with the stack trace, which {TRACE}=1 shows",
     )
 
 

@@ -1,4 +1,4 @@
-"""Options that every command understands, and the settings they make."""
+"""Options that every command has, and the settings they produce."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.errors import UsageError
 
 
 class LogFormat(StrEnum):
-    """How log lines look."""
+    """The format of log lines."""
 
     text = "text"
     json = "json"
@@ -25,7 +25,7 @@ class LogFormat(StrEnum):
 
 @dataclass(slots=True)
 class Settings:
-    """What the user said about where to work and how to speak."""
+    """The values of the options that every command has."""
 
     project_dir: Path | None = None
     target: str | None = None
@@ -35,7 +35,7 @@ class Settings:
     quiet: bool = False
     log_format: str = "text"
     exit_code: int = 0
-    """What the command has come to, decided before anything is shown."""
+    """The result of the command, decided before anything is shown."""
 
 
 _settings: ContextVar[Settings] = ContextVar("penstock_settings")
@@ -44,29 +44,38 @@ COMMON: dict[str, tuple[Any, Any]] = {
     "project_dir": (
         Annotated[
             Path | None,
-            typer.Option("--project-dir", "-C", help="The project's folder (default: this folder or one above)."),
+            typer.Option(
+                "--project-dir",
+                "-C",
+                help="The project folder (default: the current folder or the nearest parent with a penstock.yml).",
+            ),
         ],
         None,
     ),
-    "target": (Annotated[str | None, typer.Option("--target", "-t", help="Use the overrides of this target.")], None),
+    "target": (
+        Annotated[
+            str | None, typer.Option("--target", "-t", help="Apply the overrides of this target in penstock.yml.")
+        ],
+        None,
+    ),
     "var": (Annotated[list[str] | None, typer.Option("--var", help="Set a project variable, as name=value.")], None),
     "event_log": (Annotated[str | None, typer.Option("--event-log", help="Use the event log at this URI.")], None),
     "as_json": (Annotated[bool, typer.Option("--json", help="Print the result as JSON.")], False),
-    "quiet": (Annotated[bool, typer.Option("--quiet", "-q", help="Results and errors only, no progress.")], False),
+    "quiet": (Annotated[bool, typer.Option("--quiet", "-q", help="Show only results and errors, no progress.")], False),
     "log_format": (
-        Annotated[LogFormat, typer.Option("--log-format", help="How log lines on stderr look.")],
+        Annotated[LogFormat, typer.Option("--log-format", help="Format of the log lines on stderr.")],
         LogFormat.text,
     ),
 }
 
 
 def current_settings() -> Settings:
-    """The settings of the command that runs now; the defaults before a command was understood."""
+    """The settings of the current command; the defaults before a command is parsed."""
     return _settings.get(Settings())
 
 
 def with_project_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the common options; it finds what the user said in `current_settings`."""
+    """Add the common options to a command; it reads their values from `current_settings`."""
     signature = inspect.signature(command)
     hints = get_type_hints(command, include_extras=True)
     own = [p.replace(annotation=hints.get(p.name, p.annotation)) for p in signature.parameters.values()]

@@ -1,17 +1,18 @@
-"""How results look: tables on a terminal, plain columns when piped, JSON when asked. Commands never print, this does."""
+"""How results are printed: tables on a terminal, plain columns when piped, JSON with --json. Commands never print."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.cli.options import Settings
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
-    from penstock.engine import Check, DatasetDetails, DatasetInfo, HistoryEntry, Rows, SchemaVersion, TableSchema
+    from penstock.cli.text_output import TextOutput
+    from penstock.engine import DatasetDetails, DatasetInfo, HistoryEntry, Rows, SchemaVersion, TableSchema
     from penstock.model.changes import ChangeMetrics
     from penstock.model.drift import Change
     from penstock.model.names import DatasetName
@@ -31,14 +32,13 @@ class Output(Protocol):
     def schema(self, schema: TableSchema) -> None: ...
     def changes(self, changes: Sequence[Change]) -> None: ...
     def schema_history(self, versions: Sequence[SchemaVersion]) -> None: ...
-    def checks(self, checks: Sequence[Check]) -> None: ...
-    def created(self, folder: str, files: Sequence[str]) -> None: ...
+    def show(self, value: object, draw: Callable[[TextOutput], None]) -> None: ...
     def batch(self, table: DatasetName, flow: str, number: int, metrics: ChangeMetrics) -> None: ...
     def text(self, text: str) -> None: ...
 
 
 def make_output(settings: Settings) -> Output:
-    """The output that the user asked for."""
+    """Text or JSON, as the options ask."""
     if settings.as_json:
         return JsonOutput()
     from penstock.cli.text_output import TextOutput, make_console
@@ -76,11 +76,9 @@ class JsonOutput:
     def schema_history(self, versions: Sequence[SchemaVersion]) -> None:
         _print_json([version.to_json() for version in versions])
 
-    def checks(self, checks: Sequence[Check]) -> None:
-        _print_json([check.to_json() for check in checks])
-
-    def created(self, folder: str, files: Sequence[str]) -> None:
-        _print_json({"folder": folder, "files": list(files)})
+    def show(self, value: object, draw: Callable[[TextOutput], None]) -> None:  # noqa: ARG002 - text only
+        """Any result: its JSON value, and the function that draws it as text. New commands need nothing else."""
+        _print_json(value)
 
     def batch(self, table: DatasetName, flow: str, number: int, metrics: ChangeMetrics) -> None:
         """A stream of batches is a stream of lines."""
@@ -89,7 +87,7 @@ class JsonOutput:
         sys.stdout.flush()
 
     def text(self, text: str) -> None:
-        """Words for people have no place in JSON."""
+        """Text for people is not part of the JSON."""
 
 
 def _print_json(value: object) -> None:

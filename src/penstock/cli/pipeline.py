@@ -1,4 +1,4 @@
-"""`penstock plan` and `penstock run`."""
+"""`penstock plan`, `penstock run` and `penstock rebuild`."""
 
 from __future__ import annotations
 
@@ -17,10 +17,14 @@ if TYPE_CHECKING:
 Select = Annotated[
     list[str] | None,
     typer.Option(
-        "--select", "-s", help="Datasets to work on: name, +name, name+, tag:x, globs; comma = both, space = either."
+        "--select",
+        "-s",
+        help="Datasets to include: name, +name, name+, tag:x or a glob; space = union, comma = intersection.",
     ),
 ]
-Exclude = Annotated[list[str] | None, typer.Option("--exclude", "-x", help="Datasets to leave out, same words.")]
+Exclude = Annotated[
+    list[str] | None, typer.Option("--exclude", "-x", help="Datasets to leave out; same selector syntax.")
+]
 FullRefresh = Annotated[
     str | None, typer.Option("--full-refresh", help="Rebuild these datasets from scratch (comma-separated).")
 ]
@@ -28,12 +32,10 @@ AllowHistoryLoss = Annotated[
     str | None,
     typer.Option(
         "--allow-history-loss",
-        help="Let rebuilds of these tables lose rows whose files, or other sources, are gone (comma-separated).",
+        help="Allow rebuilds of these tables to lose rows whose files or other sources are gone (comma-separated).",
     ),
 ]
-DropRetired = Annotated[
-    bool, typer.Option("--drop-retired", help="Remove staging tables whose folder is gone from raw.")
-]
+DropRetired = Annotated[bool, typer.Option("--drop-retired", help="Drop staging tables whose raw folder is gone.")]
 FullRefreshAll = Annotated[bool, typer.Option("--full-refresh-all", help="Rebuild every selected dataset.")]
 
 
@@ -45,10 +47,11 @@ def plan(
     allow_history_loss: AllowHistoryLoss = None,
     drop_retired: DropRetired = False,
     detailed_exitcode: Annotated[
-        bool, typer.Option("--detailed-exitcode", help="Exit with 0 when there is nothing to do, 2 when there is.")
+        bool,
+        typer.Option("--detailed-exitcode", help="Exit with 0 when there is nothing to do, with 2 when there is work."),
     ] = False,
 ) -> None:
-    """Show what a run would do, and why, per table. Writes no table and starts no JVM."""
+    """Show what `penstock run` would do to each dataset, and why. Writes nothing and starts no JVM."""
     settings = current_settings()
     engine = open_from_settings(settings)
     made = engine.plan(
@@ -68,16 +71,16 @@ def run(
     allow_history_loss: AllowHistoryLoss = None,
     drop_retired: DropRetired = False,
     wait: Annotated[
-        float, typer.Option("--wait", help="Seconds to wait for another run of this project; 0 = do not wait.")
+        float, typer.Option("--wait", help="Seconds to wait while another process runs this project; 0 = do not wait.")
     ] = 600.0,
     continuous: Annotated[
-        bool, typer.Option("--continuous", help="Then keep applying change events as they come, until stopped.")
+        bool, typer.Option("--continuous", help="Then keep applying change events as they arrive, until stopped.")
     ] = False,
     every: Annotated[
-        float, typer.Option("--every", min=0.1, help="With --continuous: seconds between looks for new changes.")
+        float, typer.Option("--every", min=0.1, help="With --continuous: seconds between checks for new change events.")
     ] = 2.0,
 ) -> None:
-    """Bring the tables up to date: do what the plan says, in order, side by side where possible."""
+    """Run the pipeline: execute the plan, in the order of the inputs, in parallel where possible."""
     settings = current_settings()
     with open_from_settings(settings) as engine:
         if continuous:
@@ -90,7 +93,7 @@ def run(
 
 
 def keep_running(engine: Engine, settings: Settings, seconds: float) -> None:
-    """Apply changes as they come; SIGTERM or Ctrl-C ends it cleanly, between two batches."""
+    """Apply change events as they arrive; SIGTERM or Ctrl-C stops cleanly between two batches."""
     import signal
     import threading
 
@@ -98,18 +101,20 @@ def keep_running(engine: Engine, settings: Settings, seconds: float) -> None:
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda *_: stop.set())
     output = make_output(settings)
-    output.text("Waiting for changes; stop with Ctrl-C.")
+    output.text("Waiting for change events. Press Ctrl-C to stop.")
     engine.run_continuously(output.batch, stop, seconds)
     output.text("Stopped.")
 
 
 def rebuild(
-    tables: Annotated[list[str], typer.Argument(metavar="TABLE...", help="Tables, as name or database.name.")],
+    tables: Annotated[
+        list[str], typer.Argument(metavar="TABLE...", help="Tables to rebuild, as name or database.name.")
+    ],
     allow_history_loss: Annotated[
-        bool, typer.Option("--allow-history-loss", help="Let rows go whose raw files are gone.")
+        bool, typer.Option("--allow-history-loss", help="Allow the loss of rows whose raw files are gone.")
     ] = False,
 ) -> None:
-    """Rebuild these tables aside and swap them in by one commit; what reads them follows with the next run."""
+    """Rebuild tables from scratch and replace each one in a single commit; their readers are updated by the next run."""
     names = ",".join(tables)
     may_lose = names if allow_history_loss else None
     settings = current_settings()
@@ -118,7 +123,7 @@ def rebuild(
 
 
 def run_project(engine: Engine, settings: Settings, request: PlanRequest | None = None, wait: float = 600.0) -> None:
-    """Run, show progress and the result, and end with exit code 1 if anything failed."""
+    """Run the pipeline, show progress and the result, and exit with 1 if anything failed."""
     from penstock.cli.progress import make_progress
     from penstock.telemetry.logs import LOGGER
 

@@ -1,4 +1,4 @@
-"""Progress while a run works: a live list on a terminal, log lines otherwise."""
+"""Progress of a pipeline run: a live list on a terminal, log lines otherwise."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class LogProgress:
     def planned(self, plan: Plan) -> None:
         work = sum(item.action.is_work for item in plan.items)
         if work:
-            LOGGER.info("%d of %d datasets to do; starting Spark", work, len(plan.items))
+            LOGGER.info("%d of %d datasets have work; starting Spark", work, len(plan.items))
 
     def started(self, item: Item) -> None:
         LOGGER.info("%s %s", item.id, item.action.value, extra={"facts": {"dataset": item.id}})
@@ -39,7 +39,7 @@ class LogProgress:
 
 
 class LiveProgress:
-    """A bar for the whole run and a line per dataset at work, on stderr."""
+    """A bar for the whole pipeline run and a line per dataset in progress, on stderr."""
 
     def __init__(self) -> None:
         from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -94,7 +94,7 @@ class LiveProgress:
 
 
 class NoProgress(LogProgress):
-    """Silence."""
+    """No output."""
 
     def planned(self, plan: Plan) -> None:
         del plan
@@ -107,7 +107,7 @@ class NoProgress(LogProgress):
 
 
 def make_progress(settings: Settings) -> LogProgress | LiveProgress:
-    """The progress that suits where stderr goes."""
+    """The progress display that fits the terminal and the options."""
     import sys
 
     if settings.quiet:

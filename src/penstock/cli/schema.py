@@ -1,4 +1,4 @@
-"""`penstock schema ...`: what columns a table has, what the next run would change, and how they came to be."""
+"""`penstock schema ...`: the columns of a table now, after the next run, and in the past."""
 
 from __future__ import annotations
 
@@ -12,24 +12,28 @@ from penstock.cli.options import current_settings, with_project_options
 from penstock.cli.output import make_output
 
 app = typer.Typer(
-    help="Look at the columns of tables: as they are, as they were, as the next run leaves them.",
+    help="Show the columns of a table: current, past, and after the next run.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
 
 def show(name: Name) -> None:
-    """Show a table's columns, with the types that raw files gave them."""
+    """Show the columns of a table and the types they have in the raw files."""
     settings = current_settings()
     make_output(settings).schema(open_from_settings(settings).inspector.schema(name))
 
 
 def diff(
     name: Name,
-    before: Annotated[int | None, typer.Option("--from", min=0, help="Compare this version of the table ...")] = None,
-    after: Annotated[int | None, typer.Option("--to", min=0, help="... with this one (default: the newest).")] = None,
+    before: Annotated[
+        int | None, typer.Option("--from", min=0, help="The older version of the table to compare.")
+    ] = None,
+    after: Annotated[
+        int | None, typer.Option("--to", min=0, help="The newer version to compare (default: the newest).")
+    ] = None,
 ) -> None:
-    """Show how a table's columns would change with the next run; or how they differ between two versions."""
+    """Show how the next run would change the columns of a table, or how two versions differ."""
     settings = current_settings()
     engine = open_from_settings(settings)
     changes = (
@@ -41,7 +45,7 @@ def diff(
 
 
 def history(name: Name) -> None:
-    """Show every version that changed a table's columns, newest first."""
+    """Show the versions that changed the columns of a table, newest first."""
     settings = current_settings()
     make_output(settings).schema_history(open_from_settings(settings).inspector.schema_history(name))
 

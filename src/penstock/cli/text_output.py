@@ -1,9 +1,9 @@
-"""Results as tables and sentences: with colour and boxes on a terminal, as plain columns when piped."""
+"""Results as text: tables with colour on a terminal, plain columns when piped."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from penstock.model.results import ItemResult, Outcome, RunResult
 from penstock.model.wording import counted, show_bytes
 
 if TYPE_CHECKING:
-    from penstock.engine import Check, DatasetDetails, DatasetInfo, HistoryEntry, Rows, SchemaVersion, TableSchema
+    from penstock.engine import DatasetDetails, DatasetInfo, HistoryEntry, Rows, SchemaVersion, TableSchema
     from penstock.model.changes import ChangeMetrics
     from penstock.model.drift import Change
     from penstock.model.names import DatasetName
@@ -41,14 +41,14 @@ _STYLES = {
 
 
 class _PlainConsole(Console):
-    """A console that leaves it to the command what a closed pipe means for the exit code."""
+    """A console that lets the command decide the exit code when the pipe is closed."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
 
 
 def make_console(*, stderr: bool = False) -> Console:
-    """A console for people; wide and without colour when nobody looks."""
+    """A console on a terminal; wide and without colour when the output is piped."""
     stream = sys.stderr if stderr else sys.stdout
     return _PlainConsole(
         file=stream, highlight=False, soft_wrap=not stream.isatty(), width=None if stream.isatty() else 240
@@ -124,11 +124,11 @@ class TextOutput:
                 _when(entry.commit.timestamp_ms),
                 entry.commit.operation,
                 entry.commit.metrics.get("numOutputRows", "-"),
-                entry.build_request_id or ("-" if entry.commit.number else "not by Penstock"),
+                entry.build_request_id or _foreign(entry),
             )
             for entry in entries
         )
-        self._table(("version", "when", "operation", "rows written", "run"), rows)
+        self._table(("version", "time", "operation", "rows written", "pipeline run"), rows)
 
     def schema(self, schema: TableSchema) -> None:
         rows = (
@@ -141,16 +141,16 @@ class TextOutput:
             )
             for column in schema.schema.columns
         )
-        self._table(("column", "type", "null", "types in raw", "also called"), rows)
+        self._table(("column", "type", "null", "types in raw files", "other names"), rows)
         count = len(schema.schema.columns)
         self.console.print(f"{schema.name}, version {schema.version}: {count} columns, {schema.schema.fingerprint}")
 
     def changes(self, changes: Sequence[Change]) -> None:
         if not changes:
-            self.console.print("The columns stay as they are.")
+            self.console.print("No column changes.")
             return
         rows = ((change.column, change.safety.value.replace("_", " "), _without_column(change)) for change in changes)
-        self._table(("column", "how", "change"), rows)
+        self._table(("column", "safety", "change"), rows)
 
     def schema_history(self, versions: Sequence[SchemaVersion]) -> None:
         rows = (
@@ -162,7 +162,7 @@ class TextOutput:
             )
             for version in versions
         )
-        self._table(("version", "when", "changes", "fingerprint"), rows)
+        self._table(("version", "time", "column changes", "fingerprint"), rows)
 
     def rows(self, rows: Rows) -> None:
         self._table(
@@ -170,21 +170,14 @@ class TextOutput:
         )
         self.console.print(counted(len(rows.rows), "row"))
 
-    def checks(self, checks: Sequence[Check]) -> None:
-        for check in checks:
-            mark = "[green]ok  [/]" if check.ok else "[bold red]FAIL[/]"
-            self.console.print(f"{mark} {check.name:<12} {escape(check.detail)}")
-            if check.fix:
-                self.console.print(f"     {'':<12} [bold]fix:[/] {escape(check.fix)}")
-
-    def created(self, folder: str, files: Sequence[str]) -> None:
-        self.console.print(f"Made {escape(folder)} with {len(files)} files. Next:\n")
-        for command in (f"cd {folder}", "penstock plan", "penstock run"):
-            self.console.print(f"  {escape(command)}")
+    def show(self, value: object, draw: Callable[[TextOutput], None]) -> None:  # noqa: ARG002 - JSON only
+        draw(self)
 
     def batch(self, table: DatasetName, flow: str, number: int, metrics: ChangeMetrics) -> None:
-        written = f"{counted(metrics.rows_added, 'row')} written, {metrics.rows_removed} taken out"
-        remembered = f", {counted(metrics.remembered, 'event')} remembered" if metrics.remembered else ""
+        written = f"{counted(metrics.rows_added, 'row')} written, {metrics.rows_removed} removed"
+        remembered = (
+            f", {counted(metrics.remembered, 'event')} kept in the auxiliary table" if metrics.remembered else ""
+        )
         self.console.print(
             f"[green]{escape(str(table))}[/] {escape(flow)} batch {number}: {counted(metrics.events, 'event')}, "
             f"{written}{remembered}"
@@ -205,6 +198,11 @@ class TextOutput:
         for item in items:
             if item.problem is not None:
                 print_problem(self.console, str(item.problem), item.problem.hint)
+
+
+def _foreign(entry: HistoryEntry) -> str:
+    """A commit without a load number is foreign only if it changed rows: Penstock sets properties without one."""
+    return "not by Penstock" if entry.commit.changes_rows and not entry.commit.number else "-"
 
 
 def _without_column(change: Change) -> str:
@@ -230,16 +228,16 @@ def _plan_summary(plan: Plan) -> str:
         return "Nothing to do." if not plan.has_problems else "Nothing can be done until the errors above are fixed."
     idle = counts[Action.NONE]
     rest = f"; {idle} up to date" if idle else ""
-    return f"Plan: {work}{rest}.{_describe_saving(plan)} Do it with `penstock run`."
+    return f"Plan: {work}{rest}.{_describe_saving(plan)} Run `penstock run` to apply it."
 
 
 def _describe_saving(plan: Plan) -> str:
-    """What is avoided, compared with loading everything again."""
+    """What is saved, compared with a full rebuild."""
     read = sum(item.bytes_read for item in plan.items if item.action.is_work)
     whole = sum(item.source_bytes for item in plan.items)
     if not 0 < read < whole:
         return ""
-    return f" Reads {show_bytes(read)} of raw files; loading everything again would read {show_bytes(whole)}."
+    return f" Reads {show_bytes(read)} of raw files; a full rebuild would read {show_bytes(whole)}."
 
 
 def _result_row(result: ItemResult) -> tuple[str, ...]:
@@ -248,10 +246,10 @@ def _result_row(result: ItemResult) -> tuple[str, ...]:
     words = [reason.text for reason in result.reasons] if result.problem is None else []
     for outcome in result.load.expectations if result.load else ():
         if outcome.violations:
-            verb = "dropped by" if outcome.on_violation.value == "drop" else "rows break"
-            words.append(f"{outcome.violations} {verb} {outcome.name}")
+            verb = "dropped by" if outcome.on_violation.value == "drop" else "failed"
+            words.append(f"{counted(outcome.violations, 'row')} {verb} {outcome.name}")
     if result.load and result.load.quarantined:
-        words.append(f"{result.load.quarantined} rows do not fit and are in quarantine")
+        words.append(f"{counted(result.load.quarantined, 'row')} quarantined")
     return result.id, result.action.value, result.outcome.value, rows, seconds, "; ".join(words)
 
 
@@ -260,7 +258,7 @@ def _when(timestamp_ms: int) -> str:
 
 
 def print_problem(console: Console, message: str, hint: str | None) -> None:
-    """What is wrong, and what to do."""
+    """The error, and what to do about it."""
     console.print(f"[bold red]error:[/] {escape(message)}")
     if hint:
         console.print(f"  [bold]hint:[/] {escape(hint)}")

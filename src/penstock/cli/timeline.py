@@ -9,7 +9,7 @@ _STEP = 5
 
 
 class Interval(NamedTuple):
-    """A row of a history: whose it is, what it says, and from when to when."""
+    """A row of a history: its key, its label, its start and its end."""
 
     key: str
     label: str
@@ -18,7 +18,7 @@ class Interval(NamedTuple):
 
 
 def draw_timeline(intervals: Sequence[Interval]) -> str:
-    """The intervals of each key on one line under a common scale; an open one runs on to the right."""
+    """The intervals of each key on one line under a common scale; an open one extends to the right."""
     if not intervals:
         return "(no rows)"
     last = max(max(row.end or row.start for row in intervals) + 2, 2)

@@ -14,10 +14,11 @@ from typing import Any, NoReturn
 
 from penstock.config.contracts import read_contracts
 from penstock.config.environment import fill_references, read_override, read_overrides
-from penstock.config.project_shape import FILE_EVENT_LOGS, PROJECT, scheme_of
+from penstock.config.project_shape import PROJECT, scheme_of
 from penstock.config.shape import Record, check, to_plain
 from penstock.config.yaml_positions import Node, read_yaml, scalar_node
 from penstock.errors import ConfigError, Location
+from penstock.model.event_logs import EVENT_LOGS
 from penstock.model.nearest import did_you_mean
 from penstock.model.project import Project, RawSettings, SparkSettings
 
@@ -156,7 +157,7 @@ def _to_place(root: Path, text: str, environment: Mapping[str, str]) -> str:
 def _to_event_log(root: Path, uri: str) -> str:
     """The URI with an absolute path if it is one of a file: three slashes and a path, as `sqlite:////srv/events.db`."""
     scheme = scheme_of(uri)
-    if scheme not in FILE_EVENT_LOGS:
+    if scheme is None or not EVENT_LOGS[scheme].is_file:
         return uri
     path = uri.split("://", 1)[1][1:]
     return f"{scheme}:///{os.path.abspath(root / path)}"  # noqa: PTH100

@@ -10,15 +10,13 @@ from urllib.parse import urlsplit
 
 from penstock.config.shape import AnyScalar, Field, Flag, ListOf, MapOf, Record, Text, Whole
 from penstock.model.contract import Nested, OnDrift, OnRemovedFiles
+from penstock.model.event_logs import EVENT_LOGS
 from penstock.model.names import STAGING_DATABASE, is_name_part
 from penstock.model.nearest import did_you_mean
 from penstock.model.project import DEFAULT_LAYOUT, LAYOUTS
 from penstock.model.types import normal_type
 
 OBJECT_STORES = ("s3a", "s3", "abfss", "gs")
-EVENT_LOGS = ("sqlite", "postgresql", "delta", "delta+s3", "delta+azure", "delta+gs", "memory")
-FILE_EVENT_LOGS = ("sqlite", "delta")
-"""Event logs in a file or folder, for which a relative path is relative to the project."""
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _PROJECT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*\Z")
@@ -65,12 +63,12 @@ def _place_problem(text: str) -> str | None:
 
 def _event_log_problem(text: str) -> str | None:
     scheme = scheme_of(text)
-    if scheme not in EVENT_LOGS:
+    if scheme is None or scheme not in EVENT_LOGS:
         near = did_you_mean(scheme, EVENT_LOGS) if scheme else ""
         known = ", ".join(f"`{known}://`" for known in EVENT_LOGS)
         return f"must be a URI that starts with one of {known}{near}"
     rest = text.split("://", 1)[1]
-    if scheme in FILE_EVENT_LOGS:
+    if EVENT_LOGS[scheme].is_file:
         if not rest.startswith("/") or rest.strip("/") == "":
             return f"needs three slashes and a path: `{scheme}:///path`, or four slashes for an absolute path"
         return "cannot be in memory this way; use `memory://`" if ":memory:" in rest else None

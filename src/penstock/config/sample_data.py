@@ -1,7 +1,7 @@
-"""Raw batches of the sample project: a made-up shop, the same rows for the same number on every machine.
+"""Raw files of the sample project: a made-up shop, with the same rows for the same number on every machine.
 
-A few rows are wrong on purpose (orders without a customer, a status nobody knows, lines of no quantity, customers
-without a country), so that expectations have something to find.
+A few rows are invalid on purpose (orders without a customer, an unknown status, lines without a quantity, customers
+without a country), so that expectations find something.
 """
 
 from __future__ import annotations
@@ -45,33 +45,33 @@ _STATUSES = ("placed", "shipped", "shipped", "shipped", "returned")
 
 
 def write_sample_batch(project_root: Path, number: int) -> list[Path]:
-    """Write batch `number` of the sample's raw files and give their paths; a batch that is there is never replaced.
+    """Write batch `number` of the sample's raw files and return their paths; an existing batch is never replaced.
 
     The first batch has all four tables; a later one has new customers, orders and order items, and no products.
     """
     if number < 1:
-        raise UsageError(f"{number} is not the number of a batch", hint="batches count from 1")
+        raise UsageError(f"{number} is not a batch number", hint="batch numbers start at 1")
     tables = _tables(number)
     files = {project_root / "raw" / table / f"{number:04}.parquet": make for table, make in tables.items()}
     for file in files:
         if file.exists():
-            raise UsageError(f"the batch {number} is already there: {file}", hint="take the next number")
+            raise UsageError(f"batch {number} already exists: {file}", hint="use the next number")
     for file, make in files.items():
         _write(file, make(number))
     return list(files)
 
 
 def write_drifted_batch(project_root: Path, number: int) -> Path:
-    """Write order items whose columns differ from those of the batches before, and give the path."""
+    """Write order items whose columns differ from those of the batches before, and return the path."""
     file = project_root / "raw" / "order_items" / f"{number:04}.parquet"
     if file.exists():
-        raise UsageError(f"the batch {number} is already there: {file}", hint="take the next number")
+        raise UsageError(f"batch {number} already exists: {file}", hint="use the next number")
     _write(file, _drifted_order_items(number))
     return file
 
 
 def last_sample_batch(project_root: Path) -> int:
-    """Give the number of the last batch of the sample's orders, or 0 when there is none."""
+    """The number of the last batch of the sample's orders, or 0 when there is none."""
     names = [file.stem for file in (project_root / "raw" / "orders").glob("*.parquet")]
     return max((int(name) for name in names if name.isdecimal()), default=0)
 

@@ -1,11 +1,11 @@
-"""A change feed for the tour: customers who move, told out of order."""
+"""A change feed for the tour: customers who move, with events out of order."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
-DEFINITION = '''"""The history of customers, from a feed whose events come in any order."""
+DEFINITION = '''"""The history of customers, from a change feed whose events arrive in any order."""
 
 from penstock import pipelines as dp
 
@@ -23,10 +23,10 @@ dp.create_auto_cdc_flow(
 )
 '''
 
-Change = tuple[str, int, int, str, str | None]
+FeedRow = tuple[str, int, int, str, str | None]
 """Operation, day, customer, name, city."""
 
-BATCHES: tuple[tuple[Change, ...], ...] = (
+BATCHES: tuple[tuple[FeedRow, ...], ...] = (
     (
         ("INSERT", 1, 1, "Ada", "Rome"),
         ("UPDATE", 9, 1, "Ada", "Oslo"),
@@ -50,13 +50,13 @@ def write_feed_definition(root: Path) -> Path:
 
 
 def write_feed_batch(root: Path, number: int) -> Path:
-    """Let a batch of change events arrive as a file."""
+    """Write a batch of change events as a file."""
     file = root / "feeds" / "customers" / f"batch_{number}.json"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("".join(json.dumps(_to_event(change)) + "\n" for change in BATCHES[number - 1]))
     return file
 
 
-def _to_event(change: Change) -> dict[str, object]:
+def _to_event(change: FeedRow) -> dict[str, object]:
     operation, day, customer, name, city = change
     return {"operation": operation, "data": {"id": customer, "name": name, "city": city}, "day": day}

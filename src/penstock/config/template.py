@@ -1,6 +1,6 @@
-"""The sample project that `penstock init` makes: small, runnable without a network, and meant to be read.
+"""The sample project that `penstock init` creates: small, runs without a network, and easy to read.
 
-Its files lie beside this module in `sample/`, with `.template` after their names so that no tool takes them for ours.
+Its files are in `sample/`, with the suffix `.template` so that no tool treats them as part of Penstock.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _NAMES = {"gitignore": ".gitignore"}
 
 
 def write_sample_project(folder: Path, name: str) -> list[Path]:
-    """Write a runnable project with sample data into a new or empty folder and give the paths of its files."""
+    """Write a runnable project with sample data into a new or empty folder and return the paths of its files."""
     problem = project_name_problem(name)
     if problem:
-        raise UsageError(f"the name of a project {problem} (it is `{name}`)", hint="for example: penstock init shop")
+        raise UsageError(f"the project name {problem} (given: `{name}`)", hint="for example: penstock init shop")
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             what = "is not empty" if folder.is_dir() else "is not a folder"
-            raise UsageError(f"{folder} {what}; nothing was written", hint="choose another name or folder")
+            raise UsageError(f"{folder} {what}; nothing was written", hint="choose another name or an empty folder")
         folder.mkdir(parents=True, exist_ok=True)
         written = _copy(files("penstock.config") / "sample", folder, name)
         return [*written, *write_sample_batch(folder, 1)]

@@ -9,34 +9,22 @@ from urllib.parse import urlsplit
 from penstock.errors import ConfigError
 from penstock.eventlog.contract import EventLog
 from penstock.model.clock import Clock, SystemClock
+from penstock.model.event_logs import EVENT_LOGS
 
-_BACKENDS = {
-    "memory": "penstock.eventlog.memory",
-    "sqlite": "penstock.eventlog.sqlite",
-    "postgresql": "penstock.eventlog.postgres",
-    "postgres": "penstock.eventlog.postgres",
-    "delta": "penstock.eventlog.delta",
-    "delta+s3": "penstock.eventlog.delta",
-    "delta+azure": "penstock.eventlog.delta",
-    "delta+gs": "penstock.eventlog.delta",
-}
+_ALIASES = {"postgres": "postgresql"}
 
 _EXTRAS = {"psycopg": "postgres", "obstore": "s3"}
-
-KNOWN_FORMS = (
-    "sqlite:///path, postgresql://user@host/database, delta:///path, "
-    "delta+s3://bucket/path, delta+azure://container/path, delta+gs://bucket/path, memory://"
-)
 
 
 def open_event_log(uri: str, clock: Clock | None = None) -> EventLog:
     """Open the event log at a URI, making it when there is none; close it when done (it is a context manager)."""
     scheme = urlsplit(uri).scheme.lower()
-    backend = _BACKENDS.get(scheme)
-    if backend is None:
-        raise ConfigError(f"no event log is known for {scheme or 'a plain path'!r}", hint=f"use one of {KNOWN_FORMS}")
+    form = EVENT_LOGS.get(_ALIASES.get(scheme, scheme))
+    if form is None:
+        known = ", ".join(each.example for each in EVENT_LOGS.values())
+        raise ConfigError(f"no event log is known for {scheme or 'a plain path'!r}", hint=f"use one of {known}")
     try:
-        module = importlib.import_module(backend)
+        module = importlib.import_module(f"penstock.eventlog.{form.backend}")
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         if missing == "penstock":

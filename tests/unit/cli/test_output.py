@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 
 from builders import load_raw, write_raw
+from penstock.cli.text_output import TextOutput, make_console
+from penstock.inspect.datasets import HistoryEntry
+from penstock.lake.delta_log import Commit
 from penstock.model.names import DatasetName
 from penstock.storage.files import LocalFiles
 from projects import COMMAND, ProjectFolder
@@ -58,7 +61,7 @@ def test_a_plan_is_told_per_table_with_reasons(shop: ProjectFolder, penstock) ->
     assert rows["staging.orders"] == "rebuild"
     assert rows["main.totals"] == rows["main.big_orders"] == rows["main.big_count"] == "recompute"
     assert "first load, 1 file" in answer.out
-    assert answer.out.splitlines()[-1] == "Plan: 1 rebuild, 3 recompute. Do it with `penstock run`."
+    assert answer.out.splitlines()[-1] == "Plan: 1 rebuild, 3 recompute. Run `penstock run` to apply it."
 
 
 def test_a_plan_as_json_has_what_was_asked_for(shop: ProjectFolder, penstock) -> None:
@@ -167,3 +170,12 @@ def test_on_a_terminal_there_is_colour_unless_it_is_not_wanted(
         os.close(leader)
     assert "append" in said
     assert bool(re.search(r"\x1b\[[0-9;]*3[0-9]m", said)) is coloured
+
+
+@pytest.mark.parametrize(("changes_rows", "shown"), [(True, "not by Penstock"), (False, "-")])
+def test_only_a_commit_that_changed_rows_is_called_foreign(
+    changes_rows: bool, shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    commit = Commit(1, None, "SET TBLPROPERTIES", 0, changes_rows)
+    TextOutput(make_console()).history([HistoryEntry(commit, None)])
+    assert capsys.readouterr().out.splitlines()[-1].rstrip().endswith(f"  {shown}")

@@ -35,7 +35,7 @@ def test_each_dataset_is_a_line_when_it_starts_and_ends() -> None:
     tell(LogProgress())
     lines = [json.loads(line) for line in stream.getvalue().splitlines()]
     assert [line["message"] for line in lines] == [
-        "1 of 2 datasets to do; starting Spark",
+        "1 of 2 datasets have work; starting Spark",
         "main.a recompute",
         "main.a pass in 1.2 s",
     ]

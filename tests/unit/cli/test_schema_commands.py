@@ -40,7 +40,7 @@ def test_columns_are_shown_with_the_types_that_raw_gave_them(loaded: ProjectFold
 
 
 def test_drift_is_told_before_it_is_followed(loaded: ProjectFolder, penstock: Penstock) -> None:
-    assert penstock("schema", "diff", "orders").out == "The columns stay as they are.\n"
+    assert penstock("schema", "diff", "orders").out == "No column changes.\n"
     drift(loaded)
     changes = penstock("schema", "diff", "orders", "--json").json
     assert [(change["code"], change["column"], change["safety"]) for change in changes] == [

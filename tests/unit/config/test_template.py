@@ -99,9 +99,9 @@ def test_the_next_batch(tmp_path: Path) -> None:
     ]
     assert last_sample_batch(tmp_path / "shop") == 2
     before = contents(tmp_path / "shop")
-    with pytest.raises(UsageError, match="already there"):
+    with pytest.raises(UsageError, match="already exists"):
         write_sample_batch(tmp_path / "shop", 2)
-    with pytest.raises(UsageError, match="not the number"):
+    with pytest.raises(UsageError, match="not a batch number"):
         write_sample_batch(tmp_path / "shop", 0)
     assert contents(tmp_path / "shop") == before
 

@@ -32,7 +32,7 @@ def show(dataset: Dataset, state: TableState[CdcProgress]) -> Shown:
     files, parts = list(state.payload.files.values()), state.payload.segments
     kept = {"segments": len(parts), "events": sum(p.rows for p in parts), "bytes": sum(p.size for p in parts)}
     loaded = (("files loaded", str(len(files))),) if files else ()
-    remembers = ("remembers", f"{counted(kept['events'], 'event')}, {show_bytes(kept['bytes'])}")
+    remembers = ("auxiliary", f"{counted(kept['events'], 'event')}, {show_bytes(kept['bytes'])}")
     return Shown(
         facts=(*loaded, remembers),
         reads=reads,
