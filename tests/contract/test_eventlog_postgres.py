@@ -44,7 +44,8 @@ def test_transactions_that_would_commit_in_reverse_order_cannot(uri: str) -> Non
     early, late = Maker(1).one_of_each("early"), Maker(2).one_of_each("late")
     with first._connection() as connection:
         connection.execute("BEGIN")
-        from penstock.eventlog.fold import append_batch, encode
+        from penstock.eventlog.encoding import encode
+        from penstock.eventlog.fold import append_batch
         from penstock.eventlog.postgres import _LOCK, _marks
 
         connection.execute(_LOCK)  # type: ignore[call-overload]

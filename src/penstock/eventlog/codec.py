@@ -6,7 +6,7 @@ Objects are written with sorted keys and without spaces; a status as code and na
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from penstock.errors import EventLogError
@@ -106,7 +106,8 @@ def to_json(event: Event) -> Fields:
 def from_json(value: Mapping[str, Any]) -> Event:
     """Read an event back from `to_json`."""
     kind = value["event_type"]
-    return Event(value["event_id"], value["timestamp"], value["build_request_id"], from_fields(kind, value[kind]))
+    build = value["build_request_id"] or ""
+    return Event(value["event_id"] or "", value["timestamp"], build, from_fields(kind, value[kind]))
 
 
 def to_status(kind: type[Status], code: int) -> Status:
@@ -121,8 +122,6 @@ _STATUSES: dict[Any, dict[int, Any]] = {
 
 
 def _status(status: BuildStatus | PartitionStatus | JobStatus) -> Fields:
-    if status.value == 0:
-        raise EventLogError("an event with status UNKNOWN cannot be written", hint="UNKNOWN is for reading only")
     return {"status_code": status.value, "status_name": status.name}
 
 
@@ -186,32 +185,39 @@ _EMPTY: Fields = {
 
 _BUILD_OF, _PARTITION_OF, _JOB_OF = _STATUSES.values()
 
+
+def _texts(values: Sequence[str | None] | None) -> tuple[str, ...]:
+    found = tuple(values or ())
+    return tuple(value or "" for value in found) if None in found else found  # type: ignore[return-value]
+
+
+# Null where text belongs reads as empty text: Delta logs of older versions can hold it, and must stay readable.
 _DECODERS: dict[str, Callable[[Mapping[str, Any]], Payload]] = {
     EventType.BUILD_REQUEST: lambda f: BuildRequest(
         _BUILD_OF.get(f["status_code"], BuildStatus.UNKNOWN),
-        tuple(f.get("requested_partitions", ())),
-        f.get("message", ""),
+        _texts(f.get("requested_partitions")),
+        f.get("message") or "",
     ),
     EventType.PARTITION: lambda f: Partition(
-        f["partition_ref"],
+        f["partition_ref"] or "",
         _PARTITION_OF.get(f["status_code"], PartitionStatus.UNKNOWN),
-        f.get("message", ""),
+        f.get("message") or "",
         f.get("job_run_id"),
     ),
     EventType.JOB: lambda f: Job(
-        f["job_run_id"],
-        f["job_label"],
-        tuple(f.get("target_partitions", ())),
+        f.get("job_run_id") or "",
+        f["job_label"] or "",
+        _texts(f.get("target_partitions")),
         _JOB_OF.get(f["status_code"], JobStatus.UNKNOWN),
-        f.get("message", ""),
+        f.get("message") or "",
         f.get("config"),
-        tuple(f.get("manifests", ())),
+        tuple(f.get("manifests") or ()),
     ),
     EventType.DELEGATION: lambda f: Delegation(
-        f["partition_ref"], f["delegated_to_build_request_id"], f.get("message", "")
+        f["partition_ref"] or "", f["delegated_to_build_request_id"] or "", f.get("message") or ""
     ),
-    EventType.JOB_GRAPH: lambda f: JobGraph(f["job_graph"], f.get("message", "")),
-    EventType.PARTITION_INVALIDATION: lambda f: PartitionInvalidation(f["partition_ref"], f["reason"]),
-    EventType.TASK_CANCEL: lambda f: TaskCancel(f["job_run_id"], f["reason"]),
-    EventType.BUILD_CANCEL: lambda f: BuildCancel(f["reason"]),
+    EventType.JOB_GRAPH: lambda f: JobGraph(f["job_graph"], f.get("message") or ""),
+    EventType.PARTITION_INVALIDATION: lambda f: PartitionInvalidation(f["partition_ref"] or "", f["reason"] or ""),
+    EventType.TASK_CANCEL: lambda f: TaskCancel(f.get("job_run_id") or "", f["reason"] or ""),
+    EventType.BUILD_CANCEL: lambda f: BuildCancel(f["reason"] or ""),
 }

@@ -72,6 +72,20 @@ class AppendError(EventLogError):
         self.events = tuple(events)
 
 
+class MalformedEventError(EventLogError):
+    """An event has a field that no log can store or read back; none of the events of the call was written."""
+
+    code = "event_log_malformed"
+
+    def __init__(self, event_type: str, field: str, wrong: str) -> None:
+        super().__init__(
+            f"an event of type {event_type} cannot be written: {field} {wrong}",
+            hint="fix the code that makes the event; nothing was written",
+        )
+        self.event_type = event_type
+        self.field = field
+
+
 class NewerLogError(EventLogError):
     """The log was written by a newer version of penstock; nothing was read or changed."""
 

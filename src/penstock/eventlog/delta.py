@@ -17,8 +17,9 @@ from penstock.errors import EventLogError, StorageError
 from penstock.eventlog.contract import STALENESS_SECONDS, AppendError, Position, Row, StorageTroubleError
 from penstock.eventlog.delta_location import Location, to_location
 from penstock.eventlog.delta_projection import Projection, ResyncNeededError, to_inline
-from penstock.eventlog.fold import Encoded, only_new
-from penstock.eventlog.retry import keep_trying
+from penstock.eventlog.encoding import Encoded
+from penstock.eventlog.fold import only_new
+from penstock.eventlog.retry import LostRaceError, keep_trying
 from penstock.eventlog.sql import SqlEventLog
 from penstock.eventlog.store import selecting
 from penstock.model.clock import Clock
@@ -35,10 +36,6 @@ _TURN_SECONDS = 0.02
 """How often a writer asks whether it is its turn: more often costs the others more than it gains this one."""
 _KEEP_SECONDS = 60.0
 """So long the background keeps looking; the next query after that starts it again."""
-
-
-class _LostRaceError(Exception):
-    """Another writer committed the version that this one was about to."""
 
 
 class DeltaEventLog(SqlEventLog):
@@ -144,7 +141,7 @@ class DeltaEventLog(SqlEventLog):
             # On one machine writers take turns: no attempt is wasted, and the lock ends with the process that holds it.
             with self._machine_lock().acquire(timeout=deadline, poll_interval=_TURN_SECONDS):
                 return keep_trying(lambda: self._try_write(batch), _is_transient, deadline, 0.02)
-        except (_LostRaceError, Timeout, OSError, StorageError, StorageTroubleError) as error:
+        except (LostRaceError, Timeout, OSError, StorageError, StorageTroubleError) as error:
             raise AppendError(
                 f"{len(batch)} events could not be written to {self.uri} within {deadline:g} s: {error}",
                 [item.event for item in batch],
@@ -164,13 +161,11 @@ class DeltaEventLog(SqlEventLog):
             return self.head()
         table.load_or_create()
         version = table.handle.version() + 1
-        if projection.applied != version - 1:
-            raise _LostRaceError("other writers are faster")
         recorded_at = self._clock.now_ns()
         rows = to_batch(new, version, recorded_at, schema_with(projection.added_columns))
-        if not table.append(rows, to_inline(new, version, recorded_at)):
-            raise _LostRaceError("other writers are faster")
-        projection.apply_own(version, new, recorded_at)
+        with projection.fold_first(version, new, recorded_at):
+            if not table.append(rows, to_inline(new, version, recorded_at)):
+                raise LostRaceError("other writers are faster")
         return self.head()
 
     def remove(self, positions: Sequence[Position]) -> None:
@@ -181,7 +176,7 @@ class DeltaEventLog(SqlEventLog):
         table = self.table()
         table.load_or_create()
         if not table.keep_without(positions):
-            raise _LostRaceError("other writers are faster")
+            raise LostRaceError("other writers are faster")
         self._resync()
 
     def _look_after(self) -> None:
@@ -208,7 +203,7 @@ class DeltaEventLog(SqlEventLog):
         try:
             with self._machine_lock().acquire(timeout=deadline, poll_interval=_TURN_SECONDS):
                 keep_trying(work, _is_transient, deadline, 0.02)
-        except (_LostRaceError, OSError) as error:
+        except (LostRaceError, OSError) as error:
             raise StorageTroubleError(f"{self.uri} could not be changed within {deadline:g} s: {error}") from error
 
     def _machine_lock(self) -> BaseFileLock:
@@ -222,7 +217,7 @@ class DeltaEventLog(SqlEventLog):
 
 
 def _is_transient(error: BaseException) -> bool:
-    return isinstance(error, _LostRaceError | OSError | StorageError | StorageTroubleError)
+    return isinstance(error, LostRaceError | OSError | StorageError | StorageTroubleError)
 
 
 def open_log(uri: str, clock: Clock) -> DeltaEventLog:

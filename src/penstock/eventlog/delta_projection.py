@@ -12,13 +12,17 @@ import json
 import logging
 import sqlite3
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from penstock.errors import EventLogError
 from penstock.eventlog.codec import from_json, to_json, to_text
-from penstock.eventlog.contract import check_version
+from penstock.eventlog.contract import StorageTroubleError, check_version
 from penstock.eventlog.delta_location import Location
-from penstock.eventlog.fold import Encoded, apply_events, encode, only_new
+from penstock.eventlog.encoding import Encoded, encode_stored
+from penstock.eventlog.fold import apply_events, only_new
+from penstock.eventlog.retry import LostRaceError
 from penstock.eventlog.store import SqliteStore, selecting
 from penstock.eventlog.tables import ALL_TABLES, SCHEMA_VERSION
 from penstock.model.clock import Clock
@@ -93,16 +97,28 @@ class Projection:
                 if self._reshaped:
                     self.load_shape()
 
-    def apply_own(self, version: int, items: Sequence[Encoded], recorded_at: int) -> None:
-        """Take over what this process has just committed, without reading it back."""
-        commit = self.files.read(_commit_name(version)) or b""
-        first = version << INDEX_BITS
-        with self.store.transaction() as connection:
-            applied = int(self.store.meta(connection, APPLIED) or -1)
-            if applied == version - 1:
-                entries = [(first + index, item, recorded_at) for index, item in enumerate(items)]
+    @contextmanager
+    def fold_first(self, version: int, items: Sequence[Encoded], recorded_at: int) -> Iterator[None]:
+        """Fold events that are about to be committed as this version; the block commits them to the table.
+
+        Events that cannot be folded are never committed, and a commit that fails is not folded. When the block has
+        committed and what follows fails, the commit is read from the table like that of any other writer.
+        """
+        entries = [((version << INDEX_BITS) + index, item, recorded_at) for index, item in enumerate(items)]
+        try:
+            with self.store.transaction() as connection:
+                if int(self.store.meta(connection, APPLIED) or -1) != version - 1:
+                    raise LostRaceError("other writers are faster")
                 self._apply_entries(connection, entries)
-                self._set_applied(connection, version, commit)
+                yield
+                self._set_applied(connection, version, self.files.read(_commit_name(version)) or b"")
+        except sqlite3.OperationalError as error:
+            raise StorageTroubleError(f"the local projection of {self._location.uri} failed: {error}") from error
+        except sqlite3.Error as error:
+            raise EventLogError(
+                f"{len(items)} events cannot be folded, so they were not written: {error}",
+                hint="this is a bug in penstock: please report it",
+            ) from error
 
     def reload(self, table: DeltaTable) -> None:
         """Build the projection anew from the table's snapshot."""
@@ -241,7 +257,9 @@ def from_inline(text: str, version: int) -> list[tuple[int, Encoded, int | None]
     """Read the events of a small commit back."""
     value = json.loads(text)
     first = version << INDEX_BITS
-    return [(first + n, encode(from_json(event)), value["recorded_at"]) for n, event in enumerate(value["events"])]
+    return [
+        (first + n, encode_stored(from_json(event)), value["recorded_at"]) for n, event in enumerate(value["events"])
+    ]
 
 
 def _commit_name(version: int) -> str:

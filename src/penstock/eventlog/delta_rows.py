@@ -14,9 +14,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.eventlog.codec import from_body, from_fields, to_fields, to_text
+from penstock.errors import EventLogError
+from penstock.eventlog.codec import from_body, from_json, to_fields, to_text
 from penstock.eventlog.delta_projection import INDEX_BITS
-from penstock.eventlog.fold import Encoded, encode
+from penstock.eventlog.encoding import Encoded, encode_stored
 from penstock.eventlog.tables import STEPS
 from penstock.model.events import Event, EventType
 
@@ -105,12 +106,17 @@ def from_table(rows: pa.Table) -> Iterator[tuple[int, Encoded, int | None]]:
     ordered = rows.take(pc.sort_indices(rows.column("position")))
     for start in range(0, ordered.num_rows, _SLICE):
         for row in ordered.slice(start, _SLICE).to_pylist():
-            yield row["position"], encode(_to_event(row)), row.get("recorded_at")
+            yield row["position"], encode_stored(_to_event(row)), row.get("recorded_at")
 
 
 def _to_event(row: dict[str, Any]) -> Event:
     kind = row["event_type"]
-    fields = row[kind]
+    fields = row.get(kind)
+    if fields is None:
+        raise EventLogError(
+            f"the event {row['event_id']!r} has no payload of its type {kind!r}",
+            hint="upgrade penstock if a newer version wrote it; otherwise restore the table to an earlier version",
+        )
     for name in _JSON_FIELDS.get(kind, ()):
         fields[name] = json.loads(fields[name]) if fields[name] is not None else None
-    return Event(row["event_id"], row["timestamp"], row["build_request_id"], from_fields(kind, fields))
+    return from_json({**row, kind: fields})

@@ -7,12 +7,11 @@ Each state table has one statement, so that a batch is a few `executemany` calls
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 
-from penstock.errors import EventLogError
-from penstock.eventlog.codec import clean_text, from_body, to_body, to_text
+from penstock.eventlog.codec import clean_text, from_body, to_text
 from penstock.eventlog.contract import Entry, Position, Row
+from penstock.eventlog.encoding import Encoded
 from penstock.eventlog.tables import STATE_TABLES, event_columns
 from penstock.model.events import (
     BuildCancel,
@@ -100,41 +99,6 @@ ON CONFLICT (job_run_id) DO UPDATE SET
     cancel_reason = COALESCE(excluded.cancel_reason, penstock_job.cancel_reason),
     updated_at = excluded.updated_at,
     last_position = excluded.last_position"""
-
-
-@dataclass(frozen=True, slots=True)
-class Encoded:
-    """An event ready to be written: what goes into columns is checked, the payload is JSON text."""
-
-    event: Event
-    body: str
-    job_run_id: str | None
-    job_label: str | None
-    partitions: tuple[str, ...]
-
-
-def encode(event: Event) -> Encoded:
-    """Turn an event into what is stored, or say clearly why it cannot be."""
-    payload = event.payload
-    partitions: tuple[str, ...] = ()
-    if isinstance(payload, Partition | Delegation | PartitionInvalidation):
-        partitions = (payload.partition_ref,)
-    elif isinstance(payload, Job):
-        partitions = tuple(dict.fromkeys(payload.target_partitions))
-    elif isinstance(payload, BuildRequest):
-        partitions = tuple(dict.fromkeys(payload.requested_partitions))
-    run = payload.job_run_id if isinstance(payload, Job | TaskCancel | Partition) else None
-    label = payload.job_label if isinstance(payload, Job) else None
-    for text in (event.event_id, event.build_request_id, run, label, *partitions):
-        _check_key(text)
-    return Encoded(event, to_body(payload), run, label, partitions)
-
-
-def _check_key(text: str | None) -> None:
-    if text is not None and ("\0" in text or clean_text(text) != text):
-        raise EventLogError(
-            f"{text!r} cannot be a name or an id in the event log", hint="it holds a character that no store accepts"
-        )
 
 
 def apply_events(

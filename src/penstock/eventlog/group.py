@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from penstock.eventlog.contract import AppendError, Position
-from penstock.eventlog.fold import Encoded
+from penstock.eventlog.encoding import Encoded
 
 MAX_GROUP = 10_000
 """So many events go in one commit at most, unless one call brings more."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.eventlog.contract import Position, Row
-from penstock.eventlog.fold import Encoded
+from penstock.eventlog.encoding import Encoded
 from penstock.eventlog.sql import SqlEventLog
 from penstock.eventlog.store import SqliteStore
 from penstock.model.clock import Clock

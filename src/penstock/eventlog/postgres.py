@@ -17,7 +17,8 @@ import psycopg
 
 from penstock.errors import ConfigError, EventLogError, first_line
 from penstock.eventlog.contract import AppendError, Position, Row, check_version
-from penstock.eventlog.fold import SELECT_META, SET_META, Encoded, append_batch, remove_events
+from penstock.eventlog.encoding import Encoded
+from penstock.eventlog.fold import SELECT_META, SET_META, append_batch, remove_events
 from penstock.eventlog.retry import DEADLINE_SECONDS, keep_trying
 from penstock.eventlog.sql import SqlEventLog
 from penstock.eventlog.tables import (

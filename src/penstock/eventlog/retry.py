@@ -16,6 +16,10 @@ DEADLINE_SECONDS = 60.0
 Result = TypeVar("Result")
 
 
+class LostRaceError(Exception):
+    """Another writer committed the version that this one was about to."""
+
+
 def keep_trying(
     work: Callable[[], Result],
     is_transient: Callable[[BaseException], bool],

@@ -13,7 +13,8 @@ from typing import Self
 
 from penstock.errors import UsageError
 from penstock.eventlog.contract import EVERYTHING, START, Entry, Filter, Migration, Position, Row
-from penstock.eventlog.fold import SELECT_EVENTS, Encoded, encode, to_entry
+from penstock.eventlog.encoding import Encoded, encode
+from penstock.eventlog.fold import SELECT_EVENTS, to_entry
 from penstock.eventlog.group import GroupCommit
 from penstock.eventlog.tables import SCHEMA_VERSION
 from penstock.model.events import Event

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from penstock.errors import ConfigError, EventLogError
 from penstock.eventlog.contract import AppendError, Position, Row
-from penstock.eventlog.fold import Encoded
+from penstock.eventlog.encoding import Encoded
 from penstock.eventlog.sql import SqlEventLog
 from penstock.eventlog.store import BUSY_SECONDS, SqliteStore
 from penstock.model.clock import Clock

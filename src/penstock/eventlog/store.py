@@ -13,7 +13,8 @@ from pathlib import Path
 
 from penstock.errors import EventLogError
 from penstock.eventlog.contract import Position, Row, check_version
-from penstock.eventlog.fold import SELECT_META, SET_META, Encoded, Select, append_batch, remove_events
+from penstock.eventlog.encoding import Encoded
+from penstock.eventlog.fold import SELECT_META, SET_META, Select, append_batch, remove_events
 from penstock.eventlog.tables import (
     SCHEMA_VERSION,
     SQLITE_WORDS,
