@@ -21,7 +21,7 @@ _BACKENDS = {
     "delta+gs": "penstock.eventlog.delta",
 }
 
-_EXTRAS = {"psycopg": "postgres", "obstore": "s3"}
+_EXTRAS = {"psycopg": "postgres", "psycopg_pool": "postgres", "obstore": "s3"}
 
 KNOWN_FORMS = (
     "sqlite:///path, postgresql://user@host/database, delta:///path, "
