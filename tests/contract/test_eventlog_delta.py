@@ -16,7 +16,7 @@ from filelock import FileLock
 
 from contract.event_log_contract import EventLogContract
 from contract.events import Maker, generated_history
-from penstock.errors import ConfigError, EventLogError
+from penstock.errors import ConfigError, EventLogError, StorageError
 from penstock.eventlog import delta_projection, delta_rows, delta_table, encoding, projections
 from penstock.eventlog.contract import START, AppendError, NewerLogError, StorageTroubleError
 from penstock.eventlog.delta import DeltaEventLog
@@ -229,6 +229,11 @@ def test_a_wrong_uri_is_explained(wrong: str) -> None:
     with pytest.raises(ConfigError) as caught:
         open_event_log(wrong)
     assert "hunter2" not in str(caught.value)
+
+
+def test_a_folder_that_delta_rs_would_misread_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="cannot be opened"):
+        open_event_log(f"delta://{tmp_path}/a%2541?cache={tmp_path}/cache")
 
 
 def test_any_delta_reader_can_query_it(log: DeltaEventLog, tmp_path: Path) -> None:

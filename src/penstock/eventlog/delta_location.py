@@ -9,29 +9,17 @@ import hashlib
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from penstock.errors import ConfigError, StorageError, first_line
+from penstock.errors import ConfigError
 from penstock.eventlog.retry import DEADLINE_SECONDS
+from penstock.storage.files import Files, open_files
+from penstock.storage.local import LocalFiles
 
 CACHE_VARIABLE = "PENSTOCK_CACHE_DIR"
 _SCHEMES = {"delta+s3": "s3", "delta+azure": "abfs", "delta+gs": "gs"}
 _OPTION_PREFIXES = ("aws_", "azure_", "google_")
-_ALLOW_HTTP = ("aws_allow_http", "azure_allow_http", "allow_http")
 _SECRETS = ("secret", "token", "password", "account_key", "access_key", "sas")
-
-
-class Files(Protocol):
-    """Reads files below the table's folder."""
-
-    def read(self, name: str) -> bytes | None:
-        """The content of a file, or None when there is none."""
-        ...
-
-    def exists(self, name: str) -> bool:
-        """Tell whether there is such a file."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,65 +38,8 @@ class Location:
     options: dict[str, str] = field(default_factory=dict)
 
     def open_files(self) -> Files:
-        """Get at the files of the table without a Delta reader."""
-        return LocalFiles(self.folder) if self.folder is not None else RemoteFiles(self.table, self.options)
-
-
-class LocalFiles:
-    """Files on this machine."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = str(folder)
-
-    def read(self, name: str) -> bytes | None:
-        """The content of a file, or None when there is none."""
-        try:
-            with open(f"{self._folder}/{name}", "rb") as file:  # noqa: PTH123
-                return file.read()
-        except FileNotFoundError:
-            return None
-
-    def exists(self, name: str) -> bool:
-        """Tell whether there is such a file."""
-        return os.path.exists(f"{self._folder}/{name}")  # noqa: PTH110
-
-
-class RemoteFiles:
-    """Files in an object store."""
-
-    def __init__(self, url: str, options: dict[str, str]) -> None:
-        import obstore
-        from obstore.exceptions import BaseError
-        from obstore.store import from_url
-
-        allowed = [options.get(name, os.environ.get(name.upper(), "")) for name in _ALLOW_HTTP]
-        allow_http = any(value.lower() == "true" for value in allowed)
-        settings = {name: value for name, value in options.items() if name not in _ALLOW_HTTP}
-        client: dict[str, Any] = {"allow_http": True} if allow_http else {}
-        self._url = url
-        self._obstore = obstore
-        self._failure = BaseError
-        opener: Any = from_url
-        self._store = opener(url, config=settings or None, client_options=client or None)
-
-    def read(self, name: str) -> bytes | None:
-        """The content of a file, or None when there is none."""
-        try:
-            return bytes(self._obstore.get(self._store, name).bytes())
-        except FileNotFoundError:
-            return None
-        except self._failure as error:
-            raise StorageError(f"{self._url} cannot be read: {first_line(error)}") from error
-
-    def exists(self, name: str) -> bool:
-        """Tell whether there is such a file."""
-        try:
-            self._obstore.head(self._store, name)
-        except FileNotFoundError:
-            return False
-        except self._failure as error:
-            raise StorageError(f"{self._url} cannot be read: {first_line(error)}") from error
-        return True
+        """Open the files of the table, to read its transaction log without delta-rs."""
+        return LocalFiles(self.folder) if self.folder is not None else open_files(self.table, settings=self.options)
 
 
 def to_location(uri: str) -> Location:

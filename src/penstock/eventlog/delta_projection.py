@@ -56,7 +56,7 @@ class Projection:
     def __init__(self, location: Location, clock: Clock) -> None:
         self._location = location
         self._clock = clock
-        self.files = location.open_files()
+        self._files = location.open_files()
         self.store = _open_store(location, clock)
         self._lock = threading.Lock()
         self.log_version = SCHEMA_VERSION
@@ -79,7 +79,7 @@ class Projection:
         synced = float(self.store.meta(connection, "synced_seconds") or 0)
         if applied < 0 or self._clock.now_ns() / 1e9 - synced > _TRUSTED_SECONDS:
             return False
-        commit = self.files.read(_commit_name(applied))
+        commit = self._read(_commit_name(applied))
         if commit is None or _tag(commit) != tag:
             return False
         self.load_shape()
@@ -88,7 +88,7 @@ class Projection:
     def catch_up(self) -> None:
         """Apply every commit that is there; what another process applied meanwhile is not applied again."""
         with self._lock:
-            while self.files.exists(_commit_name(self.applied + 1)):
+            while self._files.exists(_commit_name(self.applied + 1)):
                 self._reshaped = False
                 with self.store.transaction() as connection:
                     for _ in range(_COMMITS):
@@ -111,7 +111,7 @@ class Projection:
                     raise LostRaceError("other writers are faster")
                 self._apply_entries(connection, entries)
                 yield
-                self._set_applied(connection, version, self.files.read(_commit_name(version)) or b"")
+                self._set_applied(connection, version, self._read(_commit_name(version)) or b"")
         except sqlite3.OperationalError as error:
             raise StorageTroubleError(f"the local projection of {self._location.uri} failed: {error}") from error
         except sqlite3.Error as error:
@@ -134,13 +134,19 @@ class Projection:
             for paths in in_order(table):
                 self._apply_entries(connection, from_table(self._read_rows(paths)))
             self._note_shape(connection, table.metadata().configuration, [f.name for f in table.schema().fields])
-            self._set_applied(connection, version, self.files.read(_commit_name(version)) or b"")
+            self._set_applied(connection, version, self._read(_commit_name(version)) or b"")
         self.load_shape()
+
+    def _read(self, name: str) -> bytes | None:
+        try:
+            return self._files.read(name)
+        except FileNotFoundError:
+            return None
 
     def _apply_next(self, connection: sqlite3.Connection) -> bool:
         """Apply the next commit; False when there is none."""
         version = int(self.store.meta(connection, APPLIED) or -1) + 1
-        commit = self.files.read(_commit_name(version))
+        commit = self._read(_commit_name(version))
         if commit is None:
             return False
         inline, adds = None, []
@@ -178,7 +184,7 @@ class Projection:
 
         tables = []
         for path in paths:
-            content = self.files.read(unquote(path))
+            content = self._read(unquote(path))
             if content is None:
                 raise ResyncNeededError("a file of an older commit is gone")
             tables.append(pq.ParquetFile(io.BytesIO(content)).read(use_threads=False))

@@ -19,6 +19,7 @@ from penstock.eventlog.delta_location import Location
 from penstock.eventlog.delta_projection import INLINE, VERSION_PROPERTY
 from penstock.eventlog.delta_rows import STATISTICS, table_schema
 from penstock.eventlog.tables import SCHEMA_VERSION
+from penstock.storage.delta_rs import open_delta_table, to_delta_rs_address
 
 logger = logging.getLogger(__name__)
 
@@ -157,7 +158,7 @@ class Table:
 
     def _load(self) -> DeltaTable | None:
         try:
-            return DeltaTable(self._location.table, storage_options=self._location.options or None)
+            return open_delta_table(self._location.table, self._location.options)
         except TableNotFoundError:
             return None
 
@@ -173,7 +174,7 @@ class Table:
 
     def _make(self, target: str, schema: Any, configuration: Mapping[str, str | None]) -> DeltaTable:
         return DeltaTable.create(
-            target,
+            to_delta_rs_address(target),
             schema,
             mode="error",
             partition_by=["event_date"],

@@ -12,7 +12,7 @@ import pytest
 
 from builders import load_raw, write_raw
 from penstock.model.names import DatasetName
-from penstock.storage.files import LocalFiles
+from penstock.storage.local import LocalFiles
 from projects import COMMAND, ProjectFolder
 
 BOXES = re.compile(r"[\u2500-\u257f\u2580-\u259f]")
