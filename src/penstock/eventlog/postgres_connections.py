@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -12,6 +13,9 @@ from penstock.errors import EventLogError
 from penstock.eventlog.contract import Row
 
 Connection = psycopg.Connection[Row]
+
+# The pool logs every attempt that fails. Our errors say the same, so that it stays silent unless logging is set up.
+logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
 
 _TRANSIENT = (psycopg.OperationalError, psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
 _MOST = 8
