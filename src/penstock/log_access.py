@@ -1,10 +1,10 @@
-"""What the command line, a page or a notebook may ask of an event log, and do to it: the only way they reach one.
+"""Access to event logs for the command line, a web page or a notebook; they use nothing else of `eventlog`.
 
     with open_log(project.event_log) as log:
         log.builds(limit=20)
 
-Answers show everything that any writer was told is written. They come as values; `*_json` turns them into JSON that is
-the same on every backend.
+Results include every event whose append has returned. They are values; `*_json` turns them into JSON that is the same
+on every backend.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from penstock.eventlog.codec import to_fields, to_text
 from penstock.eventlog.contract import EVERYTHING, Entry, EventLog, Filter, Migration, Position
 from penstock.eventlog.copy import CopyResult, copy_log
 from penstock.eventlog.opening import open_event_log
-from penstock.eventlog.projections import ActiveBuild, Activity, BuildPage, BuildState, JobState, PartitionState
 from penstock.eventlog.prune import PruneResult, prune
+from penstock.eventlog.states import ActiveBuild, Activity, BuildPage, BuildState, JobState, PartitionState
 from penstock.eventlog.tables import SCHEMA_VERSION
 from penstock.model.status import BuildStatus, JobStatus, PartitionStatus
 
@@ -71,7 +71,7 @@ class Log:
     _log: EventLog
 
     def events(self, chosen: Filter = EVERYTHING, *, after: int = 0, limit: int | None = None) -> list[Entry]:
-        """Events behind a position, in log order."""
+        """Events after a position, in log order."""
         return self._log.read(Position(after), chosen, limit, strict=True)
 
     def last_events(self, limit: int, chosen: Filter = EVERYTHING) -> list[Entry]:
@@ -79,7 +79,7 @@ class Log:
         return self._log.last(limit, chosen, strict=True)
 
     def follow(self, chosen: Filter = EVERYTHING, *, after: int = 0) -> Iterator[Entry]:
-        """Events behind a position, and new ones as they come; never ends."""
+        """Events after a position, and new ones as they arrive; never ends."""
         return self._log.tail(Position(after), chosen)
 
     def head(self) -> int:
@@ -99,7 +99,7 @@ class Log:
         return BuildDetails(found, tuple(jobs), tuple(projections.events_of_build(self._log, build_request_id)))
 
     def partitions(self, *, limit: int, statuses: Sequence[PartitionStatus] = ()) -> list[PartitionState]:
-        """Partitions, the one that changed last first."""
+        """Partitions, most recently changed first."""
         return projections.list_partitions(self._log, limit=limit, statuses=statuses, strict=True)
 
     def partition(self, ref: str) -> PartitionDetails | None:
@@ -115,7 +115,7 @@ class Log:
         return projections.list_jobs(self._log, limit=limit, build_request_id=build, statuses=statuses, strict=True)
 
     def activity(self, *, recent: int) -> Activity:
-        """Counts by status, and what changed last."""
+        """Counts by status, and the latest changes."""
         return projections.activity(self._log, recent=recent, strict=True)
 
     def info(self) -> LogInfo:
@@ -125,7 +125,7 @@ class Log:
         return LogInfo(log.uri, log.schema_version, SCHEMA_VERSION, events, log.head())
 
     def migrate(self, to: int | None = None) -> Migration:
-        """Bring the log to a schema version, the newest if none is given, after a backup."""
+        """Migrate the log to a schema version (default: newest), after a backup."""
         return self._log.migrate(to if to is not None else SCHEMA_VERSION)
 
     def prune(self, before: int, *, dry_run: bool = False) -> PruneResult:
@@ -141,7 +141,7 @@ def open_log(uri: str) -> Iterator[Log]:
 
 
 def copy_between(source: str, target: str) -> CopyResult:
-    """Copy a log to another URI and verify the copy; run it again to go on after an interruption."""
+    """Copy a log to another URI and verify the copy; run it again to resume after an interruption."""
     with open_event_log(source) as before, open_event_log(target) as after:
         return copy_log(before, after)
 

@@ -17,7 +17,7 @@ from filelock import FileLock
 from contract.event_log_contract import EventLogContract
 from contract.events import Maker, generated_history
 from penstock.errors import ConfigError, EventLogError, StorageError
-from penstock.eventlog import delta_projection, delta_rows, delta_table, encoding, projections
+from penstock.eventlog import delta_commits, delta_projection, delta_rows, delta_table, encoding, projections
 from penstock.eventlog.contract import START, AppendError, NewerLogError, StorageTroubleError
 from penstock.eventlog.delta import DeltaEventLog
 from penstock.eventlog.opening import open_event_log
@@ -352,7 +352,7 @@ def test_nulls_that_older_versions_wrote_read_as_empty_text(log: DeltaEventLog, 
     table.load_or_create()
     version = table.handle.version() + 1
     rows = delta_rows.to_batch(items, version, 0, delta_rows.table_schema(2))
-    assert table.append(rows, delta_projection.to_inline(items, version, 0) if inline else None)
+    assert table.append(rows, delta_commits.to_inline(items, version, 0) if inline else None)
     for reader in (log, open_event_log(elsewhere)):
         with reader:
             first, *others = [entry.event.payload for entry in reader.read(strict=True)]

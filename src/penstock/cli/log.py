@@ -1,4 +1,4 @@
-"""`penstock log`: what happened, what is available, and looking after the event log. Needs no JVM."""
+"""`penstock log`: query and maintain the event log. Needs no JVM."""
 
 from __future__ import annotations
 
@@ -19,28 +19,31 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="log",
-    help="Look at the event log, and look after it.",
+    help="Query and maintain the event log.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
 )
 
-Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="Show this many at most.")]
-Builds = Annotated[list[str] | None, typer.Option("--build", help="Only this build request (again for more).")]
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="Show at most this many.")]
+Builds = Annotated[list[str] | None, typer.Option("--build", help="Only this build request (repeatable).")]
 Partitions = Annotated[
     list[str] | None,
-    typer.Option("--partition", help="Only this partition, or a pattern with * and ? (again for more)."),
+    typer.Option("--partition", help="Only this partition, or a pattern with * and ? (repeatable)."),
 ]
-Types = Annotated[list[str] | None, typer.Option("--type", help="Only events of this type (again for more).")]
-Labels = Annotated[list[str] | None, typer.Option("--job", help="Only jobs of this label (again for more).")]
-Runs = Annotated[list[str] | None, typer.Option("--run", help="Only this job run (again for more).")]
+Types = Annotated[list[str] | None, typer.Option("--type", help="Only events of this type (repeatable).")]
+Labels = Annotated[list[str] | None, typer.Option("--job", help="Only jobs of this label (repeatable).")]
+Runs = Annotated[list[str] | None, typer.Option("--run", help="Only this job run (repeatable).")]
 Since = Annotated[
-    str | None, typer.Option("--since", help="From this time: 2026-01-31, 2026-01-31T12:00, or 2h ago as 2h.")
+    str | None,
+    typer.Option("--since", help="From this time on: 2026-01-31, 2026-01-31T12:00, or 2h for two hours ago."),
 ]
-Until = Annotated[str | None, typer.Option("--until", help="Before this time, written as for --since.")]
-Statuses = Annotated[list[str] | None, typer.Option("--status", help="Only this status (again for more).")]
-Positions = Annotated[bool, typer.Option("--positions", help="Show each event's position, to go on from with --after.")]
-Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on showing events as they come.")]
+Until = Annotated[str | None, typer.Option("--until", help="Before this time, in the same format as --since.")]
+Statuses = Annotated[list[str] | None, typer.Option("--status", help="Only this status (repeatable).")]
+Positions = Annotated[
+    bool, typer.Option("--positions", help="Show each event's position, to continue from with --after.")
+]
+Follow = Annotated[bool, typer.Option("--follow", "-f", help="Keep showing new events as they arrive.")]
 
 
 def _command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -61,11 +64,11 @@ def events(
     since: Since = None,
     until: Until = None,
     limit: Limit = 100,
-    after: Annotated[int, typer.Option("--after", help="Only events behind this position.")] = 0,
+    after: Annotated[int, typer.Option("--after", help="Only events after this position.")] = 0,
     positions: Positions = False,
     follow: Follow = False,
 ) -> None:
-    """List events in the order in which they were written, the first ones first."""
+    """List events in the order in which they were written, oldest first."""
     chosen = to_filter(build, partition, event_type, job, run, since, until)
     with _open() as (log, output):
         if follow:
@@ -82,10 +85,12 @@ def tail(
     job: Labels = None,
     run: Runs = None,
     last: Annotated[int, typer.Option("--last", min=0, help="Show this many of the last events first.")] = 10,
-    follow: Annotated[bool, typer.Option("--follow/--no-follow", "-f", help="Go on as events come.")] = True,
+    follow: Annotated[
+        bool, typer.Option("--follow/--no-follow", "-f", help="Keep showing new events as they arrive.")
+    ] = True,
     positions: Positions = False,
 ) -> None:
-    """Show the last events, and new ones as they come."""
+    """Show the last events, and new ones as they arrive."""
     chosen = to_filter(build, partition, event_type, job, run, None, None)
     with _open() as (log, output):
         head = log.head()
@@ -101,9 +106,9 @@ def tail(
 def builds(
     status: Statuses = None,
     limit: Limit = 50,
-    offset: Annotated[int, typer.Option("--offset", min=0, help="Leave out this many of the newest.")] = 0,
+    offset: Annotated[int, typer.Option("--offset", min=0, help="Skip this many of the newest.")] = 0,
 ) -> None:
-    """List build requests, the newest first."""
+    """List build requests, newest first."""
     with _open() as (log, output):
         from penstock.model.status import BuildStatus
 
@@ -112,7 +117,7 @@ def builds(
 
 @_command("build")
 def build(build_id: Annotated[str, typer.Argument(metavar="ID", help="A build request.")]) -> None:
-    """Show one build request: where it stands, its job runs and its events."""
+    """Show one build request: its status, job runs and events."""
     with _open() as (log, output):
         found = log.build(build_id)
         if found is None:
@@ -122,7 +127,7 @@ def build(build_id: Annotated[str, typer.Argument(metavar="ID", help="A build re
 
 @_command("partitions")
 def partitions(status: Statuses = None, limit: Limit = 50) -> None:
-    """List partitions, the one that changed last first."""
+    """List partitions, most recently changed first."""
     with _open() as (log, output):
         from penstock.model.status import PartitionStatus
 
@@ -130,8 +135,10 @@ def partitions(status: Statuses = None, limit: Limit = 50) -> None:
 
 
 @_command("partition")
-def partition(ref: Annotated[str, typer.Argument(metavar="REF", help="A partition, as dataset/key=value.")]) -> None:
-    """Show one partition: whether it is available, who makes it, and its events."""
+def partition(
+    ref: Annotated[str, typer.Argument(metavar="REF", help="A partition, such as dataset/key=value.")],
+) -> None:
+    """Show one partition: whether it is available, which builds work on it, and its events."""
     with _open() as (log, output):
         found = log.partition(ref)
         if found is None:
@@ -145,7 +152,7 @@ def jobs(
     status: Statuses = None,
     limit: Limit = 50,
 ) -> None:
-    """List job runs, the newest first."""
+    """List job runs, newest first."""
     with _open() as (log, output):
         from penstock.model.status import JobStatus
 
@@ -154,9 +161,9 @@ def jobs(
 
 @_command("activity")
 def activity(
-    recent: Annotated[int, typer.Option("--recent", min=0, help="How many recent ones to show.")] = 10,
+    recent: Annotated[int, typer.Option("--recent", min=0, help="How many recent builds and partitions to show.")] = 10,
 ) -> None:
-    """Summarise: how many builds, partitions and job runs stand where, and what changed last."""
+    """Summarize builds, partitions and job runs by status, and show the latest changes."""
     with _open() as (log, output):
         output.activity(log.activity(recent=recent))
 
@@ -171,9 +178,11 @@ def info() -> None:
 @_command("copy")
 def copy(
     copy_from: Annotated[str, typer.Argument(metavar="SRC_URI", help="The log to copy.")],
-    copy_to: Annotated[str, typer.Argument(metavar="DST_URI", help="An empty log, or one that a copy was begun in.")],
+    copy_to: Annotated[
+        str, typer.Argument(metavar="DST_URI", help="An empty log, or the target of an interrupted copy.")
+    ],
 ) -> None:
-    """Copy a log to another backend, and check the copy by count and checksum; again to go on after an interruption."""
+    """Copy a log to another backend and verify the copy by count and checksum; run it again to resume."""
     from penstock.log_access import copy_between
 
     _output().facts(asdict(copy_between(copy_from, copy_to)))
@@ -182,10 +191,10 @@ def copy(
 @_command("migrate")
 def migrate(
     to: Annotated[
-        int | None, typer.Option("--to", help="Go to this schema version, up or down (default: newest).")
+        int | None, typer.Option("--to", help="Migrate to this schema version, up or down (default: newest).")
     ] = None,
 ) -> None:
-    """Bring the log to another schema version, after a backup; builds may go on meanwhile."""
+    """Migrate the log to another schema version, after a backup; builds may continue meanwhile."""
     with _open() as (log, output):
         output.facts(asdict(log.migrate(to)))
 
@@ -193,9 +202,9 @@ def migrate(
 @_command("prune")
 def prune(
     before: Annotated[
-        str, typer.Option("--before", help="Remove events before this time: 2026-01-31, or 90d for ago.")
+        str, typer.Option("--before", help="Remove events before this time: 2026-01-31, or 90d for 90 days ago.")
     ],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how many events would go.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show how many events would be removed.")] = False,
 ) -> None:
     """Remove old events; the latest state of every build and partition stays."""
     limit = to_nanoseconds(before)
@@ -205,7 +214,7 @@ def prune(
 
 @contextmanager
 def _open() -> Iterator[tuple[Log, LogOutput]]:
-    """The log that the user means: the one of --event-log, else the project's."""
+    """Open the log of --event-log, or else the project's."""
     from penstock.log_access import open_log
 
     with open_log(_uri(current_settings())) as log:

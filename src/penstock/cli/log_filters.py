@@ -19,7 +19,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 def to_nanoseconds(text: str) -> int:
-    """Read a date, a time (UTC unless it says otherwise) or how long ago (`90d`, `2h`, `30m`, `10s`)."""
+    """Parse a date, a time (UTC unless it has an offset) or an age (`90d`, `2h`, `30m`, `10s`)."""
     ago = _AGO.match(text)
     if ago:
         from penstock.model.clock import SystemClock
@@ -29,7 +29,7 @@ def to_nanoseconds(text: str) -> int:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
         raise UsageError(
-            f"{text!r} is not a time", hint="write 2026-01-31, 2026-01-31T12:00 or 2h for two hours ago"
+            f"{text!r} is not a time", hint="use 2026-01-31, 2026-01-31T12:00, or 2h for two hours ago"
         ) from error
     moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
     epoch = datetime(1970, 1, 1, tzinfo=UTC)
@@ -38,7 +38,7 @@ def to_nanoseconds(text: str) -> int:
 
 
 def to_filter(*given: Any) -> Filter:
-    """A filter from what the options of `events` and `tail` say."""
+    """The filter that the options of `events` and `tail` describe."""
     from penstock.log_access import Filter
     from penstock.model.events import EventType
 
@@ -46,7 +46,7 @@ def to_filter(*given: Any) -> Filter:
     known = {kind.value: kind for kind in EventType}
     for name in types or ():
         if name not in known:
-            raise UsageError(f"there is no event type {name!r}", hint=f"types: {', '.join(known)}")
+            raise UsageError(f"unknown event type {name!r}", hint=f"use one of {', '.join(known)}")
     return Filter(
         event_types=tuple(known[name] for name in types or ()),
         build_request_ids=tuple(builds or ()),
@@ -64,6 +64,6 @@ def to_statuses(kind: type[Status], names: list[str] | None) -> list[Status]:
     for name in names or ():
         if name.upper() not in kind.__members__:
             known = ", ".join(status.name.lower() for status in kind if status.value)
-            raise UsageError(f"there is no status {name!r}", hint=f"statuses: {known}")
+            raise UsageError(f"unknown status {name!r}", hint=f"use one of {known}")
         found.append(kind[name.upper()])
     return found

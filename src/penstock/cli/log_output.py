@@ -1,6 +1,6 @@
-"""How `penstock log` looks: plain columns for people, JSON when asked. The commands never print, this does.
+"""The output of `penstock log`: plain columns, or JSON on request. Commands never print; this module does.
 
-JSON is the same text whichever backend the log is on: positions appear only when the user asks for them.
+JSON is the same on every backend; positions appear only on request.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where a Delta log is: from its URI to the table's address, the files of its transaction log and the local projection.
+"""Where a Delta log is: from its URI to the table's address, its files and the local projection.
 
 Credentials come from the environment (AWS_*, AZURE_*, GOOGLE_*), never from the URI.
 """
@@ -24,7 +24,7 @@ _SECRETS = ("secret", "token", "password", "account_key", "access_key", "sas")
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A Delta log's address in all the forms it is needed in."""
+    """A Delta log's address in every form that is needed."""
 
     uri: str
     """As shown to people."""
@@ -43,7 +43,7 @@ class Location:
 
 
 def to_location(uri: str) -> Location:
-    """Read a `delta` URI; its options are `deadline_seconds`, `cache` and the store's settings that are no secrets."""
+    """Parse a `delta` URI; its options are `deadline_seconds`, `cache` and settings of the store that are not secret."""
     parts = urlsplit(uri)
     options = {name.lower(): value for name, value in parse_qsl(parts.query)}
     deadline = options.pop("deadline_seconds", str(DEADLINE_SECONDS))
@@ -52,7 +52,7 @@ def to_location(uri: str) -> Location:
     path = unquote(parts.path)
     if parts.scheme == "delta":
         if parts.netloc or not path.startswith("/") or len(path) < 2:
-            raise ConfigError(f"{uri} does not name a folder", hint="use delta:///folder/of/the/log, from the root")
+            raise ConfigError(f"{uri} does not name a folder", hint="use an absolute path: delta:///folder/of/the/log")
         table = "/" + path.strip("/")
         folder: Path | None = Path(table)
         shown = f"delta://{table}"
@@ -69,16 +69,16 @@ def _check_options(uri: str, scheme: str, options: dict[str, str], deadline: str
     for name in options:
         if any(word in name for word in _SECRETS):
             raise ConfigError(
-                f"{name} does not belong into the URI of an event log",
-                hint=f"set it as {name.upper()} in the environment",
+                f"{name} is a secret and must not be in the URI of an event log",
+                hint=f"set the environment variable {name.upper()} instead",
             )
         if scheme == "delta" or not name.startswith(_OPTION_PREFIXES):
             raise ConfigError(
-                f"{urlsplit(uri)._replace(query='').geturl()} has an option that Delta logs do not know: {name}",
-                hint="known: deadline_seconds, cache, and aws_*, azure_* or google_* settings",
+                f"{urlsplit(uri)._replace(query='').geturl()} has an unknown option: {name}",
+                hint="use deadline_seconds, cache, or an aws_*, azure_* or google_* setting of an object store",
             )
     if not deadline.replace(".", "", 1).isdigit():
-        raise ConfigError(f"deadline_seconds={deadline} is not a number of seconds")
+        raise ConfigError(f"deadline_seconds must be a number of seconds, not {deadline}")
 
 
 def _projection(table: str, options: dict[str, str], cache: str | None) -> Path:

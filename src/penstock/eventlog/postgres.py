@@ -1,7 +1,7 @@
 """A log in PostgreSQL (psycopg 3), for many machines: `postgresql://user:password@host/database`.
 
-Positions are given under a transaction-level advisory lock: whoever holds it commits before the next one gets a
-position, so the order of positions is the order of commit and nothing lands behind a reader.
+Positions are assigned under a transaction-level advisory lock: its holder commits before the next writer gets a
+position, so positions are in commit order and no event appears before a position that a reader has passed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ import psycopg
 from penstock.errors import ConfigError, EventLogError, first_line
 from penstock.eventlog.contract import AppendError, Position, Row, check_version
 from penstock.eventlog.encoding import Encoded
-from penstock.eventlog.fold import SELECT_META, SET_META, append_batch, remove_events
+from penstock.eventlog.fold import append_batch, remove_events
+from penstock.eventlog.fold_statements import SELECT_META, SET_META
 from penstock.eventlog.postgres_connections import Connection, Connections, is_transient
 from penstock.eventlog.retry import DEADLINE_SECONDS, keep_trying
 from penstock.eventlog.sql import SqlEventLog
@@ -32,7 +33,7 @@ from penstock.eventlog.tables import (
 from penstock.model.clock import Clock
 
 _LOCK = "SELECT pg_advisory_xact_lock(7350147, hashtext(current_schema()))"
-# Not to_regclass: it may remember that there was no table from before another process made it.
+# Not to_regclass: it can return a cached answer from before another process created the table.
 _HAS_TABLES = "SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = 'penstock_meta'"
 
 
@@ -88,7 +89,7 @@ class PostgresEventLog(SqlEventLog):
             ) from error
 
     def _try_write(self, batch: Sequence[Encoded]) -> Position:
-        # A connection that breaks in COMMIT leaves it open whether the events are in: event ids make a repeat harmless.
+        # If the connection breaks during COMMIT, the events may or may not be there; event ids make a retry harmless.
         with self._connections.lend() as connection, connection.transaction(), connection.cursor() as cursor:
             cursor.execute(_LOCK)
             return append_batch(
@@ -100,7 +101,7 @@ class PostgresEventLog(SqlEventLog):
             )
 
     def remove(self, positions: Sequence[Position]) -> None:
-        """Remove events for good; for `prune` only."""
+        """Remove events permanently; only for `prune`."""
         with self._connections.lend() as connection, connection.transaction(), connection.cursor() as cursor:
             cursor.execute(_LOCK)
             remove_events(
@@ -133,7 +134,7 @@ class PostgresEventLog(SqlEventLog):
         except psycopg.Error as error:
             raise EventLogError(
                 f"{self.uri} cannot be opened: {first_line(error)}",
-                hint="check host, database and credentials; the user must be allowed to create tables the first time",
+                hint="check the host, the database and the credentials; the first user of a log must be allowed to create tables",
             ) from error
         check_version(version)
         return version
@@ -158,12 +159,12 @@ class PostgresEventLog(SqlEventLog):
 
 
 def open_log(uri: str, clock: Clock) -> PostgresEventLog:
-    """Open or make the log of a database; `deadline_seconds=N` in the URI says how long an append tries."""
+    """Open or create the log of a database; `deadline_seconds=N` in the URI limits how long an append is retried."""
     parts = urlsplit(uri)
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     deadline = options.pop("deadline_seconds", str(DEADLINE_SECONDS))
     if not deadline.replace(".", "", 1).isdigit():
-        raise ConfigError(f"deadline_seconds={deadline} is not a number of seconds")
+        raise ConfigError(f"deadline_seconds must be a number of seconds, not {deadline}")
     address = urlunsplit(parts._replace(scheme="postgresql", query=urlencode(options)))
     return PostgresEventLog(address, clock, float(deadline))
 

@@ -21,7 +21,7 @@ _TRANSIENT = (psycopg.OperationalError, psycopg.errors.SerializationFailure, psy
 _MOST = 8
 """Connections of one process; more threads than that wait for each other."""
 _WAIT_SECONDS = 10.0
-"""How long a thread waits for a connection, and how long the pool tries to make one, before somebody is told."""
+"""How long a thread waits for a connection, and how long the pool tries to make one, before an error is raised."""
 _REASON_SECONDS = 2
 
 
@@ -31,7 +31,7 @@ class Connections:
     def __init__(self, address: str, deadline_seconds: float) -> None:
         self._address = address
         wait = min(deadline_seconds, _WAIT_SECONDS)
-        # No connection is made before the first is asked for, and one thread is enough to make them.
+        # Connections are made on demand, and one thread is enough to make them.
         self._pool: ConnectionPool[Connection] = ConnectionPool(
             address,
             kwargs={"autocommit": True},

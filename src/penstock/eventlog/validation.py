@@ -1,7 +1,7 @@
-"""Is an event fit to be written? Every field of every type is checked, the same for all backends.
+"""Checks events before they are written: every field of every type, the same for all backends.
 
-An event that passes can be stored, read back and folded everywhere. A log never commits one that does not: a single
-event that nobody can read back would make the whole log unreadable.
+An event that passes can be stored, read back and folded on every backend. No other event may be committed: a single
+event that cannot be read back would make the whole log unreadable.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Check = Callable[[Any], str | None]
 """Says what a value must be, or None when it is fine."""
 
 _DEPTH = 100
-"""Deeper values could exhaust the stack of whoever reads them."""
+"""Deeper values could exhaust the stack of the reader."""
 _INTEGER_BITS = 2048
 """Python refuses to parse integers of many digits; this is below every limit that it can be set to."""
 _TIMESTAMP_BITS = 63
@@ -59,12 +59,12 @@ def _text(value: object) -> str | None:
 
 
 def _name(value: object) -> str | None:
-    """Names and ids are searched for, so that they must be the same on every backend, to the last character."""
+    """Names and ids are looked up, so they must be stored exactly on every backend."""
     if not isinstance(value, str):
         return _text(value)
     if "\0" in value:
         return "must not contain a NUL character"
-    return None if value.isascii() or _is_unicode(value) else "must not contain half of a surrogate pair"
+    return None if value.isascii() or _is_unicode(value) else "must not contain a lone surrogate"
 
 
 def _name_or_none(value: object) -> str | None:

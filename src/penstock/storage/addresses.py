@@ -21,10 +21,10 @@ def to_spark_uri(uri: str) -> str:
 
 
 def without_scheme(path: str) -> str:
-    """`file:/a/b`, `file:///a/b` and `/a/b` are one file, and so are s3:// and s3a:// of one bucket."""
+    """The path without its scheme: `file:/a/b`, `file:///a/b` and `/a/b` are one file, as are s3:// and s3a:// of a bucket."""
     return path.split(":", 1)[1].lstrip("/") if "://" in path or path.startswith("file:") else path.lstrip("/")
 
 
 def to_glob_literal(path: str) -> str:
-    """The path so that Spark's readers take it by the letter: they would read `a?b` as a pattern for other files too."""
+    """Escape a path so that Spark's readers take it literally: they would read `a?b` as a pattern."""
     return re.sub(r"([\\*?\[\]{}])", r"\\\1", path)

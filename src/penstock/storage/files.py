@@ -40,10 +40,10 @@ class Files(Protocol):
         """A seekable reader."""
 
     def create(self, path: str, content: bytes) -> None:
-        """Create the file with this content in one step; FileExistsError when it exists already."""
+        """Create the file with this content atomically; FileExistsError when it already exists."""
 
     def remove(self, path: str) -> None:
-        """Remove a file that is ours."""
+        """Remove a file that Penstock created."""
 
     def spark_path(self, path: str) -> str:
         """The path as Spark understands it."""

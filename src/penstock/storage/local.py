@@ -57,14 +57,14 @@ class LocalFiles:
         except OSError as error:
             raise StorageError(
                 f"{target.parent} cannot be written: {error.strerror or error}",
-                hint="check the path and the space left",
+                hint="check the path and the free space",
             ) from error
         try:
             with os.fdopen(handle, "wb") as stream:
                 stream.write(content)
                 stream.flush()
                 os.fsync(stream.fileno())
-            os.link(temporary, target)  # fails if the name is taken; a reader never sees half a file
+            os.link(temporary, target)  # fails if the name exists; a reader never sees a partial file
         finally:
             Path(temporary).unlink()
 
@@ -72,13 +72,13 @@ class LocalFiles:
         (self.root / path).unlink()
 
     def spark_path(self, path: str) -> str:
-        # Spark takes a path by the letter: Path.as_uri() would make it write to a folder called "my%20data"
+        # Spark takes a path literally: Path.as_uri() would make it write to a folder called "my%20data"
         root = self.root.absolute()
         return f"file://{root / path if path else root}"
 
 
 def _denied(path: Path) -> StorageError:
-    return StorageError(f"no permission for {path}", hint="check the owner and mode of the folder")
+    return StorageError(f"no permission for {path}", hint="check the owner and the mode of the folder")
 
 
 def _scan(folder: Path) -> list[os.DirEntry[str]]:
@@ -99,6 +99,6 @@ def _walk(folder: Path, prefix: str) -> Iterator[tuple[str, os.stat_result]]:
         elif entry.is_file():
             try:
                 status = entry.stat()
-            except FileNotFoundError:  # moved away since the folder was read
+            except FileNotFoundError:  # removed since the folder was listed
                 continue
             yield path, status

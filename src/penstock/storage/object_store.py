@@ -22,11 +22,11 @@ class ObjectFiles:
             from obstore.store import from_url
         except ImportError as error:
             raise StorageError(
-                f"{urlsplit(uri).scheme}:// needs the package obstore", hint="pip install 'penstock[s3]'"
+                f"{urlsplit(uri).scheme}:// requires the package obstore", hint="pip install 'penstock[s3]'"
             ) from error
         self.uri = uri.rstrip("/")
         self.reader_options: dict[str, str] | None = reader_options
-        # obstore's own errors are no OSErrors, except for those that the standard library has a name for
+        # obstore's own errors are not OSErrors, except those that the standard library has a class for
         self._errors: tuple[type[Exception], ...] = (OSError, BaseError)
         try:
             self._store: Any = from_url(to_store_uri(self.uri), **cast("Any", options))
@@ -118,12 +118,12 @@ class ObjectFiles:
     def _failed(self, error: Exception) -> StorageError:
         return StorageError(
             f"cannot reach {self.uri}: {type(error).__name__}",
-            hint="check the name, the endpoint and the credentials (environment, or spark.hadoop.fs.* settings)",
+            hint="check the name, the endpoint and the credentials (environment variables or spark.hadoop.fs.* settings)",
         )
 
 
 class _RemoteFile(io.RawIOBase):
-    """An object-store reader as a file of the standard library, which closes and can be used in a `with` block."""
+    """An object-store reader as a file object of the standard library."""
 
     def __init__(self, reader: Any) -> None:
         self._reader = reader

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from penstock.eventlog.codec import from_body
 from penstock.eventlog.contract import MalformedEventError
-from penstock.eventlog.delta_projection import from_inline, to_inline
+from penstock.eventlog.delta_commits import from_inline, to_inline
 from penstock.eventlog.delta_rows import from_table, table_schema, to_batch
 from penstock.eventlog.encoding import encode
 from penstock.eventlog.fold import apply_events
