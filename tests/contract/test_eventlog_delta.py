@@ -116,7 +116,7 @@ def test_upkeep_happens_by_itself(log: DeltaEventLog, monkeypatch: pytest.Monkey
     assert len(log.read()) == 65
 
 
-def test_upkeep_that_fails_harms_no_append(
+def test_maintenance_that_fails_harms_no_append(
     log: DeltaEventLog, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(delta_table, "COMPACT_EVERY", 1)
@@ -127,7 +127,7 @@ def test_upkeep_that_fails_harms_no_append(
     monkeypatch.setattr(delta_table.Table, "compact", fail)
     append_one_by_one(log, generated_history(3))
     assert len(log.read()) == 3
-    assert "was put off: no space" in caplog.text
+    assert "failed and will be retried: no space" in caplog.text
 
 
 def test_a_reader_that_was_away_too_long_starts_over(log: DeltaEventLog, elsewhere: str, tmp_path: Path) -> None:
