@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from penstock.eventlog.fold import encode
+from penstock.eventlog.encoding import encode
 from penstock.eventlog.projections import ActiveBuild, BuildState, PartitionState
 from penstock.model.events import (
     BuildCancel,

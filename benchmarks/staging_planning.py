@@ -24,7 +24,7 @@ from staging_data import make_batch, make_project, write_batch  # noqa: E402
 from penstock.engine import open_engine  # noqa: E402
 from penstock.model.names import DatasetName  # noqa: E402
 from penstock.model.progress import RawFile  # noqa: E402
-from penstock.storage.files import LocalFiles  # noqa: E402
+from penstock.storage.local import LocalFiles  # noqa: E402
 
 ROWS = 10
 """A plan reads footers, whose length does not depend on the number of rows."""

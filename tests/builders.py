@@ -24,7 +24,7 @@ from penstock.model.plan import Action, Effect, Item, Problem, Reason, WorkItem
 from penstock.model.progress import ConsumedFile, Entry, Manifest, RawFile
 from penstock.model.schema import SeenColumn
 from penstock.model.spec import DatasetKind, DatasetSpec
-from penstock.storage.files import LocalFiles
+from penstock.storage.local import LocalFiles
 
 NAME = DatasetName("staging", "orders")
 

@@ -18,7 +18,7 @@ from penstock.model.plan import Action, Item, Plan
 from penstock.model.project import Project
 from penstock.model.spec import DatasetSpec
 from penstock.run.planner import Planner, PlanRequest
-from penstock.storage.files import LocalFiles
+from penstock.storage.local import LocalFiles
 
 
 def staging(name: str) -> DatasetName:

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from contract.events import SECOND, Maker, generated_history
-from penstock.errors import EventLogError
+from contract.malformed_events import malformed_events, unusual_events
 from penstock.eventlog import projections
-from penstock.eventlog.contract import START, EventLog, Filter
+from penstock.eventlog.contract import START, EventLog, Filter, MalformedEventError
 from penstock.eventlog.opening import open_event_log
 from penstock.model.events import (
     BuildRequest,
@@ -138,17 +138,36 @@ class EventLogContract:
         assert isinstance(read.payload, BuildRequest)
         assert read.payload.message == "half \ufffd\ufffd\ufffd pair"
 
-    def test_what_cannot_be_stored_is_refused_whole(self, log: EventLog, maker: Maker) -> None:
+    def test_a_malformed_event_is_refused_and_harms_nothing(self, log: EventLog, uri: str, maker: Maker) -> None:
+        """None where text belongs was committed to a Delta log once, and no one could read that log afterwards."""
         good = maker.event("b", BuildRequest(BuildStatus.RECEIVED))
-        for payload in (
-            Partition("p\0", PartitionStatus.REQUESTED),
-            Partition("p\ud800", PartitionStatus.REQUESTED),
-            BuildRequest(BuildStatus.UNKNOWN),
-            Job("r", "l", (), JobStatus.RUNNING, "", {"x": float("nan")}),
-        ):
-            with pytest.raises(EventLogError):
-                log.append([good, maker.event("b", payload)])
+        log.append([good])
+        for number, (event, field) in enumerate(malformed_events(maker)):
+            with pytest.raises(MalformedEventError) as caught:
+                log.append([maker.event("b", BuildRequest(BuildStatus.PLANNING)), event])
+            assert caught.value.field == field, (number, event)
+            assert field in str(caught.value)
+            assert not caught.value.retryable
+        assert [entry.event for entry in log.read(strict=True)] == [good]
+        late = maker.event("b", BuildRequest(BuildStatus.PLANNING))
+        log.append([late])
+        if self.shared:
+            with open_event_log(uri) as again:
+                assert [entry.event for entry in again.read(strict=True)] == [good, late]
+
+    def test_what_is_no_event_is_refused(self, log: EventLog) -> None:
+        for value in (None, "event", {"event_id": "1"}):
+            with pytest.raises(MalformedEventError):
+                log.append([value])  # type: ignore[list-item]
         assert log.read(strict=True) == []
+
+    def test_unusual_events_come_back_as_they_were(self, log: EventLog, other_uri: str, maker: Maker) -> None:
+        events = unusual_events(maker)
+        log.append(events)
+        assert [entry.event for entry in log.read(strict=True)] == events
+        if self.shared:
+            with open_event_log(other_uri) as other:
+                assert [entry.event for entry in other.read(strict=True)] == events
 
     def test_an_invalidated_partition_is_not_available_until_made_again(self, log: EventLog, maker: Maker) -> None:
         def append(build: str, payload: Partition | PartitionInvalidation) -> projections.PartitionState:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import threading
 import time
 import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from urllib.parse import quote
 
 import psycopg
@@ -42,9 +45,10 @@ def test_transactions_that_would_commit_in_reverse_order_cannot(uri: str) -> Non
     first, second = (open_event_log(uri) for _ in range(2))
     assert isinstance(first, PostgresEventLog)
     early, late = Maker(1).one_of_each("early"), Maker(2).one_of_each("late")
-    with first._connection() as connection:
+    with first._connections.lend() as connection:
         connection.execute("BEGIN")
-        from penstock.eventlog.fold import append_batch, encode
+        from penstock.eventlog.encoding import encode
+        from penstock.eventlog.fold import append_batch
         from penstock.eventlog.postgres import _LOCK, _marks
 
         connection.execute(_LOCK)  # type: ignore[call-overload]
@@ -78,17 +82,46 @@ def test_a_lost_connection_is_replaced(uri: str, postgres_server: str) -> None:
         assert len(log.read()) == 18
 
 
-def test_a_writer_that_gives_up_gives_its_events_back(uri: str) -> None:
-    with open_event_log(f"{uri}&deadline_seconds=0.3") as log:
-        assert isinstance(log, PostgresEventLog)
-        log._address = "postgresql://nobody@127.0.0.1:1/none"
-        log.close()
+def test_a_restart_of_the_server_is_survived(uri: str, postgres_server: str) -> None:
+    """All eight connections are lost at once; readers and writers of eight threads go on."""
+    with open_event_log(uri) as log:
+        _in_threads(8, lambda number: log.append(Maker(number).one_of_each(f"before-{number}")))
+        _end_other_connections(postgres_server)
+        _in_threads(8, lambda number: log.append(Maker(100 + number).one_of_each(f"after-{number}")))
+        _end_other_connections(postgres_server)
+        found: list[int] = []
+        _in_threads(8, lambda _: found.append(len(log.read())))
+        assert found == [144] * 8
+
+
+def test_a_writer_that_gives_up_gives_its_events_back(uri: str, postgres_server: str) -> None:
+    with open_event_log(f"{uri}&deadline_seconds=0.5") as log:
         events = Maker().one_of_each()
-        with pytest.raises(AppendError) as caught:
-            log.append(events)
-        assert list(caught.value.events) == events
-        with pytest.raises(EventLogError, match="cannot be read"):
-            log.read()
+        with _no_new_connections(postgres_server):
+            with pytest.raises(AppendError, match="not currently accepting connections") as caught:
+                log.append(events)
+            assert list(caught.value.events) == events
+            with pytest.raises(EventLogError, match="cannot be read"):
+                log.read()
+        assert log.append(events) == len(events)
+
+
+def test_closing_ends_the_threads_and_the_connections(uri: str, postgres_server: str) -> None:
+    before = threading.active_count()
+    log = open_event_log(uri)
+    log.append(Maker().one_of_each())
+    log.close()
+    assert threading.active_count() == before
+    deadline = time.monotonic() + 20
+    with psycopg.connect(postgres_server, autocommit=True) as connection:
+        while connection.execute(_OTHERS.replace("pg_terminate_backend(pid)", "pid")).fetchall():  # type: ignore[arg-type]
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    with pytest.raises(EventLogError, match="closed"):
+        log.read()
+    with pytest.raises(EventLogError, match="closed"):
+        log.append(Maker(2).one_of_each())
+    log.close()
 
 
 def test_no_secret_is_shown() -> None:
@@ -107,9 +140,30 @@ def test_a_log_of_a_newer_version_is_refused(uri: str) -> None:
         open_event_log(uri)
 
 
+_OTHERS = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+    "WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"
+)
+
+
 def _end_other_connections(server: str) -> None:
     with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-            "WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"
-        )
+        connection.execute(_OTHERS)
+
+
+@contextmanager
+def _no_new_connections(server: str) -> Iterator[None]:
+    """The database ends its connections and takes no new ones, as a server does that is shutting down."""
+    other = server.replace("/postgres?", "/template1?")
+    with psycopg.connect(other, autocommit=True) as connection:
+        connection.execute("ALTER DATABASE postgres ALLOW_CONNECTIONS false")
+        connection.execute(_OTHERS)
+        try:
+            yield
+        finally:
+            connection.execute("ALTER DATABASE postgres ALLOW_CONNECTIONS true")
+
+
+def _in_threads(count: int, work: Callable[[int], object]) -> None:
+    with ThreadPoolExecutor(count) as threads:
+        list(threads.map(work, range(count)))

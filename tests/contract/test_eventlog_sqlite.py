@@ -51,12 +51,12 @@ def test_a_writer_that_cannot_get_the_lock_gives_its_events_back(tmp_path: Path)
         assert len(log.read()) == len(events)
 
 
-def test_a_database_of_something_else_is_left_alone(tmp_path: Path) -> None:
+def test_a_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "other.db"
     other = sqlite3.connect(path)
     other.execute("CREATE TABLE mine (x)")
     other.close()
-    with pytest.raises(EventLogError, match="something else"):
+    with pytest.raises(EventLogError, match="another program"):
         open_event_log(f"sqlite:///{path}")
 
 

@@ -18,7 +18,7 @@ from penstock.lake.tables import Lake
 from penstock.model.names import DatasetName
 from penstock.model.plan import Action
 from penstock.model.results import ItemResult, LoadResult
-from penstock.storage.files import LocalFiles
+from penstock.storage.local import LocalFiles
 from penstock.transforms.conform import convert
 from tests.projects import ProjectFolder
 from tests.spark.drift_of_columns import OF_COLUMNS

@@ -22,7 +22,7 @@ from penstock.model.names import DatasetName
 from penstock.model.plan import Action
 from penstock.model.progress import Manifest
 from penstock.model.results import RunResult
-from penstock.storage.files import LocalFiles
+from penstock.storage.local import LocalFiles
 from tests.projects import MORE_ORDERS, ORDERS, TOTALS_SQL, ProjectFolder
 
 pytestmark = pytest.mark.spark

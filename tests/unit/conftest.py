@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.storage.files import LocalFiles
+from penstock.storage.local import LocalFiles
 
 
 @pytest.fixture

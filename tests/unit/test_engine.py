@@ -21,7 +21,7 @@ from penstock.model.results import Outcome
 from penstock.model.status import BuildStatus
 from penstock.run.locking import Holder, hold_project
 from penstock.run.recording import RunRecorder
-from penstock.storage.files import LocalFiles
+from penstock.storage.local import LocalFiles
 from projects import ProjectFolder
 
 

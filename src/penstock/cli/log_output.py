@@ -1,6 +1,6 @@
-"""How `penstock log` looks: plain columns for people, JSON when asked. The commands never print, this does.
+"""The output of `penstock log`: plain columns, or JSON on request. Commands never print; this module does.
 
-JSON is the same text whichever backend the log is on: positions appear only when the user asks for them.
+JSON is the same on every backend; positions appear only on request.
 """
 
 from __future__ import annotations
@@ -11,10 +11,19 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from penstock.eventlog import answers
-from penstock.eventlog.codec import to_fields, to_text
-from penstock.eventlog.contract import Entry
-from penstock.eventlog.projections import ActiveBuild, Activity, BuildPage, BuildState, JobState, PartitionState
+from penstock import log_access as answers
+from penstock.log_access import (
+    Activity,
+    BuildDetails,
+    BuildPage,
+    BuildState,
+    Entry,
+    JobState,
+    PartitionDetails,
+    PartitionState,
+    to_fields,
+    to_text,
+)
 
 _DETAILS = 90
 
@@ -25,9 +34,9 @@ class LogOutput(Protocol):
     def events(self, entries: Sequence[Entry], *, positions: bool) -> None: ...
     def line(self, entry: Entry, *, positions: bool) -> None: ...
     def builds(self, page: BuildPage) -> None: ...
-    def build(self, build: BuildState, jobs: Sequence[JobState], entries: Sequence[Entry]) -> None: ...
+    def build(self, found: BuildDetails) -> None: ...
     def partitions(self, partitions: Sequence[PartitionState]) -> None: ...
-    def partition(self, partition: PartitionState, active: Sequence[ActiveBuild], entries: Sequence[Entry]) -> None: ...
+    def partition(self, found: PartitionDetails) -> None: ...
     def jobs(self, jobs: Sequence[JobState]) -> None: ...
     def activity(self, activity: Activity) -> None: ...
     def facts(self, facts: dict[str, Any]) -> None: ...
@@ -45,18 +54,19 @@ class JsonLogOutput:
     def builds(self, page: BuildPage) -> None:
         _print_json(answers.page_json(page))
 
-    def build(self, build: BuildState, jobs: Sequence[JobState], entries: Sequence[Entry]) -> None:
-        value = answers.build_json(build)
-        _print_json({**value, "jobs": list(map(answers.job_json, jobs)), "events": list(map(_event, entries))})
+    def build(self, found: BuildDetails) -> None:
+        value = answers.build_json(found.build)
+        _print_json(
+            {**value, "jobs": list(map(answers.job_json, found.jobs)), "events": list(map(_event, found.events))}
+        )
 
     def partitions(self, partitions: Sequence[PartitionState]) -> None:
         _print_json(list(map(answers.partition_json, partitions)))
 
-    def partition(self, partition: PartitionState, active: Sequence[ActiveBuild], entries: Sequence[Entry]) -> None:
-        value = answers.partition_json(partition)
-        _print_json(
-            {**value, "active_builds": list(map(answers.active_json, active)), "events": list(map(_event, entries))}
-        )
+    def partition(self, found: PartitionDetails) -> None:
+        value = answers.partition_json(found.partition)
+        active = list(map(answers.active_json, found.active_builds))
+        _print_json({**value, "active_builds": active, "events": list(map(_event, found.events))})
 
     def jobs(self, jobs: Sequence[JobState]) -> None:
         _print_json(list(map(answers.job_json, jobs)))
@@ -82,21 +92,22 @@ class TextLogOutput:
         _print_table(("build", "status", "created", "updated", "message"), map(_build_row, page.builds))
         _print_line(f"{len(page.builds)} of {page.total} build requests")
 
-    def build(self, build: BuildState, jobs: Sequence[JobState], entries: Sequence[Entry]) -> None:
-        self.facts(
-            {**answers.build_json(build), "created_at": _time(build.created_at), "updated_at": _time(build.updated_at)}
-        )
-        self.jobs(jobs)
-        self.events(entries, positions=False)
+    def build(self, found: BuildDetails) -> None:
+        build = found.build
+        times = {"created_at": _time(build.created_at), "updated_at": _time(build.updated_at)}
+        self.facts({**answers.build_json(build), **times})
+        self.jobs(found.jobs)
+        self.events(found.events, positions=False)
 
     def partitions(self, partitions: Sequence[PartitionState]) -> None:
         _print_table(("partition", "status", "available", "updated", "build"), map(_partition_row, partitions))
 
-    def partition(self, partition: PartitionState, active: Sequence[ActiveBuild], entries: Sequence[Entry]) -> None:
-        self.facts({**answers.partition_json(partition), "updated_at": _time(partition.updated_at)})
+    def partition(self, found: PartitionDetails) -> None:
+        self.facts({**answers.partition_json(found.partition), "updated_at": _time(found.partition.updated_at)})
+        active = found.active_builds
         rows = [(a.build_request_id, a.partition_status.name, "yes" if a.claimed else "no") for a in active]
         _print_table(("active build", "status", "claimed"), rows)
-        self.events(entries, positions=False)
+        self.events(found.events, positions=False)
 
     def jobs(self, jobs: Sequence[JobState]) -> None:
         _print_table(("job run", "label", "status", "created", "updated", "message"), map(_job_row, jobs))

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def open_from_settings(settings: Settings) -> Engine:
-    """The engine of the project that the user means."""
+    """The engine of the project that the options select."""
     from penstock.engine import open_engine
     from penstock.telemetry.logs import configure_logging
 

@@ -1,4 +1,4 @@
-"""Answers of `projections` as JSON values: the same text whichever backend gave them."""
+"""Results of `projections` as JSON values, the same on every backend."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from typing import Any
 
 from penstock.eventlog.codec import to_json
 from penstock.eventlog.contract import Entry
-from penstock.eventlog.projections import ActiveBuild, Activity, BuildPage, BuildState, JobState, PartitionState
+from penstock.eventlog.states import ActiveBuild, Activity, BuildPage, BuildState, JobState, PartitionState
 from penstock.model.status import BuildStatus, JobStatus, PartitionStatus
 
 Fields = dict[str, Any]
 
 
 def entry_json(entry: Entry, *, position: bool = False) -> Fields:
-    """An event; its position only when asked for, because it differs between logs."""
+    """An event; with its position only on request, because that differs between logs."""
     return {"position": entry.position, **to_json(entry.event)} if position else to_json(entry.event)
 
 
 def build_json(build: BuildState) -> Fields:
-    """Where a build stands."""
+    """The state of a build."""
     return {
         "build_request_id": build.build_request_id,
         **_status(build.status),
@@ -36,7 +36,7 @@ def page_json(page: BuildPage) -> Fields:
 
 
 def partition_json(partition: PartitionState) -> Fields:
-    """Where a partition stands."""
+    """The state of a partition."""
     return {
         "partition_ref": partition.partition_ref,
         **_status(partition.status),
@@ -52,7 +52,7 @@ def partition_json(partition: PartitionState) -> Fields:
 
 
 def job_json(job: JobState) -> Fields:
-    """Where a job run stands."""
+    """The state of a job run."""
     return {
         "job_run_id": job.job_run_id,
         "build_request_id": job.build_request_id,
@@ -67,7 +67,7 @@ def job_json(job: JobState) -> Fields:
 
 
 def active_json(active: ActiveBuild) -> Fields:
-    """A build that is making a partition."""
+    """A build that is building a partition."""
     return {
         "build_request_id": active.build_request_id,
         "build_status": active.build_status.name,
@@ -78,7 +78,7 @@ def active_json(active: ActiveBuild) -> Fields:
 
 
 def activity_json(activity: Activity) -> Fields:
-    """How busy the log is."""
+    """A summary of the log."""
     return {
         "events": activity.events,
         "active_builds": activity.active_builds,

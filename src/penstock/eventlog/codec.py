@@ -1,4 +1,4 @@
-"""Events to JSON and back: the same text on every backend, so that answers can be compared byte for byte.
+"""Events to JSON and back: the same text on every backend, so that results can be compared byte for byte.
 
 Objects are written with sorted keys and without spaces; a status as code and name. Nothing here knows a backend.
 """
@@ -6,7 +6,7 @@ Objects are written with sorted keys and without spaces; a status as code and na
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from penstock.errors import EventLogError
@@ -33,24 +33,25 @@ _scan: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # t
 
 
 def to_text(value: object) -> str:
-    """Write a JSON value in the one form used everywhere; broken Unicode is replaced."""
+    """Write a JSON value in the form used everywhere; invalid Unicode is replaced."""
     try:
         text = _encoder.encode(value)
     except (TypeError, ValueError) as error:
         raise EventLogError(
-            f"an event holds a value that JSON cannot: {error}", hint="use strings, finite numbers, lists and objects"
+            f"an event contains a value that JSON cannot represent: {error}",
+            hint="use strings, finite numbers, lists and objects",
         ) from error
     return clean_text(text)
 
 
 def clean_text(text: str) -> str:
-    """Replace halves of surrogate pairs, which no store accepts, by the replacement character."""
+    """Replace lone surrogates, which no store accepts, with the replacement character."""
     if text.isascii():
         return text
-    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace") if _is_broken(text) else text
+    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace") if _has_surrogates(text) else text
 
 
-def _is_broken(text: str) -> bool:
+def _has_surrogates(text: str) -> bool:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -64,30 +65,30 @@ def to_fields(payload: Payload) -> Fields:
 
 
 def from_fields(event_type: str, fields: Mapping[str, Any]) -> Payload:
-    """Read a payload back; fields that a newer writer added are ignored, a kind that is not known is an error."""
+    """Read a payload back; fields that a newer version added are ignored, an unknown type is an error."""
     decoder = _DECODERS.get(event_type)
     if decoder is None:
         raise EventLogError(
-            f"the log holds an event of type {event_type!r}, which this version does not know",
+            f"the log contains an event of type {event_type!r}, which this version does not know",
             hint="upgrade penstock to read this log",
         )
     return decoder(fields)
 
 
 def to_body(payload: Payload) -> str:
-    """The payload as JSON text for a store: fields that are empty are left out, and read back as they were."""
+    """The payload as JSON text for a store; empty fields are left out and read back as empty."""
     fields = to_fields(payload)
     return to_text({name: value for name, value in fields.items() if name not in _EMPTY or value != _EMPTY[name]})
 
 
 def from_body(event_type: str, body: str) -> Payload:
-    """Read a payload back from its JSON text; written for speed, because every event that is read passes here."""
+    """Read a payload back from its JSON text; optimized, because every event that is read passes through here."""
     decoder = _DECODERS.get(event_type)
     return decoder(_scan(body, 0)[0]) if decoder is not None else from_fields(event_type, {})
 
 
 def from_text(text: str) -> Any:
-    """Read JSON text that `to_text` wrote: it starts with the value, so the parser can be called without more ado."""
+    """Read JSON text that `to_text` wrote: it starts with the value, so the scanner can be called directly."""
     return _scan(text, 0)[0]
 
 
@@ -106,7 +107,8 @@ def to_json(event: Event) -> Fields:
 def from_json(value: Mapping[str, Any]) -> Event:
     """Read an event back from `to_json`."""
     kind = value["event_type"]
-    return Event(value["event_id"], value["timestamp"], value["build_request_id"], from_fields(kind, value[kind]))
+    build = value["build_request_id"] or ""
+    return Event(value["event_id"] or "", value["timestamp"], build, from_fields(kind, value[kind]))
 
 
 def to_status(kind: type[Status], code: int) -> Status:
@@ -121,8 +123,6 @@ _STATUSES: dict[Any, dict[int, Any]] = {
 
 
 def _status(status: BuildStatus | PartitionStatus | JobStatus) -> Fields:
-    if status.value == 0:
-        raise EventLogError("an event with status UNKNOWN cannot be written", hint="UNKNOWN is for reading only")
     return {"status_code": status.value, "status_name": status.name}
 
 
@@ -186,32 +186,39 @@ _EMPTY: Fields = {
 
 _BUILD_OF, _PARTITION_OF, _JOB_OF = _STATUSES.values()
 
+
+def _texts(values: Sequence[str | None] | None) -> tuple[str, ...]:
+    found = tuple(values or ())
+    return tuple(value or "" for value in found) if None in found else found  # type: ignore[return-value]
+
+
+# Null where text belongs reads as empty text: Delta logs of older versions can hold it, and must stay readable.
 _DECODERS: dict[str, Callable[[Mapping[str, Any]], Payload]] = {
     EventType.BUILD_REQUEST: lambda f: BuildRequest(
         _BUILD_OF.get(f["status_code"], BuildStatus.UNKNOWN),
-        tuple(f.get("requested_partitions", ())),
-        f.get("message", ""),
+        _texts(f.get("requested_partitions")),
+        f.get("message") or "",
     ),
     EventType.PARTITION: lambda f: Partition(
-        f["partition_ref"],
+        f["partition_ref"] or "",
         _PARTITION_OF.get(f["status_code"], PartitionStatus.UNKNOWN),
-        f.get("message", ""),
+        f.get("message") or "",
         f.get("job_run_id"),
     ),
     EventType.JOB: lambda f: Job(
-        f["job_run_id"],
-        f["job_label"],
-        tuple(f.get("target_partitions", ())),
+        f.get("job_run_id") or "",
+        f["job_label"] or "",
+        _texts(f.get("target_partitions")),
         _JOB_OF.get(f["status_code"], JobStatus.UNKNOWN),
-        f.get("message", ""),
+        f.get("message") or "",
         f.get("config"),
-        tuple(f.get("manifests", ())),
+        tuple(f.get("manifests") or ()),
     ),
     EventType.DELEGATION: lambda f: Delegation(
-        f["partition_ref"], f["delegated_to_build_request_id"], f.get("message", "")
+        f["partition_ref"] or "", f["delegated_to_build_request_id"] or "", f.get("message") or ""
     ),
-    EventType.JOB_GRAPH: lambda f: JobGraph(f["job_graph"], f.get("message", "")),
-    EventType.PARTITION_INVALIDATION: lambda f: PartitionInvalidation(f["partition_ref"], f["reason"]),
-    EventType.TASK_CANCEL: lambda f: TaskCancel(f["job_run_id"], f["reason"]),
-    EventType.BUILD_CANCEL: lambda f: BuildCancel(f["reason"]),
+    EventType.JOB_GRAPH: lambda f: JobGraph(f["job_graph"], f.get("message") or ""),
+    EventType.PARTITION_INVALIDATION: lambda f: PartitionInvalidation(f["partition_ref"] or "", f["reason"] or ""),
+    EventType.TASK_CANCEL: lambda f: TaskCancel(f.get("job_run_id") or "", f["reason"] or ""),
+    EventType.BUILD_CANCEL: lambda f: BuildCancel(f["reason"] or ""),
 }

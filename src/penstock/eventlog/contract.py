@@ -1,14 +1,14 @@
-"""What every event log does, whatever it is stored in: append, read from a position, tail, close.
+"""What every event log does, on every backend: append, read from a position, tail, close.
 
-The order of events is the order of commit, never that of timestamps or ids, so nothing ever lands behind a position
-that a reader has passed. How the engine writes:
+Events are ordered by commit, never by timestamp or id, so no event ever appears before a position that a reader has
+passed. How the engine writes:
 
     with open_event_log("sqlite:///path/to/log.db") as log:
-        log.append([recorder.build(BuildStatus.RECEIVED), ...])        # returns when the events are safe
+        log.append([recorder.build(BuildStatus.RECEIVED), ...])        # returns when the events are durable
         log.read(after=position, filter=Filter(partitions=("sales.orders/*",)), strict=True)
 
-`strict=True` sees everything that any writer was told is written: use it for claims. Without it a reader may be up to
-a second behind other writers (never behind its own process), which lets remote logs answer from a local projection.
+`strict=True` sees every event whose append has returned, in any process: use it for claims. Without it a reader may be
+up to a second behind other processes (never behind its own), so that remote logs can answer from a local projection.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from penstock.eventlog import tables
 from penstock.model.events import Event, EventType
 
 Position = NewType("Position", int)
-"""A place in one log: compare positions of the same log, and store them; they survive compaction and pruning."""
+"""A place in one log. Positions of the same log can be compared and stored; they survive compaction and pruning."""
 
 START = Position(0)
 
@@ -42,11 +42,11 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which events to read: every condition given must hold; within one, any of its values.
+    """Which events to read: all given conditions must hold; within one condition, any of its values.
 
-    A partition with `*` (any text) or `?` (one character) is a pattern. An event belongs to a partition when its
-    payload names it: as its partition, as a target of the job or as requested by the build. Times are nanoseconds,
-    from `since` (included) to `until` (not included).
+    A partition with `*` (any text) or `?` (one character) is a pattern. An event belongs to a partition if its payload
+    names it: as its partition, as a target of the job or as requested by the build. Times are in nanoseconds, from
+    `since` (inclusive) to `until` (exclusive).
     """
 
     event_types: tuple[EventType, ...] = ()
@@ -62,7 +62,7 @@ EVERYTHING = Filter()
 
 
 class AppendError(EventLogError):
-    """Events could not be written; `events` are the ones of this call, none of which a reader may count on."""
+    """Events could not be written; `events` are the ones of this call. Append them again."""
 
     code = "event_log_append"
     retryable = True
@@ -72,6 +72,20 @@ class AppendError(EventLogError):
         self.events = tuple(events)
 
 
+class MalformedEventError(EventLogError):
+    """An event has a field that a log cannot store or read back; no event of the call was written."""
+
+    code = "event_log_malformed"
+
+    def __init__(self, event_type: str, field: str, wrong: str) -> None:
+        super().__init__(
+            f"an event of type {event_type} cannot be written: {field} {wrong}",
+            hint="fix the code that makes the event; nothing was written",
+        )
+        self.event_type = event_type
+        self.field = field
+
+
 class NewerLogError(EventLogError):
     """The log was written by a newer version of penstock; nothing was read or changed."""
 
@@ -79,7 +93,7 @@ class NewerLogError(EventLogError):
 
 
 class StorageTroubleError(EventLogError):
-    """The log's storage did not answer as it should; trying again may help."""
+    """The log's storage failed; a retry may help."""
 
     code = "event_log_storage"
     retryable = True
@@ -87,7 +101,7 @@ class StorageTroubleError(EventLogError):
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """What a migration did: the versions, and where the backup of the log as it was is kept."""
+    """What a migration did: the versions before and after, and where the backup is."""
 
     before: int
     after: int
@@ -95,11 +109,11 @@ class Migration:
 
 
 def check_version(version: int) -> None:
-    """Refuse a log that a newer penstock wrote, before anything is read or changed."""
+    """Reject a log that a newer version of penstock wrote, before anything is read or changed."""
     if version > tables.SCHEMA_VERSION:
         raise NewerLogError(
-            f"the event log has schema version {version}; this penstock knows up to {tables.SCHEMA_VERSION}",
-            hint="upgrade penstock, or roll the log back with the version that migrated it",
+            f"the event log has schema version {version}; this version of penstock supports up to {tables.SCHEMA_VERSION}",
+            hint="upgrade penstock, or downgrade the log with the version that migrated it (`penstock log migrate --to`)",
         )
 
 
@@ -113,17 +127,18 @@ class EventLog(Protocol):
 
     @property
     def schema_version(self) -> int:
-        """The version of the log's tables; it is read and written as it is until somebody migrates it."""
+        """The version of the log's tables; a log keeps its version until `migrate` is called."""
         ...
 
     def migrate(self, to: int) -> Migration:
-        """Bring the log to a schema version, up or down, after a backup; writers may go on meanwhile."""
+        """Migrate the log to a schema version, up or down, after a backup; writers may continue meanwhile."""
         ...
 
     def append(self, events: Sequence[Event]) -> Position:
-        """Write the events, all or none and in this order, and return the log's head when they are safe.
+        """Write the events, all or none and in this order, and return the log's head once they are durable.
 
-        An event whose id is already in the log counts once. Raises `AppendError` when the deadline passes.
+        An event whose id is already in the log is not written again. Raises `AppendError` when the deadline passes, and
+        `MalformedEventError` before anything is written.
         """
         ...
 
@@ -135,15 +150,15 @@ class EventLog(Protocol):
         *,
         strict: bool = False,
     ) -> list[Entry]:
-        """The events behind a position that pass the filter, in log order."""
+        """The events after a position that match the filter, in log order."""
         ...
 
     def last(self, limit: int, filter: Filter = EVERYTHING, *, strict: bool = False) -> list[Entry]:  # noqa: A002
-        """The last events that pass the filter, in log order."""
+        """The last events that match the filter, in log order."""
         ...
 
     def head(self, *, strict: bool = False) -> Position:
-        """The position of the last event; events appended from now on come behind it."""
+        """The position of the last event; events appended from now on come after it."""
         ...
 
     def tail(
@@ -154,19 +169,19 @@ class EventLog(Protocol):
         poll_seconds: float = 0.2,
         stop: Callable[[], bool] | None = None,
     ) -> Iterator[Entry]:
-        """Follow the log: yield events behind a position (None: from now on) as they come, until `stop()` is true."""
+        """Follow the log: yield events after a position (None: from now on) as they arrive, until `stop()` is true."""
         ...
 
     def select(self, sql: str, parameters: Sequence[object] = (), *, strict: bool = False) -> list[Row]:
-        """Run a query of `projections` on the read tables; for that module only."""
+        """Run a query of `projections` on the state tables; only for that module."""
         ...
 
     def remove(self, positions: Sequence[Position]) -> None:
-        """Remove events for good and fold the states again from what is left; for `prune` only."""
+        """Remove events permanently and rebuild the states from the rest; only for `prune`."""
         ...
 
     def close(self) -> None:
-        """Let go of files and connections; events already appended are safe without it."""
+        """Release files and connections; events already appended are durable without it."""
         ...
 
     def __enter__(self) -> Self: ...

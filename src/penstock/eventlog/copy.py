@@ -1,4 +1,4 @@
-"""Moving a log to another backend: every event in order, resumable, verified by count and checksum."""
+"""Copying a log to another backend: every event in order, resumable, verified by count and checksum."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PAGE = 5000
 
 @dataclass(frozen=True, slots=True)
 class CopyResult:
-    """How many events the source has, how many of them this call wrote, and the checksum that both logs share."""
+    """How many events the source has, how many of them this call wrote, and the checksum of both logs."""
 
     events: int
     copied: int
@@ -23,12 +23,12 @@ class CopyResult:
 
 
 def copy_log(source: EventLog, target: EventLog, progress: Callable[[int], None] | None = None) -> CopyResult:
-    """Copy every event that the source has now; run it again to go on after an interruption.
+    """Copy every event that the source has now; run it again to resume after an interruption.
 
-    The target must be empty or hold the beginning of the same log; that is checked before anything is written.
+    The target must be empty or contain the beginning of the same log; this is checked before anything is written.
     """
     head = source.head(strict=True)
-    start, present = _where_to_go_on(source, target)
+    start, present = _find_resume_point(source, target)
     copied = 0
     for page in _pages(source, start, head):
         target.append([entry.event for entry in page])
@@ -40,7 +40,7 @@ def copy_log(source: EventLog, target: EventLog, progress: Callable[[int], None]
     if (expected, events) != (found, written):
         raise VerificationError(
             f"the copy has {written} events with checksum {found}; the source has {events} with {expected}",
-            hint="did something else write to the target? copy into an empty log; the source is as it was",
+            hint="another process may have written to the target; copy to an empty log (the source is unchanged)",
         )
     return CopyResult(events, copied, expected)
 
@@ -57,8 +57,8 @@ def checksum(log: EventLog, head: Position) -> tuple[str, int]:
     return digest.hexdigest(), count
 
 
-def _where_to_go_on(source: EventLog, target: EventLog) -> tuple[Position, int]:
-    """The place in the source behind what the target has, and how many events that is."""
+def _find_resume_point(source: EventLog, target: EventLog) -> tuple[Position, int]:
+    """The position in the source up to which the target has the events, and their number."""
     last = target.select("SELECT event_id FROM penstock_event ORDER BY position DESC LIMIT 1", (), strict=True)
     if not last:
         return START, 0
@@ -67,7 +67,7 @@ def _where_to_go_on(source: EventLog, target: EventLog) -> tuple[Position, int]:
     before = source.select("SELECT count(*) FROM penstock_event WHERE position <= ?", found[0])[0][0] if found else 0
     if before != present:
         raise VerificationError(
-            f"{target.uri} holds events that {source.uri} does not have", hint="copy into an empty log"
+            f"{target.uri} contains events that {source.uri} does not have", hint="copy to an empty log"
         )
     return Position(found[0][0]), present
 

@@ -1,8 +1,8 @@
 """A log in a Delta table, on disk or in an object store, written with delta-rs: no JVM.
 
-A writer has seen every commit up to version N and commits exactly version N + 1, or learns that another was faster and
-looks again. So every event has its position when it is written, an id is never written twice, and the order is that of
-commit. Queries are answered by a local projection.
+A writer that has read every commit up to version N commits exactly version N + 1. If another writer was faster, it reads
+that commit and tries again. So an event has its position when it is written, an id is never written twice, and events
+are in commit order. Queries run on a local projection.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import EventLogError, StorageError
 from penstock.eventlog.contract import STALENESS_SECONDS, AppendError, Position, Row, StorageTroubleError
+from penstock.eventlog.delta_commits import to_inline
 from penstock.eventlog.delta_location import Location, to_location
-from penstock.eventlog.delta_projection import Projection, ResyncNeededError, to_inline
-from penstock.eventlog.fold import Encoded, only_new
-from penstock.eventlog.retry import keep_trying
+from penstock.eventlog.delta_projection import Projection, ResyncNeededError
+from penstock.eventlog.encoding import Encoded
+from penstock.eventlog.fold import only_new
+from penstock.eventlog.retry import LostRaceError, keep_trying
 from penstock.eventlog.sql import SqlEventLog
 from penstock.eventlog.store import selecting
 from penstock.model.clock import Clock
@@ -31,14 +33,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _REFRESH_SECONDS = 0.2
-_TURN_SECONDS = 0.02
-"""How often a writer asks whether it is its turn: more often costs the others more than it gains this one."""
+_LOCK_POLL_SECONDS = 0.02
+"""How often a waiting writer polls the lock: polling more often would slow down the others."""
 _KEEP_SECONDS = 60.0
-"""So long the background keeps looking; the next query after that starts it again."""
-
-
-class _LostRaceError(Exception):
-    """Another writer committed the version that this one was about to."""
+"""How long the background thread keeps polling; the next query after that restarts it."""
 
 
 class DeltaEventLog(SqlEventLog):
@@ -56,7 +54,7 @@ class DeltaEventLog(SqlEventLog):
         self._closed = threading.Event()
         self._select = self._projection.store.select
         self._fresh_until = 0.0
-        """Until then, by the monotonic clock, queries need not look for new commits: a cheap check for each of them."""
+        """Until then, by the monotonic clock, queries need not look for new commits."""
         try:
             if not self._projection.open():
                 self._resync()
@@ -72,7 +70,7 @@ class DeltaEventLog(SqlEventLog):
 
     @property
     def projection(self) -> Projection:
-        """The local projection; for tests and maintenance."""
+        """The local projection, for tests and maintenance."""
         return self._projection
 
     def table(self) -> Table:
@@ -84,7 +82,7 @@ class DeltaEventLog(SqlEventLog):
         return self._opened
 
     def select(self, sql: str, parameters: Sequence[object] = (), *, strict: bool = False) -> list[Row]:
-        """Run a query of `projections`; strict looks for new commits first, others leave that to the background."""
+        """Run a query of `projections`; a strict one looks for new commits first, others leave that to the background thread."""
         if strict:
             self._sync()
         elif time.monotonic() > self._fresh_until:
@@ -92,7 +90,7 @@ class DeltaEventLog(SqlEventLog):
         return self._select(sql, parameters)
 
     def close(self) -> None:
-        """Let go of the projection; the table needs no closing."""
+        """Close the projection; the table needs no closing."""
         self._closed.set()
         thread = self._refresher
         if thread is not None and thread is not threading.current_thread():
@@ -104,7 +102,7 @@ class DeltaEventLog(SqlEventLog):
         try:
             self._projection.catch_up()
         except ResyncNeededError as reason:
-            logger.info("the projection of %s is made anew: %s", self.uri, reason)
+            logger.info("the local projection of %s is rebuilt: %s", self.uri, reason)
             self._resync()
             self._projection.catch_up()
         self._fresh_until = started + STALENESS_SECONDS / 2
@@ -115,7 +113,7 @@ class DeltaEventLog(SqlEventLog):
         self._projection.reload(table.handle)
 
     def _refresh(self) -> None:
-        """Keep up with other writers from a thread of its own, so that a query does not wait for a file to be read."""
+        """Follow other writers in a background thread, so that queries do not wait for files to be read."""
         self._sync()
         with self._refresher_lock:
             if (self._refresher is None or not self._refresher.is_alive()) and not self._closed.is_set():
@@ -128,8 +126,8 @@ class DeltaEventLog(SqlEventLog):
             try:
                 self._sync()
             except Exception as error:  # noqa: BLE001
-                # The next query that finds the projection too old tries itself and gets the error.
-                logger.warning("the event log %s cannot be followed: %s", self.uri, error)
+                # The next query that finds the projection too old retries and raises the error.
+                logger.warning("cannot read new events of %s: %s", self.uri, error)
                 return
 
     def _write(self, batch: Sequence[Encoded]) -> Position:
@@ -138,20 +136,22 @@ class DeltaEventLog(SqlEventLog):
         from penstock.eventlog.delta_rows import MAX_EVENTS_IN_COMMIT
 
         if len(batch) > MAX_EVENTS_IN_COMMIT:
-            raise EventLogError(f"{len(batch)} events are too many for one append", hint="append them in parts")
+            raise EventLogError(
+                f"{len(batch)} events are too many for one append", hint="append them in smaller batches"
+            )
         deadline = self._location.deadline_seconds
         try:
-            # On one machine writers take turns: no attempt is wasted, and the lock ends with the process that holds it.
-            with self._machine_lock().acquire(timeout=deadline, poll_interval=_TURN_SECONDS):
+            # Writers on one machine use a lock, so that no attempt is wasted; it ends with the process that holds it.
+            with self._machine_lock().acquire(timeout=deadline, poll_interval=_LOCK_POLL_SECONDS):
                 return keep_trying(lambda: self._try_write(batch), _is_transient, deadline, 0.02)
-        except (_LostRaceError, Timeout, OSError, StorageError, StorageTroubleError) as error:
+        except (LostRaceError, Timeout, OSError, StorageError, StorageTroubleError) as error:
             raise AppendError(
                 f"{len(batch)} events could not be written to {self.uri} within {deadline:g} s: {error}",
                 [item.event for item in batch],
-                hint="look for writers that never pause, or for trouble with the storage; then append the events again",
+                hint="check for other writers that never pause and for storage errors; then append the events again",
             ) from error
         finally:
-            self._look_after()
+            self._maintain()
 
     def _try_write(self, batch: Sequence[Encoded]) -> Position:
         from penstock.eventlog.delta_rows import schema_with, to_batch
@@ -164,30 +164,28 @@ class DeltaEventLog(SqlEventLog):
             return self.head()
         table.load_or_create()
         version = table.handle.version() + 1
-        if projection.applied != version - 1:
-            raise _LostRaceError("other writers are faster")
         recorded_at = self._clock.now_ns()
         rows = to_batch(new, version, recorded_at, schema_with(projection.added_columns))
-        if not table.append(rows, to_inline(new, version, recorded_at)):
-            raise _LostRaceError("other writers are faster")
-        projection.apply_own(version, new, recorded_at)
+        with projection.fold_first(version, new, recorded_at):
+            if not table.append(rows, to_inline(new, version, recorded_at)):
+                raise LostRaceError("other writers are faster")
         return self.head()
 
     def remove(self, positions: Sequence[Position]) -> None:
-        """Remove events for good; for `prune` only. Other readers notice and build their projection anew."""
-        self._take_turns(lambda: self._try_remove(positions))
+        """Remove events permanently; only for `prune`. Other readers notice and rebuild their projection."""
+        self._change_alone(lambda: self._try_remove(positions))
 
     def _try_remove(self, positions: Sequence[Position]) -> None:
         table = self.table()
         table.load_or_create()
         if not table.keep_without(positions):
-            raise _LostRaceError("other writers are faster")
+            raise LostRaceError("other writers are faster")
         self._resync()
 
-    def _look_after(self) -> None:
-        """Checkpoint and compact when it is time; trouble with that never harms an append."""
+    def _maintain(self) -> None:
+        """Checkpoint and compact when due; an append never fails because of it."""
         if self._opened is not None:
-            self._opened.look_after()
+            self._opened.maintain()
 
     def _migrate(self, before: int, after: int) -> str | None:
         table = self.table()
@@ -198,17 +196,17 @@ class DeltaEventLog(SqlEventLog):
             table.load_or_create()
             table.set_schema_version(before, after)
 
-        self._take_turns(change)
+        self._change_alone(change)
         self._sync()
         return backup
 
-    def _take_turns(self, work: Callable[[], None]) -> None:
-        """Do something to the whole table while the writers of this machine wait; others are met by trying again."""
+    def _change_alone(self, work: Callable[[], None]) -> None:
+        """Change the whole table while the writers of this machine wait; retry when a writer elsewhere is faster."""
         deadline = self._location.deadline_seconds
         try:
-            with self._machine_lock().acquire(timeout=deadline, poll_interval=_TURN_SECONDS):
+            with self._machine_lock().acquire(timeout=deadline, poll_interval=_LOCK_POLL_SECONDS):
                 keep_trying(work, _is_transient, deadline, 0.02)
-        except (_LostRaceError, OSError) as error:
+        except (LostRaceError, OSError) as error:
             raise StorageTroubleError(f"{self.uri} could not be changed within {deadline:g} s: {error}") from error
 
     def _machine_lock(self) -> BaseFileLock:
@@ -222,9 +220,9 @@ class DeltaEventLog(SqlEventLog):
 
 
 def _is_transient(error: BaseException) -> bool:
-    return isinstance(error, _LostRaceError | OSError | StorageError | StorageTroubleError)
+    return isinstance(error, LostRaceError | OSError | StorageError | StorageTroubleError)
 
 
 def open_log(uri: str, clock: Clock) -> DeltaEventLog:
-    """Open or make the log of `delta:///folder`, `delta+s3://`, `delta+azure://` or `delta+gs://bucket/folder`."""
+    """Open or create the log of `delta:///folder`, `delta+s3://`, `delta+azure://` or `delta+gs://bucket/folder`."""
     return DeltaEventLog(to_location(uri), clock)

@@ -1,4 +1,4 @@
-"""Where a Delta log is: from its URI to the table's address, the files of its transaction log and the local projection.
+"""Where a Delta log is: from its URI to the table's address, its files and the local projection.
 
 Credentials come from the environment (AWS_*, AZURE_*, GOOGLE_*), never from the URI.
 """
@@ -9,34 +9,22 @@ import hashlib
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from penstock.errors import ConfigError, StorageError, first_line
+from penstock.errors import ConfigError
 from penstock.eventlog.retry import DEADLINE_SECONDS
+from penstock.storage.files import Files, open_files
+from penstock.storage.local import LocalFiles
 
 CACHE_VARIABLE = "PENSTOCK_CACHE_DIR"
 _SCHEMES = {"delta+s3": "s3", "delta+azure": "abfs", "delta+gs": "gs"}
 _OPTION_PREFIXES = ("aws_", "azure_", "google_")
-_ALLOW_HTTP = ("aws_allow_http", "azure_allow_http", "allow_http")
 _SECRETS = ("secret", "token", "password", "account_key", "access_key", "sas")
-
-
-class Files(Protocol):
-    """Reads files below the table's folder."""
-
-    def read(self, name: str) -> bytes | None:
-        """The content of a file, or None when there is none."""
-        ...
-
-    def exists(self, name: str) -> bool:
-        """Tell whether there is such a file."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A Delta log's address in all the forms it is needed in."""
+    """A Delta log's address in every form that is needed."""
 
     uri: str
     """As shown to people."""
@@ -50,69 +38,12 @@ class Location:
     options: dict[str, str] = field(default_factory=dict)
 
     def open_files(self) -> Files:
-        """Get at the files of the table without a Delta reader."""
-        return LocalFiles(self.folder) if self.folder is not None else RemoteFiles(self.table, self.options)
-
-
-class LocalFiles:
-    """Files on this machine."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = str(folder)
-
-    def read(self, name: str) -> bytes | None:
-        """The content of a file, or None when there is none."""
-        try:
-            with open(f"{self._folder}/{name}", "rb") as file:  # noqa: PTH123
-                return file.read()
-        except FileNotFoundError:
-            return None
-
-    def exists(self, name: str) -> bool:
-        """Tell whether there is such a file."""
-        return os.path.exists(f"{self._folder}/{name}")  # noqa: PTH110
-
-
-class RemoteFiles:
-    """Files in an object store."""
-
-    def __init__(self, url: str, options: dict[str, str]) -> None:
-        import obstore
-        from obstore.exceptions import BaseError
-        from obstore.store import from_url
-
-        allowed = [options.get(name, os.environ.get(name.upper(), "")) for name in _ALLOW_HTTP]
-        allow_http = any(value.lower() == "true" for value in allowed)
-        settings = {name: value for name, value in options.items() if name not in _ALLOW_HTTP}
-        client: dict[str, Any] = {"allow_http": True} if allow_http else {}
-        self._url = url
-        self._obstore = obstore
-        self._failure = BaseError
-        opener: Any = from_url
-        self._store = opener(url, config=settings or None, client_options=client or None)
-
-    def read(self, name: str) -> bytes | None:
-        """The content of a file, or None when there is none."""
-        try:
-            return bytes(self._obstore.get(self._store, name).bytes())
-        except FileNotFoundError:
-            return None
-        except self._failure as error:
-            raise StorageError(f"{self._url} cannot be read: {first_line(error)}") from error
-
-    def exists(self, name: str) -> bool:
-        """Tell whether there is such a file."""
-        try:
-            self._obstore.head(self._store, name)
-        except FileNotFoundError:
-            return False
-        except self._failure as error:
-            raise StorageError(f"{self._url} cannot be read: {first_line(error)}") from error
-        return True
+        """Open the files of the table, to read its transaction log without delta-rs."""
+        return LocalFiles(self.folder) if self.folder is not None else open_files(self.table, settings=self.options)
 
 
 def to_location(uri: str) -> Location:
-    """Read a `delta` URI; its options are `deadline_seconds`, `cache` and the store's settings that are no secrets."""
+    """Parse a `delta` URI; its options are `deadline_seconds`, `cache` and settings of the store that are not secret."""
     parts = urlsplit(uri)
     options = {name.lower(): value for name, value in parse_qsl(parts.query)}
     deadline = options.pop("deadline_seconds", str(DEADLINE_SECONDS))
@@ -121,7 +52,7 @@ def to_location(uri: str) -> Location:
     path = unquote(parts.path)
     if parts.scheme == "delta":
         if parts.netloc or not path.startswith("/") or len(path) < 2:
-            raise ConfigError(f"{uri} does not name a folder", hint="use delta:///folder/of/the/log, from the root")
+            raise ConfigError(f"{uri} does not name a folder", hint="use an absolute path: delta:///folder/of/the/log")
         table = "/" + path.strip("/")
         folder: Path | None = Path(table)
         shown = f"delta://{table}"
@@ -138,16 +69,16 @@ def _check_options(uri: str, scheme: str, options: dict[str, str], deadline: str
     for name in options:
         if any(word in name for word in _SECRETS):
             raise ConfigError(
-                f"{name} does not belong into the URI of an event log",
-                hint=f"set it as {name.upper()} in the environment",
+                f"{name} is a secret and must not be in the URI of an event log",
+                hint=f"set the environment variable {name.upper()} instead",
             )
         if scheme == "delta" or not name.startswith(_OPTION_PREFIXES):
             raise ConfigError(
-                f"{urlsplit(uri)._replace(query='').geturl()} has an option that Delta logs do not know: {name}",
-                hint="known: deadline_seconds, cache, and aws_*, azure_* or google_* settings",
+                f"{urlsplit(uri)._replace(query='').geturl()} has an unknown option: {name}",
+                hint="use deadline_seconds, cache, or an aws_*, azure_* or google_* setting of an object store",
             )
     if not deadline.replace(".", "", 1).isdigit():
-        raise ConfigError(f"deadline_seconds={deadline} is not a number of seconds")
+        raise ConfigError(f"deadline_seconds must be a number of seconds, not {deadline}")
 
 
 def _projection(table: str, options: dict[str, str], cache: str | None) -> Path:

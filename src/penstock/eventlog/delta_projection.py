@@ -1,24 +1,27 @@
-"""The local projection of a Delta log: a SQLite file, brought up to date from the table's new commits.
+"""The local projection of a Delta log: a SQLite file, updated from the table's new commits.
 
-Queries run here and cost what they cost on a SQLite log. The file is shared by the processes of this machine and can be
-deleted at any time: the table is the truth. What was applied is written in the same transaction as the rows.
+Queries run here, as fast as on a SQLite log. The processes of a machine share the file, and it can be deleted at any
+time: the table is the source of truth. The applied version is written in the same transaction as the rows.
 """
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import logging
 import sqlite3
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from penstock.eventlog.codec import from_json, to_json, to_text
-from penstock.eventlog.contract import check_version
+from penstock.errors import EventLogError
+from penstock.eventlog.contract import StorageTroubleError, check_version
+from penstock.eventlog.delta_commits import INDEX_BITS, INLINE, VERSION_PROPERTY, commit_name, commit_tag, from_inline
 from penstock.eventlog.delta_location import Location
-from penstock.eventlog.fold import Encoded, apply_events, encode, only_new
+from penstock.eventlog.encoding import Encoded
+from penstock.eventlog.fold import apply_events, only_new
+from penstock.eventlog.retry import LostRaceError
 from penstock.eventlog.store import SqliteStore, selecting
 from penstock.eventlog.tables import ALL_TABLES, SCHEMA_VERSION
 from penstock.model.clock import Clock
@@ -29,30 +32,23 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-VERSION_PROPERTY = "penstock.schemaVersion"
 APPLIED = "applied_version"
-INLINE = "penstockEvents"
-"""Where a small commit keeps its events as text."""
-INDEX_BITS = 20
-"""How many bits of a position are the place within a commit; the rest is the commit's version."""
-_INLINE_EVENTS = 50
-_INLINE_CHARACTERS = 50_000
 _COMMITS = 100
 _TRUSTED_SECONDS = 7 * 86_400
-"""So long the commits behind the applied one are surely still there (logs are kept for 30 days)."""
+"""For this long the commits after the applied one are certainly still there (logs are kept for 30 days)."""
 
 
 class ResyncNeededError(Exception):
-    """The projection cannot be brought up to date commit by commit."""
+    """The projection cannot be updated commit by commit and must be rebuilt."""
 
 
 class Projection:
-    """Keeps the local file up to date; safe from many threads and processes."""
+    """Keeps the local file up to date; safe to use from many threads and processes."""
 
     def __init__(self, location: Location, clock: Clock) -> None:
         self._location = location
         self._clock = clock
-        self.files = location.open_files()
+        self._files = location.open_files()
         self.store = _open_store(location, clock)
         self._lock = threading.Lock()
         self.log_version = SCHEMA_VERSION
@@ -68,23 +64,23 @@ class Projection:
         return int(rows[0][0]) if rows else -1
 
     def open(self) -> bool:
-        """Bring the projection up to date from what it has; False when it has nothing that fits the table."""
+        """Use what the file has; False when it does not match the table, and must be rebuilt."""
         connection = self.store.connection()
         applied = self.applied
         tag = self.store.meta(connection, "applied_tag")
         synced = float(self.store.meta(connection, "synced_seconds") or 0)
         if applied < 0 or self._clock.now_ns() / 1e9 - synced > _TRUSTED_SECONDS:
             return False
-        commit = self.files.read(_commit_name(applied))
-        if commit is None or _tag(commit) != tag:
+        commit = self._read(commit_name(applied))
+        if commit is None or commit_tag(commit) != tag:
             return False
         self.load_shape()
         return True
 
     def catch_up(self) -> None:
-        """Apply every commit that is there; what another process applied meanwhile is not applied again."""
+        """Apply every new commit; what another process applied meanwhile is not applied again."""
         with self._lock:
-            while self.files.exists(_commit_name(self.applied + 1)):
+            while self._files.exists(commit_name(self.applied + 1)):
                 self._reshaped = False
                 with self.store.transaction() as connection:
                     for _ in range(_COMMITS):
@@ -93,19 +89,31 @@ class Projection:
                 if self._reshaped:
                     self.load_shape()
 
-    def apply_own(self, version: int, items: Sequence[Encoded], recorded_at: int) -> None:
-        """Take over what this process has just committed, without reading it back."""
-        commit = self.files.read(_commit_name(version)) or b""
-        first = version << INDEX_BITS
-        with self.store.transaction() as connection:
-            applied = int(self.store.meta(connection, APPLIED) or -1)
-            if applied == version - 1:
-                entries = [(first + index, item, recorded_at) for index, item in enumerate(items)]
+    @contextmanager
+    def fold_first(self, version: int, items: Sequence[Encoded], recorded_at: int) -> Iterator[None]:
+        """Fold events that are about to be committed as this version; the block commits them to the table.
+
+        Events that cannot be folded are never committed, and a commit that fails is not folded. When the block has
+        committed and what follows fails, the commit is read from the table like that of any other writer.
+        """
+        entries = [((version << INDEX_BITS) + index, item, recorded_at) for index, item in enumerate(items)]
+        try:
+            with self.store.transaction() as connection:
+                if int(self.store.meta(connection, APPLIED) or -1) != version - 1:
+                    raise LostRaceError("other writers are faster")
                 self._apply_entries(connection, entries)
-                self._set_applied(connection, version, commit)
+                yield
+                self._set_applied(connection, version, self._read(commit_name(version)) or b"")
+        except sqlite3.OperationalError as error:
+            raise StorageTroubleError(f"the local projection of {self._location.uri} failed: {error}") from error
+        except sqlite3.Error as error:
+            raise EventLogError(
+                f"{len(items)} events cannot be folded, so they were not written: {error}",
+                hint="this is a bug in penstock: please report it",
+            ) from error
 
     def reload(self, table: DeltaTable) -> None:
-        """Build the projection anew from the table's snapshot."""
+        """Rebuild the projection from the table's snapshot."""
         from penstock.eventlog.delta_rows import from_table
         from penstock.eventlog.delta_table import in_order
 
@@ -118,13 +126,19 @@ class Projection:
             for paths in in_order(table):
                 self._apply_entries(connection, from_table(self._read_rows(paths)))
             self._note_shape(connection, table.metadata().configuration, [f.name for f in table.schema().fields])
-            self._set_applied(connection, version, self.files.read(_commit_name(version)) or b"")
+            self._set_applied(connection, version, self._read(commit_name(version)) or b"")
         self.load_shape()
+
+    def _read(self, name: str) -> bytes | None:
+        try:
+            return self._files.read(name)
+        except FileNotFoundError:
+            return None
 
     def _apply_next(self, connection: sqlite3.Connection) -> bool:
         """Apply the next commit; False when there is none."""
         version = int(self.store.meta(connection, APPLIED) or -1) + 1
-        commit = self.files.read(_commit_name(version))
+        commit = self._read(commit_name(version))
         if commit is None:
             return False
         inline, adds = None, []
@@ -154,7 +168,7 @@ class Projection:
         self._apply_entries(connection, from_table(self._read_rows([add["path"] for add in adds])))
 
     def _read_rows(self, paths: Sequence[str]) -> pa.Table:
-        """The rows of some data files, as the transaction log names them."""
+        """The rows of data files, named as in the transaction log."""
         from urllib.parse import unquote
 
         import pyarrow as pa
@@ -162,16 +176,16 @@ class Projection:
 
         tables = []
         for path in paths:
-            content = self.files.read(unquote(path))
+            content = self._read(unquote(path))
             if content is None:
-                raise ResyncNeededError("a file of an older commit is gone")
+                raise ResyncNeededError("a data file of an older commit was removed")
             tables.append(pq.ParquetFile(io.BytesIO(content)).read(use_threads=False))
         return pa.concat_tables(tables, promote_options="default")
 
     def _apply_entries(
         self, connection: sqlite3.Connection, entries: Iterable[tuple[int, Encoded, int | None]]
     ) -> None:
-        """Write entries in slices; an event that is there already counts once."""
+        """Write entries in chunks, without events that are already there."""
         last = 0
         chunk: list[tuple[int, Encoded, int | None]] = []
         for entry in entries:
@@ -194,7 +208,7 @@ class Projection:
 
     def _set_applied(self, connection: sqlite3.Connection, version: int, commit: bytes) -> None:
         self.store.set_meta(connection, APPLIED, str(version))
-        self.store.set_meta(connection, "applied_tag", _tag(commit))
+        self.store.set_meta(connection, "applied_tag", commit_tag(commit))
         self.store.set_meta(connection, "synced_seconds", str(self._clock.now_ns() / 1e9))
 
     def _note_shape(self, connection: sqlite3.Connection, configuration: dict[str, Any], columns: list[str]) -> None:
@@ -204,7 +218,7 @@ class Projection:
         self.store.set_meta(connection, "log_columns", json.dumps(columns))
 
     def load_shape(self) -> None:
-        """Take over the schema version and columns of the table, which any process may have noted."""
+        """Load the schema version and columns of the table, which any process may have stored."""
         connection = self.store.connection()
         self.log_version = int(self.store.meta(connection, "log_version") or 1)
         check_version(self.log_version)
@@ -213,13 +227,13 @@ class Projection:
 
 
 def _open_store(location: Location, clock: Clock) -> SqliteStore:
-    """Open the local file, or make a new one when it is damaged or of another version."""
+    """Open the local file, or create a new one when it is damaged or of another version."""
     path = location.projection
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         store = SqliteStore(path, clock=clock)
     except Exception as error:  # noqa: BLE001
-        logger.warning("the local projection of %s cannot be used and is made anew: %s", location.uri, error)
+        logger.warning("the local projection of %s cannot be used and is rebuilt: %s", location.uri, error)
     else:
         if store.version == SCHEMA_VERSION:
             return store
@@ -227,26 +241,3 @@ def _open_store(location: Location, clock: Clock) -> SqliteStore:
     for name in (path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")):
         name.unlink(missing_ok=True)
     return SqliteStore(path, clock=clock)
-
-
-def to_inline(items: Sequence[Encoded], version: int, recorded_at: int) -> str | None:
-    """The events of a small commit as text; None when they are too many to be worth it."""
-    if len(items) > _INLINE_EVENTS:
-        return None
-    text = to_text({"version": version, "recorded_at": recorded_at, "events": [to_json(item.event) for item in items]})
-    return text if len(text) <= _INLINE_CHARACTERS else None
-
-
-def from_inline(text: str, version: int) -> list[tuple[int, Encoded, int | None]]:
-    """Read the events of a small commit back."""
-    value = json.loads(text)
-    first = version << INDEX_BITS
-    return [(first + n, encode(from_json(event)), value["recorded_at"]) for n, event in enumerate(value["events"])]
-
-
-def _commit_name(version: int) -> str:
-    return f"_delta_log/{version:020d}.json"
-
-
-def _tag(commit: bytes) -> str:
-    return hashlib.blake2b(commit, digest_size=12).hexdigest()

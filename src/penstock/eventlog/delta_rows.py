@@ -1,7 +1,7 @@
 """Rows of the Delta table: one per event, with the eight payloads as nullable structs, partitioned by event date.
 
-`position` is the version of the commit that wrote the event and its place in it, in one number: it is a column, so it
-stays with the event through compaction and every Delta reader can sort by it.
+`position` combines the version of the commit that wrote the event and its place in that commit in one number. As a
+column, it stays with the event through compaction, and every Delta reader can sort by it.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.eventlog.codec import from_body, from_fields, to_fields, to_text
-from penstock.eventlog.delta_projection import INDEX_BITS
-from penstock.eventlog.fold import Encoded, encode
+from penstock.errors import EventLogError
+from penstock.eventlog.codec import from_body, from_json, to_fields, to_text
+from penstock.eventlog.delta_commits import INDEX_BITS
+from penstock.eventlog.encoding import Encoded, encode_stored
 from penstock.eventlog.tables import STEPS
 from penstock.model.events import Event, EventType
 
@@ -51,7 +52,7 @@ _PAYLOADS: dict[EventType, list[tuple[str, Any]]] = {
 _JSON_FIELDS = {EventType.JOB: ("config", "manifests"), EventType.JOB_GRAPH: ("job_graph",)}
 
 STATISTICS = "position,event_id,timestamp,build_request_id,event_type"
-"""Columns that the transaction log keeps minimum and maximum of; none that holds what a person wrote."""
+"""Columns with statistics in the transaction log; none of them contains text that a person wrote."""
 
 
 def table_schema(version: int) -> pa.Schema:
@@ -61,7 +62,7 @@ def table_schema(version: int) -> pa.Schema:
 
 
 def schema_with(added: Iterable[str]) -> pa.Schema:
-    """The table's columns with those that later versions added."""
+    """The table's columns, including those that later versions added."""
     return pa.schema(
         [
             ("position", pa.int64()),
@@ -77,7 +78,7 @@ def schema_with(added: Iterable[str]) -> pa.Schema:
 
 
 def to_batch(items: Sequence[Encoded], version: int, recorded_at: int, schema: pa.Schema) -> pa.RecordBatch:
-    """The rows of one commit, which will have this table version."""
+    """The rows of one commit, which will be this version of the table."""
     rows = [_to_row((version << INDEX_BITS) + index, item, recorded_at) for index, item in enumerate(items)]
     return pa.RecordBatch.from_pylist(rows, schema=schema)
 
@@ -101,16 +102,21 @@ def _to_row(position: int, item: Encoded, recorded_at: int) -> dict[str, Any]:
 
 
 def from_table(rows: pa.Table) -> Iterator[tuple[int, Encoded, int | None]]:
-    """The events of some rows in log order, with their positions and when the log took them."""
+    """The events of some rows in log order, with their positions and when they were written."""
     ordered = rows.take(pc.sort_indices(rows.column("position")))
     for start in range(0, ordered.num_rows, _SLICE):
         for row in ordered.slice(start, _SLICE).to_pylist():
-            yield row["position"], encode(_to_event(row)), row.get("recorded_at")
+            yield row["position"], encode_stored(_to_event(row)), row.get("recorded_at")
 
 
 def _to_event(row: dict[str, Any]) -> Event:
     kind = row["event_type"]
-    fields = row[kind]
+    fields = row.get(kind)
+    if fields is None:
+        raise EventLogError(
+            f"the event {row['event_id']!r} has no payload of its type {kind!r}",
+            hint="upgrade penstock if a newer version wrote it; otherwise restore the table to an earlier version",
+        )
     for name in _JSON_FIELDS.get(kind, ()):
         fields[name] = json.loads(fields[name]) if fields[name] is not None else None
-    return Event(row["event_id"], row["timestamp"], row["build_request_id"], from_fields(kind, fields))
+    return from_json({**row, kind: fields})

@@ -1,4 +1,4 @@
-"""The Delta table of a log through delta-rs: making it, committing exactly one version, checkpoints, compaction."""
+"""The Delta table of a log through delta-rs: creating it, committing exactly one version, checkpoints, compaction."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from deltalake.schema import PrimitiveType
 from penstock.errors import first_line
 from penstock.eventlog import tables
 from penstock.eventlog.contract import StorageTroubleError
+from penstock.eventlog.delta_commits import INLINE, VERSION_PROPERTY
 from penstock.eventlog.delta_location import Location
-from penstock.eventlog.delta_projection import INLINE, VERSION_PROPERTY
 from penstock.eventlog.delta_rows import STATISTICS, table_schema
 from penstock.eventlog.tables import SCHEMA_VERSION
+from penstock.storage.delta_rs import open_delta_table, to_delta_rs_address
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +28,7 @@ COMPACT_EVERY = 200
 CLEAN_EVERY = 2000
 _KEEP_HOURS = 7 * 24
 
-# Exactly the next version or nothing: the writer has to see what came between before it may try again.
+# Exactly the next version or nothing: the writer must read what others committed before it tries again.
 _ONE_ATTEMPT = CommitProperties(max_commit_retries=0)
 _NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 
@@ -39,12 +40,12 @@ _PROPERTIES = {
 
 
 class Table:
-    """A handle on the table that is brought up to date before use."""
+    """A handle on the table, updated before use."""
 
     def __init__(self, location: Location) -> None:
         self._location = location
         self._handle: DeltaTable | None = None
-        self._tended = -1
+        self._maintained_version = -1
 
     @property
     def handle(self) -> DeltaTable:
@@ -53,7 +54,7 @@ class Table:
         return self._handle
 
     def load_or_create(self, schema_version: int = SCHEMA_VERSION) -> None:
-        """Bring the handle to the latest version, making the table when there is none."""
+        """Update the handle to the latest version; create the table if there is none."""
         try:
             if self._handle is None:
                 self._handle = self._load() or self._create(schema_version)
@@ -64,9 +65,9 @@ class Table:
             raise StorageTroubleError(f"{self._location.uri} cannot be opened: {first_line(error)}") from error
 
     def append(self, rows: pa.RecordBatch, inline: str | None) -> bool:
-        """Commit the rows as the version right behind the handle's; False when another writer took it.
+        """Commit the rows as the next version after the handle's; False when another writer committed that one.
 
-        `inline` is the same events as text in the commit itself, which spares readers that follow the log a file.
+        `inline` is the same events as text in the commit itself, which saves readers that follow the log from opening a file.
         """
         metadata = {INLINE: inline} if inline is not None else None
         try:
@@ -85,7 +86,7 @@ class Table:
         return True
 
     def keep_without(self, positions: Sequence[int]) -> bool:
-        """Write the table without some events, as exactly the next version; False when another writer took it."""
+        """Write the table without some events, as exactly the next version; False when another writer committed that one."""
         rows = self.handle.to_pyarrow_table()
         gone = pc.is_in(rows.column("position"), value_set=pa.array(positions, pa.int64()))
         try:
@@ -100,17 +101,17 @@ class Table:
             return False
         return True
 
-    def look_after(self) -> None:
-        """Checkpoint and compact every so many versions; never raises, because the log is right without it.
+    def maintain(self) -> None:
+        """Checkpoint and compact at regular intervals of versions; never raises, because the log is correct without it.
 
-        Only the writer that committed the round version does it: each of many writers passing it would do the same work.
+        Only the writer that commits such a version does it; otherwise every writer would repeat the work.
         """
         if self._handle is None:
             return
         version = self._handle.version()
-        if version == self._tended:
+        if version == self._maintained_version:
             return
-        self._tended = version
+        self._maintained_version = version
         try:
             if version % COMPACT_EVERY == 0:
                 self.compact()
@@ -119,11 +120,11 @@ class Table:
             if version % CLEAN_EVERY == 0:
                 self.clean()
         except Exception as error:  # noqa: BLE001
-            logger.warning("upkeep of %s was put off: %s", self._location.uri, first_line(error))
+            logger.warning("maintenance of %s failed and will be retried: %s", self._location.uri, first_line(error))
             self._handle = None
 
     def compact(self) -> dict[str, Any]:
-        """Write the many small files of a day as one; readers and tailers see the same events at the same positions."""
+        """Merge the small files of each day; readers see the same events at the same positions."""
         self.handle.update_incremental()
         return self.handle.optimize.compact(post_commithook_properties=_NO_HOOKS)
 
@@ -133,7 +134,7 @@ class Table:
         self.handle.cleanup_metadata()
 
     def back_up(self, version: int, stamp: int) -> str:
-        """Copy the table beside itself as it is now."""
+        """Copy the table as it is now to a folder beside it."""
         target = f"{self._location.table}_backup_v{version}_{stamp}"
         handle = self.handle
         copy = self._make(target, handle.schema(), {**handle.metadata().configuration})
@@ -142,7 +143,7 @@ class Table:
         return target
 
     def set_schema_version(self, before: int, after: int) -> None:
-        """Add the columns of the versions between, then say the new version; going back leaves the columns empty."""
+        """Add the columns of the versions in between, then set the new version; a downgrade leaves the columns empty."""
         present = {field.name for field in self.handle.schema().fields}
         names = [name for step in tables.STEPS if before < step.version <= after for name in step.event_columns]
         missing = [Field(name, PrimitiveType("long"), nullable=True) for name in names if name not in present]
@@ -157,7 +158,7 @@ class Table:
 
     def _load(self) -> DeltaTable | None:
         try:
-            return DeltaTable(self._location.table, storage_options=self._location.options or None)
+            return open_delta_table(self._location.table, self._location.options)
         except TableNotFoundError:
             return None
 
@@ -166,14 +167,14 @@ class Table:
             configuration = {**_PROPERTIES, VERSION_PROPERTY: str(schema_version)}
             return self._make(self._location.table, table_schema(schema_version), configuration)
         except DeltaError:
-            found = self._load()  # another process made it at the same moment
+            found = self._load()  # another process created it at the same moment
             if found is None:
                 raise
             return found
 
     def _make(self, target: str, schema: Any, configuration: Mapping[str, str | None]) -> DeltaTable:
         return DeltaTable.create(
-            target,
+            to_delta_rs_address(target),
             schema,
             mode="error",
             partition_by=["event_date"],
@@ -185,7 +186,7 @@ class Table:
 
 
 def in_order(table: DeltaTable) -> Iterator[list[str]]:
-    """The data files in log order, those whose positions overlap together: so a large log is read piece by piece."""
+    """The data files in log order, grouped where positions overlap, so that a large log is read in parts."""
     actions = pa.table(table.get_add_actions(flatten=True)).to_pylist()
     group: list[str] = []
     end = -1

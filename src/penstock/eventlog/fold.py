@@ -1,18 +1,27 @@
-"""How a batch of events changes the tables: rows to insert, and states folded on, the same for every SQL store.
+"""How a batch of events changes the tables: rows to insert and states to update, the same for every SQL store.
 
 Each state table has one statement, so that a batch is a few `executemany` calls in log order. In a fold, status 0 means
-"this event says nothing about the status". Any history is accepted; only events that are new may be given.
+"this event does not change the status". Any history is accepted; the events must be new to the log.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 
-from penstock.errors import EventLogError
-from penstock.eventlog.codec import clean_text, from_body, to_body, to_text
+from penstock.eventlog.codec import clean_text, from_body, to_text
 from penstock.eventlog.contract import Entry, Position, Row
+from penstock.eventlog.encoding import Encoded
+from penstock.eventlog.fold_statements import (
+    FOLD_BUILD,
+    FOLD_BUILD_PARTITION,
+    FOLD_JOB,
+    FOLD_PARTITION,
+    INSERT_EVENT_PARTITION,
+    SELECT_EVENTS,
+    SELECT_META,
+    SET_META,
+)
 from penstock.eventlog.tables import STATE_TABLES, event_columns
 from penstock.model.events import (
     BuildCancel,
@@ -31,116 +40,11 @@ Select = Callable[[str, Sequence[object]], list[Row]]
 _LOOKUP = 500
 _PAGE = 5000
 
-SELECT_EVENTS = (
-    "SELECT e.position, e.event_id, e.timestamp, e.build_request_id, e.event_type, e.body FROM penstock_event e"
-)
-
-SELECT_META = "SELECT value FROM penstock_meta WHERE name = ?"
-SET_META = (
-    "INSERT INTO penstock_meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
-)
-
-INSERT_EVENT_PARTITION = "INSERT INTO penstock_event_partition (partition_ref, position) VALUES (?, ?)"
-
-FOLD_BUILD = """
-INSERT INTO penstock_build (build_request_id, status, requested_partitions, message, cancel_reason,
-    created_at, updated_at, first_position, last_position)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (build_request_id) DO UPDATE SET
-    status = CASE WHEN excluded.status = 0 THEN penstock_build.status ELSE excluded.status END,
-    message = CASE WHEN excluded.status = 0 THEN penstock_build.message ELSE excluded.message END,
-    requested_partitions = CASE WHEN excluded.requested_partitions = '[]'
-        THEN penstock_build.requested_partitions ELSE excluded.requested_partitions END,
-    cancel_reason = COALESCE(excluded.cancel_reason, penstock_build.cancel_reason),
-    updated_at = excluded.updated_at,
-    last_position = excluded.last_position"""
-
-FOLD_PARTITION = """
-INSERT INTO penstock_partition (partition_ref, status, build_request_id, job_run_id, message, updated_at, last_position,
-    available_build_request_id, available_at, invalidated_reason)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (partition_ref) DO UPDATE SET
-    status = CASE WHEN excluded.status = 0 THEN penstock_partition.status ELSE excluded.status END,
-    build_request_id = CASE WHEN excluded.status = 0
-        THEN penstock_partition.build_request_id ELSE excluded.build_request_id END,
-    job_run_id = CASE WHEN excluded.status = 0 THEN penstock_partition.job_run_id ELSE excluded.job_run_id END,
-    message = CASE WHEN excluded.status = 0 THEN penstock_partition.message ELSE excluded.message END,
-    updated_at = excluded.updated_at,
-    last_position = excluded.last_position,
-    available_build_request_id = CASE WHEN excluded.status IN (0, 4)
-        THEN excluded.available_build_request_id ELSE penstock_partition.available_build_request_id END,
-    available_at = CASE WHEN excluded.status IN (0, 4)
-        THEN excluded.available_at ELSE penstock_partition.available_at END,
-    invalidated_reason = CASE WHEN excluded.status IN (0, 4)
-        THEN excluded.invalidated_reason ELSE penstock_partition.invalidated_reason END"""
-
-FOLD_BUILD_PARTITION = """
-INSERT INTO penstock_build_partition (partition_ref, build_request_id, status, job_run_id, delegated_to,
-    first_position, last_position, claim_position)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (partition_ref, build_request_id) DO UPDATE SET
-    status = CASE WHEN excluded.status = 0 THEN penstock_build_partition.status ELSE excluded.status END,
-    job_run_id = COALESCE(excluded.job_run_id, penstock_build_partition.job_run_id),
-    delegated_to = COALESCE(excluded.delegated_to, penstock_build_partition.delegated_to),
-    last_position = excluded.last_position,
-    claim_position = COALESCE(penstock_build_partition.claim_position, excluded.claim_position)"""
-
-FOLD_JOB = """
-INSERT INTO penstock_job (job_run_id, build_request_id, job_label, target_partitions, status, message, cancel_reason,
-    created_at, updated_at, first_position, last_position)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (job_run_id) DO UPDATE SET
-    build_request_id = CASE WHEN excluded.status = 0
-        THEN penstock_job.build_request_id ELSE excluded.build_request_id END,
-    job_label = CASE WHEN excluded.status = 0 THEN penstock_job.job_label ELSE excluded.job_label END,
-    target_partitions = CASE WHEN excluded.status = 0
-        THEN penstock_job.target_partitions ELSE excluded.target_partitions END,
-    status = CASE WHEN excluded.status = 0 THEN penstock_job.status ELSE excluded.status END,
-    message = CASE WHEN excluded.status = 0 THEN penstock_job.message ELSE excluded.message END,
-    cancel_reason = COALESCE(excluded.cancel_reason, penstock_job.cancel_reason),
-    updated_at = excluded.updated_at,
-    last_position = excluded.last_position"""
-
-
-@dataclass(frozen=True, slots=True)
-class Encoded:
-    """An event ready to be written: what goes into columns is checked, the payload is JSON text."""
-
-    event: Event
-    body: str
-    job_run_id: str | None
-    job_label: str | None
-    partitions: tuple[str, ...]
-
-
-def encode(event: Event) -> Encoded:
-    """Turn an event into what is stored, or say clearly why it cannot be."""
-    payload = event.payload
-    partitions: tuple[str, ...] = ()
-    if isinstance(payload, Partition | Delegation | PartitionInvalidation):
-        partitions = (payload.partition_ref,)
-    elif isinstance(payload, Job):
-        partitions = tuple(dict.fromkeys(payload.target_partitions))
-    elif isinstance(payload, BuildRequest):
-        partitions = tuple(dict.fromkeys(payload.requested_partitions))
-    run = payload.job_run_id if isinstance(payload, Job | TaskCancel | Partition) else None
-    label = payload.job_label if isinstance(payload, Job) else None
-    for text in (event.event_id, event.build_request_id, run, label, *partitions):
-        _check_key(text)
-    return Encoded(event, to_body(payload), run, label, partitions)
-
-
-def _check_key(text: str | None) -> None:
-    if text is not None and ("\0" in text or clean_text(text) != text):
-        raise EventLogError(
-            f"{text!r} cannot be a name or an id in the event log", hint="it holds a character that no store accepts"
-        )
-
 
 def apply_events(
     executemany: ExecuteMany, entries: Iterable[tuple[int, Encoded]], version: int, recorded_at: int | None
 ) -> None:
-    """Write new events at their positions and fold the states on, in the caller's transaction."""
+    """Write new events at their positions and update the states, in the caller's transaction."""
     batch = list(entries)
     added = (recorded_at,) if version >= 2 else ()
     executemany(_insert_event(version), [_event_row(position, item) + added for position, item in batch])
@@ -157,7 +61,7 @@ def _insert_event(version: int) -> str:
 def append_batch(
     select: Select, executemany: ExecuteMany, batch: Sequence[Encoded], version: int, recorded_at: int
 ) -> Position:
-    """Write the events of a batch that are new behind the last one; the caller holds the log's write lock."""
+    """Append the events of a batch that are new; the caller holds the log's write lock."""
     found = select(SELECT_META, ("last_position",))
     last = int(found[0][0]) if found else 0
     new = only_new(select, batch)
@@ -169,7 +73,7 @@ def append_batch(
 
 
 def only_new(select: Select, batch: Sequence[Encoded]) -> list[Encoded]:
-    """Leave out events that the log has, and repeats within the batch."""
+    """The events that the log does not have yet, each once."""
     ids = [item.event.event_id for item in batch]
     seen: set[str] = set()
     for start in range(0, len(ids), _LOOKUP):
@@ -185,7 +89,7 @@ def only_new(select: Select, batch: Sequence[Encoded]) -> list[Encoded]:
 
 
 def apply_states(executemany: ExecuteMany, entries: Iterable[tuple[int, Event]]) -> None:
-    """Fold events into the state tables; also used to build them again from the events."""
+    """Fold events into the state tables; also used to rebuild them from all events."""
     builds: list[Row] = []
     partitions: list[Row] = []
     pairs: list[Row] = []
@@ -213,7 +117,7 @@ def apply_states(executemany: ExecuteMany, entries: Iterable[tuple[int, Event]])
 def remove_events(
     select: Select, executemany: ExecuteMany, execute: Callable[[str], object], gone: Sequence[int]
 ) -> None:
-    """Remove events and build the states again from those that are left; the caller holds the log's write lock."""
+    """Remove events and rebuild the states from the rest; the caller holds the log's write lock."""
     executemany("DELETE FROM penstock_event WHERE position = ?", [(position,) for position in gone])
     executemany("DELETE FROM penstock_event_partition WHERE position = ?", [(position,) for position in gone])
     for table in STATE_TABLES:
@@ -250,7 +154,7 @@ def _event_row(position: int, item: Encoded) -> Row:
 
 
 def _stored(text: str) -> str:
-    # PostgreSQL refuses NUL in text; bodies escape it as JSON, so only the copies in the state tables lose it.
+    # PostgreSQL rejects NUL in text. Bodies escape it as JSON; only the copies in the state tables lose it.
     return clean_text(text).replace("\0", "\ufffd")
 
 

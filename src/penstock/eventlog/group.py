@@ -1,4 +1,4 @@
-"""Group commit: while one thread writes, the others' events wait together and go in one batch after it."""
+"""Group commit: while one thread writes, the events of the others wait and are then written in one batch."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import threading
 from collections.abc import Callable, Sequence
 
 from penstock.eventlog.contract import AppendError, Position
-from penstock.eventlog.fold import Encoded
+from penstock.eventlog.encoding import Encoded
 
 MAX_GROUP = 10_000
-"""So many events go in one commit at most, unless one call brings more."""
+"""The most events in one commit, unless a single call has more."""
 
 
 class _Waiting:
@@ -23,7 +23,7 @@ class _Waiting:
 
 
 class GroupCommit:
-    """Turns calls of many threads into few writes; each call returns when its own events are written, in call order."""
+    """Combines the calls of many threads into few writes; each call returns when its own events are written, in call order."""
 
     def __init__(self, write: Callable[[Sequence[Encoded]], Position]) -> None:
         self._write = write
@@ -32,7 +32,7 @@ class GroupCommit:
         self._writer = threading.Lock()
 
     def write(self, batch: Sequence[Encoded]) -> Position:
-        """Write a batch with whatever else is waiting; raises what the write raised, with this call's events."""
+        """Write a batch together with others that are waiting; raises the error of the write, with the events of this call."""
         mine = _Waiting(batch)
         with self._queue_lock:
             self._queue.append(mine)

@@ -1,18 +1,18 @@
-"""A log in this process's memory, `memory://`, for tests: the same tables and answers, gone when it is closed."""
+"""A log in the memory of this process, `memory://`, for tests: the same tables and results, gone when it is closed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from penstock.eventlog.contract import Position, Row
-from penstock.eventlog.fold import Encoded
+from penstock.eventlog.encoding import Encoded
 from penstock.eventlog.sql import SqlEventLog
 from penstock.eventlog.store import SqliteStore
 from penstock.model.clock import Clock
 
 
 class MemoryEventLog(SqlEventLog):
-    """A log that nobody else sees."""
+    """A log that only this process sees."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__("memory://")
@@ -31,17 +31,17 @@ class MemoryEventLog(SqlEventLog):
         return self.store.migrate(before, after)
 
     def remove(self, positions: Sequence[Position]) -> None:
-        """Remove events for good; for `prune` only."""
+        """Remove events permanently; only for `prune`."""
         self.store.remove(positions)
 
     def _write(self, batch: Sequence[Encoded]) -> Position:
         return self.store.append(batch)
 
     def close(self) -> None:
-        """Forget everything."""
+        """Discard everything."""
         self.store.close()
 
 
 def open_log(uri: str, clock: Clock) -> MemoryEventLog:  # noqa: ARG001
-    """Make an empty log."""
+    """Create an empty log."""
     return MemoryEventLog(clock)

@@ -1,14 +1,13 @@
 """A log in PostgreSQL (psycopg 3), for many machines: `postgresql://user:password@host/database`.
 
-Positions are given under a transaction-level advisory lock: whoever holds it commits before the next one gets a
-position, so the order of positions is the order of commit and nothing lands behind a reader.
+Positions are assigned under a transaction-level advisory lock: its holder commits before the next writer gets a
+position, so positions are in commit order and no event appears before a position that a reader has passed.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, cast
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
@@ -17,7 +16,10 @@ import psycopg
 
 from penstock.errors import ConfigError, EventLogError, first_line
 from penstock.eventlog.contract import AppendError, Position, Row, check_version
-from penstock.eventlog.fold import SELECT_META, SET_META, Encoded, append_batch, remove_events
+from penstock.eventlog.encoding import Encoded
+from penstock.eventlog.fold import append_batch, remove_events
+from penstock.eventlog.fold_statements import SELECT_META, SET_META
+from penstock.eventlog.postgres_connections import Connection, Connections, is_transient
 from penstock.eventlog.retry import DEADLINE_SECONDS, keep_trying
 from penstock.eventlog.sql import SqlEventLog
 from penstock.eventlog.tables import (
@@ -30,13 +32,9 @@ from penstock.eventlog.tables import (
 )
 from penstock.model.clock import Clock
 
-Connection = psycopg.Connection[Row]
-
 _LOCK = "SELECT pg_advisory_xact_lock(7350147, hashtext(current_schema()))"
-# Not to_regclass: it may remember that there was no table from before another process made it.
+# Not to_regclass: it can return a cached answer from before another process created the table.
 _HAS_TABLES = "SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = 'penstock_meta'"
-_TRANSIENT = (psycopg.OperationalError, psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
-_MAX_IDLE = 8
 
 
 class PostgresEventLog(SqlEventLog):
@@ -44,11 +42,9 @@ class PostgresEventLog(SqlEventLog):
 
     def __init__(self, address: str, clock: Clock, deadline_seconds: float) -> None:
         super().__init__(_without_secrets(address))
-        self._address = address
         self._clock = clock
         self._deadline_seconds = deadline_seconds
-        self._idle: list[Connection] = []
-        self._idle_lock = threading.Lock()
+        self._connections = Connections(address, deadline_seconds)
         try:
             self._version = self._prepare()
         except BaseException:
@@ -66,27 +62,25 @@ class PostgresEventLog(SqlEventLog):
         return f"{column} LIKE ?", escaped.replace("*", "%").replace("?", "_")
 
     def select(self, sql: str, parameters: Sequence[object] = (), *, strict: bool = False) -> list[Row]:  # noqa: ARG002
-        """Run a query of `projections`; always strict, and tried again when a connection went away meanwhile."""
+        """Run a query of `projections`; always strict, and retried once when the connection was lost."""
         try:
-            return self._select(sql, parameters)
-        except psycopg.OperationalError:
-            self._forget_connections()
-        try:
+            with suppress(psycopg.OperationalError):
+                return self._select(sql, parameters)
             return self._select(sql, parameters)
         except psycopg.OperationalError as error:
             raise EventLogError(f"{self.uri} cannot be read: {first_line(error)}") from error
 
     def close(self) -> None:
         """Close every connection."""
-        self._forget_connections()
+        self._connections.close()
 
     def _select(self, sql: str, parameters: Sequence[object]) -> list[Row]:
-        with self._connection() as connection:
+        with self._connections.lend() as connection:
             return connection.execute(_marks(sql), parameters).fetchall()
 
     def _write(self, batch: Sequence[Encoded]) -> Position:
         try:
-            return keep_trying(lambda: self._try_write(batch), _is_transient, self._deadline_seconds)
+            return keep_trying(lambda: self._try_write(batch), is_transient, self._deadline_seconds)
         except psycopg.Error as error:
             raise AppendError(
                 f"{len(batch)} events could not be written to {self.uri}: {first_line(error)}",
@@ -95,8 +89,8 @@ class PostgresEventLog(SqlEventLog):
             ) from error
 
     def _try_write(self, batch: Sequence[Encoded]) -> Position:
-        # A connection that breaks in COMMIT leaves it open whether the events are in: event ids make a repeat harmless.
-        with self._connection() as connection, connection.transaction(), connection.cursor() as cursor:
+        # If the connection breaks during COMMIT, the events may or may not be there; event ids make a retry harmless.
+        with self._connections.lend() as connection, connection.transaction(), connection.cursor() as cursor:
             cursor.execute(_LOCK)
             return append_batch(
                 lambda sql, parameters: cursor.execute(_marks(sql), parameters).fetchall(),
@@ -107,8 +101,8 @@ class PostgresEventLog(SqlEventLog):
             )
 
     def remove(self, positions: Sequence[Position]) -> None:
-        """Remove events for good; for `prune` only."""
-        with self._connection() as connection, connection.transaction(), connection.cursor() as cursor:
+        """Remove events permanently; only for `prune`."""
+        with self._connections.lend() as connection, connection.transaction(), connection.cursor() as cursor:
             cursor.execute(_LOCK)
             remove_events(
                 lambda sql, parameters: cursor.execute(_marks(sql), parameters).fetchall(),
@@ -120,7 +114,7 @@ class PostgresEventLog(SqlEventLog):
     def _migrate(self, before: int, after: int) -> str | None:
         backup = f"penstock_backup_v{before}_{self._clock.now_ns()}"
         statements = upgrade_statements(before, after) if after > before else downgrade_statements(before, after)
-        with self._connection() as connection, connection.transaction():
+        with self._connections.lend() as connection, connection.transaction():
             connection.execute(_LOCK)
             connection.execute(_text(f"CREATE SCHEMA {backup}"))
             for table in ALL_TABLES:
@@ -133,14 +127,14 @@ class PostgresEventLog(SqlEventLog):
 
     def _prepare(self) -> int:
         try:
-            with self._connection() as connection:
+            with self._connections.open() as connection:
                 version = self._stored_version(connection)
                 if version is None:
                     version = self._create(connection)
         except psycopg.Error as error:
             raise EventLogError(
                 f"{self.uri} cannot be opened: {first_line(error)}",
-                hint="check host, database and credentials; the user must be allowed to create tables the first time",
+                hint="check the host, the database and the credentials; the first user of a log must be allowed to create tables",
             ) from error
         check_version(version)
         return version
@@ -163,38 +157,14 @@ class PostgresEventLog(SqlEventLog):
         row = connection.execute(_marks(SELECT_META), ("schema_version",)).fetchone()
         return None if row is None else int(row[0])
 
-    @contextmanager
-    def _connection(self) -> Iterator[Connection]:
-        """Lend a connection; one that failed is thrown away."""
-        with self._idle_lock:
-            connection = self._idle.pop() if self._idle else None
-        if connection is None:
-            connection = psycopg.connect(self._address, autocommit=True)
-        try:
-            yield connection
-        except BaseException:
-            connection.close()
-            raise
-        with self._idle_lock:
-            if len(self._idle) < _MAX_IDLE:
-                self._idle.append(connection)
-                return
-        connection.close()
-
-    def _forget_connections(self) -> None:
-        with self._idle_lock:
-            idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.close()
-
 
 def open_log(uri: str, clock: Clock) -> PostgresEventLog:
-    """Open or make the log of a database; `deadline_seconds=N` in the URI says how long an append tries."""
+    """Open or create the log of a database; `deadline_seconds=N` in the URI limits how long an append is retried."""
     parts = urlsplit(uri)
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     deadline = options.pop("deadline_seconds", str(DEADLINE_SECONDS))
     if not deadline.replace(".", "", 1).isdigit():
-        raise ConfigError(f"deadline_seconds={deadline} is not a number of seconds")
+        raise ConfigError(f"deadline_seconds must be a number of seconds, not {deadline}")
     address = urlunsplit(parts._replace(scheme="postgresql", query=urlencode(options)))
     return PostgresEventLog(address, clock, float(deadline))
 
@@ -206,10 +176,6 @@ def _marks(sql: str) -> Any:
 
 def _text(sql: str) -> Any:
     return cast(Any, sql)
-
-
-def _is_transient(error: BaseException) -> bool:
-    return isinstance(error, _TRANSIENT)
 
 
 def _without_secrets(address: str) -> str:

@@ -1,107 +1,21 @@
-"""What people ask the log, answered the same on every backend: builds, partitions, job runs, activity.
+"""Queries on the log, with the same results on every backend: builds, partitions, job runs, activity.
 
-Each function takes an open log and returns values; `strict=True` asks for everything that any writer was told is
-written. Lists are in log order or newest first as said, never by the clock, so equal timestamps make no difference.
+Each function takes an open log and returns values; `strict=True` includes every event whose append has returned. Lists
+are in log order or newest first as documented, never by the clock, so that equal timestamps make no difference.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from penstock.eventlog.codec import Status, from_text, to_status
 from penstock.eventlog.contract import Entry, EventLog, Filter, Row
-from penstock.eventlog.fold import SELECT_EVENTS, to_entry
+from penstock.eventlog.fold import to_entry
+from penstock.eventlog.fold_statements import SELECT_EVENTS
+from penstock.eventlog.states import ActiveBuild, Activity, BuildPage, BuildState, JobState, PartitionState
 from penstock.model.status import BuildStatus, JobStatus, PartitionStatus
 
 DEFAULT_LIMIT = 50
-
-
-@dataclass(frozen=True, slots=True)
-class BuildState:
-    """Where a build request stands; UNKNOWN when the log has only a cancel for it."""
-
-    build_request_id: str
-    status: BuildStatus
-    requested_partitions: tuple[str, ...]
-    message: str
-    created_at: int
-    updated_at: int
-    cancel_reason: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class BuildPage:
-    """Some build requests, newest first, and how many there are in all."""
-
-    builds: tuple[BuildState, ...]
-    total: int
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionState:
-    """Where a partition stands: the latest status that any build gave it, and whether it may be used.
-
-    It is available from AVAILABLE until an invalidation, whatever later builds try: a failed rebuild leaves old data.
-    """
-
-    partition_ref: str
-    status: PartitionStatus
-    build_request_id: str
-    job_run_id: str | None
-    message: str
-    updated_at: int
-    available_build_request_id: str | None
-    available_at: int | None
-    invalidated_reason: str | None
-
-    @property
-    def is_available(self) -> bool:
-        """The partition may be used."""
-        return self.available_build_request_id is not None
-
-
-@dataclass(frozen=True, slots=True)
-class ActiveBuild:
-    """A build that is making a partition or is about to. `claimed` tells whether it holds a claim on it.
-
-    A list of these has the first claim in log order first: that build makes the partition, the others delegate to it.
-    """
-
-    build_request_id: str
-    build_status: BuildStatus
-    partition_status: PartitionStatus
-    job_run_id: str | None
-    claimed: bool
-
-
-@dataclass(frozen=True, slots=True)
-class JobState:
-    """Where a job run stands."""
-
-    job_run_id: str
-    build_request_id: str
-    job_label: str
-    target_partitions: tuple[str, ...]
-    status: JobStatus
-    message: str
-    created_at: int
-    updated_at: int
-    cancel_reason: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Activity:
-    """How busy the log is: counts by status, and what changed last."""
-
-    events: int
-    builds: dict[str, int]
-    partitions: dict[str, int]
-    jobs: dict[str, int]
-    active_builds: int
-    invalidated_partitions: int
-    recent_builds: tuple[BuildState, ...]
-    recent_partitions: tuple[PartitionState, ...]
 
 
 _BUILD = (
@@ -147,12 +61,12 @@ def events_of_job_run(log: EventLog, job_run_id: str, *, strict: bool = False) -
 def events_between(
     log: EventLog, since: int | None, until: int | None, limit: int | None = None, *, strict: bool = False
 ) -> list[Entry]:
-    """Events with a timestamp from `since` (included) to `until` (not included), in log order."""
+    """Events with a timestamp from `since` (inclusive) to `until` (exclusive), in log order."""
     return log.read(filter=Filter(since=since, until=until), limit=limit, strict=strict)
 
 
 def build_state(log: EventLog, build_request_id: str, *, strict: bool = False) -> BuildState | None:
-    """Where a build request stands."""
+    """The state of a build request."""
     rows = log.select(f"{_BUILD} WHERE build_request_id = ?", (build_request_id,), strict=strict)
     return _to_build(rows[0]) if rows else None
 
@@ -165,7 +79,7 @@ def list_builds(
     statuses: Sequence[BuildStatus] = (),
     strict: bool = False,
 ) -> BuildPage:
-    """Build requests, newest first, of the given statuses or of all, and how many there are in all."""
+    """Build requests, newest first, of the given statuses or of all, and the total number."""
     where, values = _status_condition(statuses)
     sql = f"{_BUILD}{where} ORDER BY first_position DESC LIMIT ? OFFSET ?"
     rows = log.select(sql, (*values, limit, offset), strict=strict)
@@ -182,14 +96,14 @@ def partition_state(log: EventLog, partition_ref: str, *, strict: bool = False) 
 def list_partitions(
     log: EventLog, *, limit: int = DEFAULT_LIMIT, statuses: Sequence[PartitionStatus] = (), strict: bool = False
 ) -> list[PartitionState]:
-    """Partitions, the one that changed last first."""
+    """Partitions, the most recently changed first."""
     where, values = _status_condition(statuses)
     rows = log.select(f"{_PARTITION}{where} ORDER BY last_position DESC LIMIT ?", (*values, limit), strict=strict)
     return list(map(_to_partition, rows))
 
 
 def active_builds(log: EventLog, partition_ref: str, *, strict: bool = False) -> list[ActiveBuild]:
-    """Builds that are making a partition or are about to, the first claim first; without those that delegated it."""
+    """Builds that are building a partition or are about to, the first claim first; not those that delegated it."""
     return [
         ActiveBuild(row[0], to_status(BuildStatus, row[1]), to_status(PartitionStatus, row[2]), row[3], bool(row[4]))
         for row in log.select(_ACTIVE, (partition_ref,), strict=strict)
@@ -197,14 +111,14 @@ def active_builds(log: EventLog, partition_ref: str, *, strict: bool = False) ->
 
 
 def build_that_made(log: EventLog, partition_ref: str, *, strict: bool = False) -> str | None:
-    """The build request that made a partition which is available; None when it is not available."""
+    """The build request that built an available partition; None when it is not available."""
     sql = "SELECT available_build_request_id FROM penstock_partition WHERE partition_ref = ?"
     rows = log.select(sql, (partition_ref,), strict=strict)
     return rows[0][0] if rows else None
 
 
 def job_state(log: EventLog, job_run_id: str, *, strict: bool = False) -> JobState | None:
-    """Where a job run stands."""
+    """The state of a job run."""
     rows = log.select(f"{_JOB} WHERE job_run_id = ?", (job_run_id,), strict=strict)
     return _to_job(rows[0]) if rows else None
 
@@ -227,7 +141,7 @@ def list_jobs(
 
 
 def activity(log: EventLog, *, recent: int = 10, strict: bool = False) -> Activity:
-    """A summary: how many builds, partitions and job runs stand where, and what changed last."""
+    """A summary: builds, partitions and job runs by status, and the latest changes."""
     builds = _counts(log, "penstock_build", BuildStatus, strict=strict)
     active = sum(count for name, count in builds.items() if not BuildStatus[name].is_final)
     invalidated = "SELECT count(*) FROM penstock_partition WHERE invalidated_reason IS NOT NULL"

@@ -1,6 +1,6 @@
-"""Retention: which old events may go. The latest state of every build and partition, and builds that still run, stay.
+"""Retention: which old events can be removed. The latest state of each build and partition, and running builds, stay.
 
-What is left folds to the same builds and partitions, on every backend; the job runs of old, finished builds are gone.
+The remaining events fold to the same builds and partitions on every backend; job runs of old, finished builds go.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class PruneResult:
 
 @dataclass(slots=True)
 class _Build:
-    """What a build needs to keep its state, and what it could let go."""
+    """The events that a build's state needs, and its old events."""
 
     finished: bool = False
     needed: dict[str, Position] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class _Build:
 
 
 def prune(log: EventLog, before: int, *, dry_run: bool = False) -> PruneResult:
-    """Remove events older than a time (nanoseconds), keeping what the state of builds and partitions rests on."""
+    """Remove events older than a time (nanoseconds), except those that the states of builds and partitions need."""
     total = 0
 
     def counted() -> Iterable[Entry]:
@@ -52,7 +52,7 @@ def prune(log: EventLog, before: int, *, dry_run: bool = False) -> PruneResult:
 
 
 def plan_prune(entries: Iterable[Entry], before: int) -> list[Position]:
-    """Decide which events may go; entries come in log order."""
+    """Decide which events can be removed; entries must be in log order."""
     builds: dict[str, _Build] = {}
     partitions: dict[tuple[str, str], Position] = {}
     for entry in entries:

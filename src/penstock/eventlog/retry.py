@@ -1,4 +1,4 @@
-"""Trying again with growing, random pauses until a deadline; then the caller gets its events back."""
+"""Retries with growing, random pauses until a deadline."""
 
 from __future__ import annotations
 
@@ -11,9 +11,13 @@ from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_de
 logger = logging.getLogger(__name__)
 
 DEADLINE_SECONDS = 60.0
-"""How long an append tries before it gives up."""
+"""How long an append is retried before it fails."""
 
 Result = TypeVar("Result")
+
+
+class LostRaceError(Exception):
+    """Another writer committed the version that this one was about to commit."""
 
 
 def keep_trying(
@@ -22,7 +26,7 @@ def keep_trying(
     deadline_seconds: float = DEADLINE_SECONDS,
     first_pause_seconds: float = 0.05,
 ) -> Result:
-    """Run the work until it succeeds, fails for good, or the deadline passes; raises the last error as it is."""
+    """Run the work until it succeeds, fails permanently, or the deadline passes; raises the last error unchanged."""
     retrying = Retrying(
         stop=stop_after_delay(deadline_seconds),
         wait=wait_random_exponential(multiplier=first_pause_seconds, max=2.0),
@@ -34,4 +38,4 @@ def keep_trying(
 
 
 def _note(state: RetryCallState) -> None:
-    logger.debug("trying again after attempt %d of an event-log operation", state.attempt_number)
+    logger.debug("retrying after attempt %d of an event-log operation", state.attempt_number)

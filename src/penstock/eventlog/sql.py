@@ -1,6 +1,6 @@
-"""What all logs share that answer from SQL tables: reading, filtering, tailing and grouping of appends.
+"""What all logs on SQL tables share: reading, filtering, tailing and grouping of appends.
 
-A backend gives `select` and `_write`; this class gives the contract. It knows no database.
+A backend provides `select` and `_write`; this class implements the contract on top. It knows no database.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from typing import Self
 
 from penstock.errors import UsageError
 from penstock.eventlog.contract import EVERYTHING, START, Entry, Filter, Migration, Position, Row
-from penstock.eventlog.fold import SELECT_EVENTS, Encoded, encode, to_entry
+from penstock.eventlog.encoding import Encoded, encode
+from penstock.eventlog.fold import to_entry
+from penstock.eventlog.fold_statements import SELECT_EVENTS
 from penstock.eventlog.group import GroupCommit
 from penstock.eventlog.tables import SCHEMA_VERSION
 from penstock.model.events import Event
@@ -22,7 +24,7 @@ TAIL_BATCH = 1000
 
 
 class SqlEventLog(ABC):
-    """A log whose events and states can be asked for in SQL."""
+    """A log whose events and states can be queried in SQL."""
 
     def __init__(self, uri: str) -> None:
         self._uri = uri
@@ -35,7 +37,7 @@ class SqlEventLog(ABC):
 
     @abstractmethod
     def select(self, sql: str, parameters: Sequence[object] = (), *, strict: bool = False) -> list[Row]:
-        """Run a query of `projections` on the read tables."""
+        """Run a query of `projections` on the state tables."""
 
     @property
     @abstractmethod
@@ -44,33 +46,33 @@ class SqlEventLog(ABC):
 
     @abstractmethod
     def _migrate(self, before: int, after: int) -> str | None:
-        """Back the log up and change its tables; return where the backup is."""
+        """Back up the log and change its tables; return where the backup is."""
 
     def migrate(self, to: int = SCHEMA_VERSION) -> Migration:
-        """Bring the log to a schema version, up or down, after a backup; writers may go on meanwhile."""
+        """Migrate the log to a schema version, up or down, after a backup; writers may continue meanwhile."""
         if not 1 <= to <= SCHEMA_VERSION:
-            raise UsageError(f"there is no schema version {to}", hint=f"versions go from 1 to {SCHEMA_VERSION}")
+            raise UsageError(f"unknown schema version {to}", hint=f"use a version from 1 to {SCHEMA_VERSION}")
         before = self.schema_version
         return Migration(before, to, self._migrate(before, to) if to != before else None)
 
     @abstractmethod
     def remove(self, positions: Sequence[Position]) -> None:
-        """Remove events for good and fold the states again from what is left; for `prune` only."""
+        """Remove events permanently and rebuild the states from the rest; only for `prune`."""
 
     @abstractmethod
     def _write(self, batch: Sequence[Encoded]) -> Position:
-        """Write a batch, all or none, leaving out events that the log has; return the head."""
+        """Write a batch, all or none, without events that the log already has; return the head."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of files and connections."""
+        """Release files and connections."""
 
     def glob_condition(self, column: str, pattern: str) -> tuple[str, str]:
         """The condition that a column matches a pattern of `*` and `?`, and its parameter."""
         return f"{column} GLOB ?", pattern.replace("[", "[[]")
 
     def append(self, events: Sequence[Event]) -> Position:
-        """Write the events, all or none and in this order, and return the log's head when they are safe."""
+        """Write the events, all or none and in this order, and return the log's head once they are durable."""
         encoded = [encode(event) for event in events]
         return self._group.write(encoded) if encoded else self.head()
 
@@ -82,7 +84,7 @@ class SqlEventLog(ABC):
         *,
         strict: bool = False,
     ) -> list[Entry]:
-        """The events behind a position that pass the filter, in log order."""
+        """The events after a position that match the filter, in log order."""
         where, parameters = self._where(after, filter)
         sql = f"{SELECT_EVENTS}{where} ORDER BY e.position"
         if limit is not None:
@@ -91,7 +93,7 @@ class SqlEventLog(ABC):
         return [to_entry(row) for row in self.select(sql, parameters, strict=strict)]
 
     def last(self, limit: int, filter: Filter = EVERYTHING, *, strict: bool = False) -> list[Entry]:  # noqa: A002
-        """The last events that pass the filter, in log order."""
+        """The last events that match the filter, in log order."""
         where, parameters = self._where(START, filter)
         sql = f"{SELECT_EVENTS}{where} ORDER BY e.position DESC LIMIT ?"
         return [to_entry(row) for row in reversed(self.select(sql, [*parameters, limit], strict=strict))]
@@ -109,10 +111,10 @@ class SqlEventLog(ABC):
         poll_seconds: float = 0.2,
         stop: Callable[[], bool] | None = None,
     ) -> Iterator[Entry]:
-        """Follow the log: yield events behind a position (None: from now on) as they come, until `stop()` is true."""
+        """Follow the log: yield events after a position (None: from now on) as they arrive, until `stop()` is true."""
         cursor = self.head(strict=True) if after is None else after
         while True:
-            # The head is asked for first: whatever passes the filter up to it is in the answer that follows.
+            # The head is read first: every matching event up to it is in the result of the read that follows.
             head = self.head()
             entries = self.read(cursor, filter, TAIL_BATCH) if head > cursor else []
             yield from entries
@@ -172,5 +174,5 @@ class SqlEventLog(ABC):
 
 
 def is_pattern(partition: str) -> bool:
-    """Tell whether a partition in a filter stands for many."""
+    """Whether a partition in a filter is a pattern."""
     return "*" in partition or "?" in partition

@@ -1,4 +1,4 @@
-"""The embedded log: one SQLite file, `sqlite:///path/to/log.db`. Opening and appending import nothing heavy."""
+"""The embedded log: one SQLite file, `sqlite:///path/to/log.db`. It needs only the standard library."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from penstock.errors import ConfigError, EventLogError
 from penstock.eventlog.contract import AppendError, Position, Row
-from penstock.eventlog.fold import Encoded
+from penstock.eventlog.encoding import Encoded
 from penstock.eventlog.sql import SqlEventLog
 from penstock.eventlog.store import BUSY_SECONDS, SqliteStore
 from penstock.model.clock import Clock
@@ -18,7 +18,7 @@ _SYNCHRONOUS = ("NORMAL", "FULL", "OFF")
 
 
 class SqliteEventLog(SqlEventLog):
-    """A log in one SQLite file, for one machine and any number of processes on it."""
+    """A log in one SQLite file, for any number of processes on one machine."""
 
     def __init__(self, uri: str, store: SqliteStore) -> None:
         super().__init__(uri)
@@ -40,7 +40,7 @@ class SqliteEventLog(SqlEventLog):
         return self.store.migrate(before, after)
 
     def remove(self, positions: Sequence[Position]) -> None:
-        """Remove events for good; for `prune` only."""
+        """Remove events permanently; only for `prune`."""
         self.store.remove(positions)
 
     def _write(self, batch: Sequence[Encoded]) -> Position:
@@ -50,7 +50,7 @@ class SqliteEventLog(SqlEventLog):
             raise AppendError(
                 f"{len(batch)} events could not be written to {self.uri}: {error}",
                 [item.event for item in batch],
-                hint="another process holds the database, or the disk is full or read-only",
+                hint="another process has locked the database, or the disk is full or read-only",
             ) from error
 
     def close(self) -> None:
@@ -59,7 +59,7 @@ class SqliteEventLog(SqlEventLog):
 
 
 def open_log(uri: str, clock: Clock) -> SqliteEventLog:
-    """Open or make the log of `sqlite:///relative`, `sqlite:////absolute`; `?synchronous=full&busy_seconds=5`."""
+    """Open or create the log of `sqlite:///relative`, `sqlite:////absolute`; `?synchronous=full&busy_seconds=5`."""
     path, synchronous, busy_seconds = _read_uri(uri)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -67,7 +67,7 @@ def open_log(uri: str, clock: Clock) -> SqliteEventLog:
     except (sqlite3.DatabaseError, OSError) as error:
         raise EventLogError(
             f"the event log {path} cannot be opened: {error}",
-            hint="check the folder's owner; move a file that is no event log away, or name another with `event_log`",
+            hint="check the permissions of the folder; if the file is not an event log, set `event_log` to another file",
         ) from error
     return SqliteEventLog(f"sqlite:///{path}", store)
 
@@ -76,14 +76,15 @@ def _read_uri(uri: str) -> tuple[Path, str, float]:
     parts = urlsplit(uri)
     if parts.netloc or len(parts.path) < 2:
         raise ConfigError(
-            f"{uri} does not name a file", hint="use sqlite:///folder/log.db, or sqlite:////folder/log.db from the root"
+            f"{uri} does not name a file",
+            hint="use sqlite:///folder/log.db, or sqlite:////folder/log.db for an absolute path",
         )
     options = {name: values[-1] for name, values in parse_qs(parts.query).items()}
     synchronous = options.pop("synchronous", "normal").upper()
     busy = options.pop("busy_seconds", str(BUSY_SECONDS))
     if options or synchronous not in _SYNCHRONOUS or not busy.replace(".", "", 1).isdigit():
         raise ConfigError(
-            f"{uri} has an option that SQLite logs do not know",
-            hint="known: synchronous=normal|full|off, busy_seconds=N",
+            f"{uri} has an unknown or invalid option",
+            hint="use synchronous=normal|full|off or busy_seconds=N",
         )
     return Path(unquote(parts.path[1:])), synchronous, float(busy)

@@ -1,5 +1,5 @@
-"""A SQLite database that holds events and states: the SQLite log itself, the memory log, and the local projection of
-a remote one. Safe from many threads and processes: WAL, one writer at a time, a connection per thread.
+"""A SQLite database with events and states: used by the SQLite log, the memory log and the local projection of a Delta
+log. Safe for many threads and processes: WAL, one writer at a time, a connection per thread.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from pathlib import Path
 
 from penstock.errors import EventLogError
 from penstock.eventlog.contract import Position, Row, check_version
-from penstock.eventlog.fold import SELECT_META, SET_META, Encoded, Select, append_batch, remove_events
+from penstock.eventlog.encoding import Encoded
+from penstock.eventlog.fold import Select, append_batch, remove_events
+from penstock.eventlog.fold_statements import SELECT_META, SET_META
 from penstock.eventlog.tables import (
     SCHEMA_VERSION,
     SQLITE_WORDS,
@@ -24,11 +26,11 @@ from penstock.eventlog.tables import (
 from penstock.model.clock import Clock, SystemClock
 
 BUSY_SECONDS = 30.0
-"""How long a writer waits for the others before it gives up."""
+"""How long a writer waits for other writers before it fails."""
 
 _CACHE_KILOBYTES = 8_000
 _MAPPED_BYTES = 256 * 1024 * 1024
-"""Pages are read through memory up to here: a page cache alone is lost whenever another process commits."""
+"""Pages are memory-mapped up to this size: the page cache alone is lost whenever another process commits."""
 
 
 class SqliteStore:
@@ -91,14 +93,14 @@ class SqliteStore:
             connection.execute("COMMIT")
 
     def append(self, batch: Sequence[Encoded]) -> Position:
-        """Write the events that are new behind the last one."""
+        """Append the events that are new."""
         with self.transaction() as connection:
             return append_batch(
                 selecting(connection), connection.executemany, batch, self.version, self._clock.now_ns()
             )
 
     def remove(self, positions: Sequence[int]) -> None:
-        """Remove events and build the states again."""
+        """Remove events and rebuild the states."""
         with self.transaction() as connection:
             remove_events(selecting(connection), connection.executemany, connection.execute, positions)
 
@@ -114,7 +116,7 @@ class SqliteStore:
         return backup
 
     def _back_up(self, version: int) -> str | None:
-        """Copy the file; the caller holds the write lock, so the copy is the log exactly as it is migrated."""
+        """Copy the file; the caller holds the write lock, so the copy is exactly the log before the migration."""
         if self.path is None:
             return None
         backup = self.path.with_name(f"{self.path.name}.v{version}-{self._clock.now_ns()}.bak")
@@ -128,13 +130,13 @@ class SqliteStore:
 
     @staticmethod
     def meta(connection: sqlite3.Connection, name: str) -> str | None:
-        """A value that the store keeps about itself."""
+        """A stored property of the log."""
         row = connection.execute(SELECT_META, (name,)).fetchone()
         return None if row is None else str(row[0])
 
     @staticmethod
     def set_meta(connection: sqlite3.Connection, name: str, value: str) -> None:
-        """Keep a value about the store."""
+        """Store a property of the log."""
         connection.execute(SET_META, (name, value))
 
     def close(self) -> None:
@@ -166,7 +168,7 @@ class SqliteStore:
         return connection
 
     def _prepare(self) -> int:
-        """Make the tables of a new log, or check that this version can read the one that is there."""
+        """Create the tables of a new log, or check that this version can read the existing one."""
         connection = self.connection()
         version = self._stored_version(connection)
         if version is None:
@@ -181,7 +183,7 @@ class SqliteStore:
         others = connection.execute("SELECT count(*) FROM sqlite_master WHERE type = 'table'").fetchone()[0]
         if others:
             raise EventLogError(
-                f"{self.path} is a SQLite database of something else", hint="give the event log a file of its own"
+                f"{self.path} is a SQLite database of another program", hint="use a separate file for the event log"
             )
         for statement in create_statements(SQLITE_WORDS, SCHEMA_VERSION):
             connection.execute(statement)

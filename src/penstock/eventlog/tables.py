@@ -1,7 +1,7 @@
-"""The tables that every SQL store keeps: the events, an index of them by partition, and the folded latest states.
+"""The tables of every SQL store: the events, an index of them by partition, and the latest states.
 
-The statements stay in the part of SQL that SQLite and PostgreSQL share, so that there is one set of queries and one
-fold. States are folded in the transaction that writes the events: they cannot drift from them. `{key}` and
+The statements use only SQL that SQLite and PostgreSQL share, so that there is one set of queries and one fold. States
+are folded in the transaction that writes the events, so the two cannot differ. `{key}` and
 `{clustered}` are where the two differ: a position is SQLite's row id, and narrow tables are stored in their key.
 """
 
@@ -12,15 +12,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One schema version up: only additions, so that code of the version before goes on reading and writing."""
+    """An upgrade by one schema version: only additions, so that code of the version before can still read and write."""
 
     version: int
     summary: str
     event_columns: tuple[str, ...]
-    """Columns that events get in this version, each a nullable BIGINT (a long in the Delta table)."""
+    """Columns that this version adds to events, each a nullable BIGINT (a long in the Delta table)."""
 
 
-STEPS = (Step(2, "keep when the log took each event, by the clock of the machine that wrote it", ("recorded_at",)),)
+STEPS = (Step(2, "record when each event was written, by the clock of the machine that wrote it", ("recorded_at",)),)
 
 SCHEMA_VERSION = 1 + len(STEPS)
 """The version that a new log gets."""

@@ -14,7 +14,8 @@ from penstock.eventlog.opening import open_event_log
 from penstock.model.project import Project
 from penstock.session.jars import find_cached_jars, find_jars
 from penstock.session.java import find_java
-from penstock.storage.files import LocalFiles, open_files
+from penstock.storage.files import open_files
+from penstock.storage.local import LocalFiles
 
 _TESTED = {"pyspark": "4.2.0", "delta-spark": "4.4.0"}
 

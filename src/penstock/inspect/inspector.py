@@ -37,8 +37,7 @@ class Inspector:
         """One dataset in detail."""
         info = self._find(name)
         files = self.catalog.workspace.storage
-        configuration = self.catalog.workspace.project.configuration
-        schema = read_schema(files, info.name, configuration) if info.state.exists else None
+        schema = read_schema(files, info.name) if info.state.exists else None
         return DatasetDetails(info, schema, files.spark_path(info.name.path), is_built(files, info.name.quarantine))
 
     def history(self, name: str, limit: int) -> list[HistoryEntry]:

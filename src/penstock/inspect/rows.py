@@ -2,41 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from penstock.errors import StorageError, first_line
 from penstock.kinds.protocol import Workspace
 from penstock.model.changes import RESERVED
 from penstock.model.names import DatasetName
 from penstock.model.results import Rows
 from penstock.model.schema import Schema
-from penstock.storage.files import Files, is_remote
+from penstock.storage.delta_rs import open_delta_table
+from penstock.storage.files import Files
 
 
 class NeedsSparkError(StorageError):
     """A table has features, such as widened types, that the JVM-free reader does not know."""
 
 
-def read_schema(files: Files, name: DatasetName, configuration: Mapping[str, str]) -> Schema:
+def read_schema(files: Files, name: DatasetName) -> Schema:
     """The columns of a table: from its newest commit that states them, or from the checkpoint."""
     from penstock.lake.delta_log import iter_commits, read_columns
 
     stated = next((commit.schema_json for commit in iter_commits(files, name.path) if commit.schema_json), None)
     if stated is None:
-        stated = _open_table(files, name, configuration).schema().to_json()
+        stated = open_delta_table(files.spark_path(name.path), files.reader_options).schema().to_json()
     return Schema(tuple(column for column in read_columns(stated) if column.name != RESERVED))
 
 
 def read_rows(workspace: Workspace, name: DatasetName, limit: int) -> Rows:
     """A few rows, as they come."""
     try:
-        return read_rows_without_spark(workspace.storage, name, limit, workspace.project.configuration)
+        return read_rows_without_spark(workspace.storage, name, limit)
     except NeedsSparkError:
         return _read_rows_with_spark(workspace, name, limit)
 
 
-def read_rows_without_spark(files: Files, name: DatasetName, limit: int, configuration: Mapping[str, str]) -> Rows:
+def read_rows_without_spark(files: Files, name: DatasetName, limit: int) -> Rows:
     """A few rows of a table, by the JVM-free Delta reader; NeedsSparkError when that one cannot read it.
 
     Its query engine, not its pyarrow dataset: that one shows renamed columns as NULL, and its threads may still be at work
@@ -46,7 +44,8 @@ def read_rows_without_spark(files: Files, name: DatasetName, limit: int, configu
     from deltalake import QueryBuilder
 
     try:
-        query = QueryBuilder().register("shown", _open_table(files, name, configuration))
+        stored = open_delta_table(files.spark_path(name.path), files.reader_options)
+        query = QueryBuilder().register("shown", stored)
         table = pa.table(query.execute(f"SELECT * FROM shown LIMIT {int(limit)}").read_all())  # noqa: S608
     except Exception as error:  # noqa: BLE001 - the reader has no error type of its own for tables it cannot read
         raise NeedsSparkError(
@@ -69,13 +68,3 @@ def _read_rows_with_spark(workspace: Workspace, name: DatasetName, limit: int) -
     with open_session(request) as session:
         table = Lake(session, workspace.storage).read_shown(name).limit(limit).toArrow()
     return Rows(tuple(table.column_names), tuple(tuple(row.values()) for row in table.to_pylist()))
-
-
-def _open_table(files: Files, name: DatasetName, configuration: Mapping[str, str]) -> Any:
-    from deltalake import DeltaTable
-
-    from penstock.storage.files import to_reader_options
-
-    path = files.spark_path(name.path)
-    options = to_reader_options(configuration) if is_remote(path) else None
-    return DeltaTable(path.removeprefix("file://"), storage_options=options)

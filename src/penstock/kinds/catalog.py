@@ -18,7 +18,7 @@ from penstock.model.names import STAGING_DATABASE, DatasetName, to_dataset_name
 from penstock.model.nearest import did_you_mean
 from penstock.model.plan import Item
 from penstock.model.progress import TableState
-from penstock.storage.files import LocalFiles
+from penstock.storage.local import LocalFiles
 
 _READERS = 16
 """Threads that read the state of tables in an object store."""

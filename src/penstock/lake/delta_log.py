@@ -15,6 +15,7 @@ from typing import Any
 from penstock.errors import StorageError
 from penstock.model.schema import Column
 from penstock.model.types import Array, Map, SparkType, Struct, to_text
+from penstock.storage.delta_rs import open_delta_table
 from penstock.storage.files import Files
 
 APPLICATION = "penstock"
@@ -57,13 +58,11 @@ def find_checkpointed_number(files: Files, table: str) -> int | None:
     """Penstock's last number as a checkpoint keeps it, when log clean-up removed the commit that had it."""
     if not _versions(files, table)[1]:
         return None
-    from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 
-    path = files.spark_path(table).removeprefix("file://")
     try:
-        return DeltaTable(path, storage_options=files.reader_options).transaction_version(APPLICATION)
-    except (DeltaError, OSError):
+        return open_delta_table(files.spark_path(table), files.reader_options).transaction_version(APPLICATION)
+    except (DeltaError, OSError, StorageError):
         return None
 
 

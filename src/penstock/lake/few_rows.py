@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock.model.names import DatasetName
+from penstock.storage.delta_rs import open_delta_table
 from penstock.storage.files import Files
 
 if TYPE_CHECKING:
@@ -38,15 +39,12 @@ class FewRows:
         None when there are more rows than `most`, or when they cannot be read here.
         """
         import pyarrow as pa
-        from deltalake import DeltaTable, QueryBuilder
+        from deltalake import QueryBuilder
 
-        path = self.files.spark_path(self.name.path).removeprefix("file://").replace("s3a://", "s3://", 1)
-        if "%" in path:  # the reader could take it for an escaped character, and find another table
-            return None
         chosen = ", ".join(map(_quote, columns))
         where = " AND ".join(f"({condition})" for condition in conditions)
         try:
-            table = DeltaTable(path, storage_options=self.files.reader_options)
+            table = open_delta_table(self.files.spark_path(self.name.path), self.files.reader_options)
             if not _is_readable(table):
                 return None
             query = QueryBuilder(_SETTINGS).register("stored", table)

@@ -15,7 +15,7 @@ from penstock.cli.text_output import TextOutput, make_console
 from penstock.inspect.datasets import HistoryEntry
 from penstock.lake.delta_log import Commit
 from penstock.model.names import DatasetName
-from penstock.storage.files import LocalFiles
+from penstock.storage.local import LocalFiles
 from projects import COMMAND, ProjectFolder
 
 BOXES = re.compile(r"[\u2500-\u257f\u2580-\u259f]")

@@ -10,7 +10,7 @@ from tests.unit.cli.conftest import Penstock
 
 from builders import load_raw
 from penstock.model.names import DatasetName
-from penstock.storage.files import LocalFiles
+from penstock.storage.local import LocalFiles
 from projects import ORDERS, ProjectFolder
 
 

@@ -20,7 +20,7 @@ from penstock.model.dataset import Dataset
 from penstock.model.project import Project
 from penstock.model.schema import Column, Schema
 from penstock.model.spec import DatasetKind, Expectation, OnViolation
-from penstock.storage.files import LocalFiles
+from penstock.storage.local import LocalFiles
 
 ORDERS = Dataset(NAME, DatasetKind.STAGING)
 
@@ -132,21 +132,21 @@ def test_the_columns_come_from_the_log_or_from_a_checkpoint(storage: LocalFiles)
             Column("nested", "struct<a:array<int>,m:map<string,double>>"),
         )
     )
-    assert read_schema(storage, NAME, {}) == expected
+    assert read_schema(storage, NAME) == expected
     clean_log(folder, keep_from=99)
-    assert read_schema(storage, NAME, {}) == expected
+    assert read_schema(storage, NAME) == expected
 
 
 @pytest.mark.parametrize("name", ["plain", "my data", "ünï"])
 def test_a_few_rows_are_read_wherever_the_project_is(name: str, tmp_path: Path) -> None:
     storage = LocalFiles(tmp_path / name)
     load(storage, rows=(1, 2, 3))
-    rows = read_rows_without_spark(storage, NAME, 2, {})
+    rows = read_rows_without_spark(storage, NAME, 2)
     assert (rows.columns, rows.rows) == (("id",), ((1,), (2,)))
-    assert len(read_rows_without_spark(storage, NAME, 1, {}).rows) == 1
+    assert len(read_rows_without_spark(storage, NAME, 1).rows) == 1
 
 
 def test_a_table_that_cannot_be_read_without_spark_says_so(storage: LocalFiles) -> None:
     with pytest.raises(StorageError, match=r"staging\.orders cannot be shown without Spark") as caught:
-        read_rows_without_spark(storage, NAME, 5, {})
+        read_rows_without_spark(storage, NAME, 5)
     assert "Spark session" in str(caught.value.hint)

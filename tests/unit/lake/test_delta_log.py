@@ -9,7 +9,7 @@ from deltalake import DeltaTable
 
 from builders import clean_log, compact_table, write_table
 from penstock.lake.delta_log import DamagedLogError, find_added_files, find_version, iter_commits
-from penstock.storage.files import LocalFiles
+from penstock.storage.local import LocalFiles
 
 TABLE = "main/orders"
 

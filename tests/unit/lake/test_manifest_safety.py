@@ -18,7 +18,7 @@ from builders import NAME, begin, load
 from penstock.kinds.staging.progress import CODEC
 from penstock.lake.manifests import FOLDER
 from penstock.lake.progress import read_table_state
-from penstock.storage.files import LocalFiles
+from penstock.storage.local import LocalFiles
 
 WRITERS = 8
 EACH = 6
@@ -26,7 +26,7 @@ EACH = 6
 _WRITE = f"""
 import os, sys
 from pathlib import Path
-from penstock.storage.files import LocalFiles
+from penstock.storage.local import LocalFiles
 from penstock.lake.manifests import create_manifest
 from penstock.model.names import DatasetName
 from penstock.model.progress import Manifest
@@ -50,7 +50,7 @@ sys.exit(any(os.waitpid(child, 0)[1] for child in children))
 _DIE = """
 import os, signal, sys
 from pathlib import Path
-from penstock.storage.files import LocalFiles
+from penstock.storage.local import LocalFiles
 
 os.link = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 LocalFiles(Path(sys.argv[1])).create("staging/orders/_penstock/00000000000000000001.json", b"half")

@@ -25,7 +25,7 @@ from penstock.model.names import DatasetName
 from penstock.model.progress import Entry, InputMark, Manifest, TableState
 from penstock.model.schema import Column, Schema
 from penstock.model.schema_diff import diff_tables
-from penstock.storage.files import LocalFiles
+from penstock.storage.local import LocalFiles
 
 MARK = InputMark(4, 17, "abc")
 SCHEMA = Schema((Column("id", "bigint"), Column("note", "string", nullable=False)))

@@ -13,7 +13,7 @@ from penstock.lake import tables
 from penstock.lake.progress import read_table_state
 from penstock.lake.tables import Lake
 from penstock.model.names import DatasetName
-from penstock.storage.files import LocalFiles
+from penstock.storage.local import LocalFiles
 
 
 class Catalog:

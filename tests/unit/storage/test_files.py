@@ -10,14 +10,10 @@ import pytest
 
 from penstock.errors import StorageError
 from penstock.model.progress import RawFile
-from penstock.storage.files import (
-    LocalFiles,
-    is_remote,
-    open_files,
-    to_glob_literal,
-    to_reader_options,
-    to_store_options,
-)
+from penstock.storage.addresses import is_remote, to_glob_literal
+from penstock.storage.files import open_files
+from penstock.storage.local import LocalFiles
+from penstock.storage.options import to_reader_options, to_store_options
 
 
 def test_walk_lists_files_at_any_depth_in_path_order(raw: LocalFiles) -> None:
@@ -153,3 +149,23 @@ S3A = "spark.hadoop.fs.s3a."
 def test_the_store_is_described_once_for_all_readers(settings: dict, store: dict, reader: dict) -> None:
     assert to_store_options(settings) == store
     assert to_reader_options(settings) == reader
+
+
+def test_settings_of_a_uri_come_before_those_of_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ALLOW_HTTP", "TRUE")
+    assert to_store_options({}, {"AWS_Region": "eu"}) == {"aws_region": "eu", "client_options": {"allow_http": True}}
+    assert to_store_options({}, {"aws_allow_http": "false"}) == {}
+    monkeypatch.delenv("AWS_ALLOW_HTTP")
+    assert to_store_options({}, {"azure_allow_http": "true", "allow_http": "true"}) == {
+        "client_options": {"allow_http": True}
+    }
+
+
+def test_a_file_exists_or_does_not(raw: LocalFiles) -> None:
+    raw.create("folder/file", b"")
+    assert [raw.exists(path) for path in ("folder/file", "folder/other", "other/file", "folder/file/x")] == [
+        True,
+        False,
+        False,
+        False,
+    ]

@@ -19,7 +19,8 @@ from pyspark.sql import types as T
 from penstock.errors import FeedError, PenstockError, first_line
 from penstock.model.common_type import common_type, widens_in_place
 from penstock.model.types import comparable_type, normal_type, quote_name
-from penstock.storage.files import open_files, to_glob_literal, to_spark_uri
+from penstock.storage.addresses import to_glob_literal, to_spark_uri
+from penstock.storage.files import open_files
 from penstock.transforms.conform import convert
 from penstock.transforms.feeds import CORRUPT
 from penstock.transforms.json_columns import adopt_types, find_untyped

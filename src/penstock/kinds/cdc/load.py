@@ -31,7 +31,7 @@ from penstock.model.progress import ConsumedFile, InputMark, RawFile, TableState
 from penstock.model.project import Scalar
 from penstock.model.results import Batch, LoadResult
 from penstock.model.types import quote_name
-from penstock.storage.files import without_scheme
+from penstock.storage.addresses import without_scheme
 from penstock.transforms.feeds import CHANGE, DELETE, TRUNCATE, decode_debezium, decode_events
 
 if TYPE_CHECKING:

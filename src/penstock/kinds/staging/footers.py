@@ -12,7 +12,8 @@ from typing import Any, TypeAlias
 from penstock.errors import RawFileError, StorageError, first_line
 from penstock.model.schema import EXACT_IN_DOUBLE, NANOSECONDS, FileColumn, Footer
 from penstock.model.types import Array, Map, SparkType, Struct, to_text
-from penstock.storage.files import Files, LocalFiles
+from penstock.storage.files import Files
+from penstock.storage.local import LocalFiles
 
 
 def read_footers(files: Files, paths: Sequence[str], count_nulls: AbstractSet[str] = frozenset()) -> dict[str, Footer]:

@@ -27,7 +27,8 @@ from penstock.model.results import LoadResult
 from penstock.model.schema import Column, Schema
 from penstock.model.spec import TableLayout
 from penstock.model.types import quote_name
-from penstock.storage.files import Files, LocalFiles
+from penstock.storage.files import Files
+from penstock.storage.local import LocalFiles
 from penstock.transforms.conform import NANOSECONDS_FOUND
 
 _IN_PLACE = (Action.APPEND, Action.EVOLVE)

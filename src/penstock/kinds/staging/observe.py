@@ -28,7 +28,8 @@ from penstock.model.nearest import did_you_mean
 from penstock.model.plan import Action, Item, Problem, Reason, WorkItem
 from penstock.model.progress import RawFile, TableState
 from penstock.model.project import Project
-from penstock.storage.files import Files, LocalFiles, open_files
+from penstock.storage.files import Files, open_files
+from penstock.storage.local import LocalFiles
 
 
 @dataclass(frozen=True, slots=True)

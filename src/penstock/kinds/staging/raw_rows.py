@@ -15,7 +15,8 @@ from penstock.model.common_type import common_type
 from penstock.model.contract import Contract, OnDrift
 from penstock.model.schema import NANOSECONDS, FileColumn, Schema, find_column, index_columns
 from penstock.model.types import quote_name
-from penstock.storage.files import Files, to_glob_literal
+from penstock.storage.addresses import to_glob_literal
+from penstock.storage.files import Files
 from penstock.transforms.conform import admit_columns, conform_columns, read_type, row_as_json
 
 RAW_FILE, BROKEN, ROW = "raw_file", "broken_columns", "raw_row"

@@ -20,7 +20,7 @@ from penstock.errors import RawFileError
 from penstock.kinds.staging import footers
 from penstock.kinds.staging.footers import read_footers, read_range
 from penstock.model.schema import FileColumn
-from penstock.storage.files import LocalFiles
+from penstock.storage.local import LocalFiles
 
 PATH = "orders/1.parquet"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.kinds.staging.raw_files import RawListing, hash_content, list_raw
-from penstock.storage.files import LocalFiles
+from penstock.storage.local import LocalFiles
 
 BY_TABLE = "{table}/{batch}.parquet"
 BY_BATCH = "{batch}/{table}.parquet"

@@ -21,7 +21,7 @@ from penstock.model.plan import Action, Reason, WorkItem
 from penstock.model.progress import ConsumedFile, Manifest, RawFile, TableState
 from penstock.model.results import ItemResult, Outcome
 from penstock.model.schema import Column, Schema
-from penstock.storage.files import LocalFiles
+from penstock.storage.local import LocalFiles
 
 SCHEMA = Schema((Column("id", "bigint"),))
 

@@ -1,0 +1,176 @@
+"""Access to event logs for the command line, a web page or a notebook; they use nothing else of `eventlog`.
+
+    with open_log(project.event_log) as log:
+        log.builds(limit=20)
+
+Results include every event whose append has returned. They are values; `*_json` turns them into JSON that is the same
+on every backend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from penstock.eventlog import projections
+from penstock.eventlog.answers import (
+    active_json,
+    activity_json,
+    build_json,
+    entry_json,
+    job_json,
+    page_json,
+    partition_json,
+)
+from penstock.eventlog.codec import to_fields, to_text
+from penstock.eventlog.contract import EVERYTHING, Entry, EventLog, Filter, Migration, Position
+from penstock.eventlog.copy import CopyResult, copy_log
+from penstock.eventlog.opening import open_event_log
+from penstock.eventlog.prune import PruneResult, prune
+from penstock.eventlog.states import ActiveBuild, Activity, BuildPage, BuildState, JobState, PartitionState
+from penstock.eventlog.tables import SCHEMA_VERSION
+from penstock.model.status import BuildStatus, JobStatus, PartitionStatus
+
+_MOST_JOBS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class BuildDetails:
+    """A build request with its job runs and events."""
+
+    build: BuildState
+    jobs: tuple[JobState, ...]
+    events: tuple[Entry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionDetails:
+    """A partition with the builds that are working on it and its events."""
+
+    partition: PartitionState
+    active_builds: tuple[ActiveBuild, ...]
+    events: tuple[Entry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LogInfo:
+    """Where a log is, the version of its tables, and its size."""
+
+    uri: str
+    schema_version: int
+    newest_schema_version: int
+    events: int
+    head: int
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """An open event log."""
+
+    _log: EventLog
+
+    def events(self, chosen: Filter = EVERYTHING, *, after: int = 0, limit: int | None = None) -> list[Entry]:
+        """Events after a position, in log order."""
+        return self._log.read(Position(after), chosen, limit, strict=True)
+
+    def last_events(self, limit: int, chosen: Filter = EVERYTHING) -> list[Entry]:
+        """The last events, in log order."""
+        return self._log.last(limit, chosen, strict=True)
+
+    def follow(self, chosen: Filter = EVERYTHING, *, after: int = 0) -> Iterator[Entry]:
+        """Events after a position, and new ones as they arrive; never ends."""
+        return self._log.tail(Position(after), chosen)
+
+    def head(self) -> int:
+        """The position of the last event."""
+        return self._log.head(strict=True)
+
+    def builds(self, *, limit: int, offset: int = 0, statuses: Sequence[BuildStatus] = ()) -> BuildPage:
+        """Build requests, newest first."""
+        return projections.list_builds(self._log, limit=limit, offset=offset, statuses=statuses, strict=True)
+
+    def build(self, build_request_id: str) -> BuildDetails | None:
+        """One build request; None when the log has none of this id."""
+        found = projections.build_state(self._log, build_request_id, strict=True)
+        if found is None:
+            return None
+        jobs = projections.list_jobs(self._log, build_request_id=build_request_id, limit=_MOST_JOBS)
+        return BuildDetails(found, tuple(jobs), tuple(projections.events_of_build(self._log, build_request_id)))
+
+    def partitions(self, *, limit: int, statuses: Sequence[PartitionStatus] = ()) -> list[PartitionState]:
+        """Partitions, most recently changed first."""
+        return projections.list_partitions(self._log, limit=limit, statuses=statuses, strict=True)
+
+    def partition(self, ref: str) -> PartitionDetails | None:
+        """One partition; None when the log does not know it."""
+        found = projections.partition_state(self._log, ref, strict=True)
+        if found is None:
+            return None
+        active = projections.active_builds(self._log, ref)
+        return PartitionDetails(found, tuple(active), tuple(projections.events_of_partition(self._log, ref)))
+
+    def jobs(self, *, limit: int, build: str | None = None, statuses: Sequence[JobStatus] = ()) -> list[JobState]:
+        """Job runs, newest first, of one build request or of all."""
+        return projections.list_jobs(self._log, limit=limit, build_request_id=build, statuses=statuses, strict=True)
+
+    def activity(self, *, recent: int) -> Activity:
+        """Counts by status, and the latest changes."""
+        return projections.activity(self._log, recent=recent, strict=True)
+
+    def info(self) -> LogInfo:
+        """Where the log is, the version of its tables, and its size."""
+        log = self._log
+        events = projections.activity(log, recent=0, strict=True).events
+        return LogInfo(log.uri, log.schema_version, SCHEMA_VERSION, events, log.head())
+
+    def migrate(self, to: int | None = None) -> Migration:
+        """Migrate the log to a schema version (default: newest), after a backup."""
+        return self._log.migrate(to if to is not None else SCHEMA_VERSION)
+
+    def prune(self, before: int, *, dry_run: bool = False) -> PruneResult:
+        """Remove events older than a time in nanoseconds; the latest states stay."""
+        return prune(self._log, before, dry_run=dry_run)
+
+
+@contextmanager
+def open_log(uri: str) -> Iterator[Log]:
+    """Open the event log at a URI, and close it after the block."""
+    with open_event_log(uri) as log:
+        yield Log(log)
+
+
+def copy_between(source: str, target: str) -> CopyResult:
+    """Copy a log to another URI and verify the copy; run it again to resume after an interruption."""
+    with open_event_log(source) as before, open_event_log(target) as after:
+        return copy_log(before, after)
+
+
+__all__ = [
+    "ActiveBuild",
+    "Activity",
+    "BuildDetails",
+    "BuildPage",
+    "BuildState",
+    "CopyResult",
+    "Entry",
+    "Filter",
+    "JobState",
+    "Log",
+    "LogInfo",
+    "Migration",
+    "PartitionDetails",
+    "PartitionState",
+    "PruneResult",
+    "active_json",
+    "activity_json",
+    "build_json",
+    "copy_between",
+    "entry_json",
+    "job_json",
+    "open_log",
+    "page_json",
+    "partition_json",
+    "to_fields",
+    "to_text",
+]

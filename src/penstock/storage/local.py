@@ -1,0 +1,104 @@
+"""Files of a local folder, by the standard library."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from penstock.errors import StorageError
+from penstock.model.progress import RawFile
+
+
+class LocalFiles:
+    """Files of a local folder."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.uri = str(root)
+        self.reader_options: dict[str, str] | None = None
+
+    def walk(self, prefix: str) -> list[RawFile]:
+        start = self.root / prefix if prefix else self.root
+        found = [RawFile(entry_path, status.st_size, status.st_mtime_ns) for entry_path, status in _walk(start, prefix)]
+        return sorted(found, key=lambda file: file.path)
+
+    def names(self, prefix: str) -> list[str]:
+        return sorted(entry.name for entry in _scan(self.root / prefix) if entry.is_file())
+
+    def folders(self, prefix: str) -> list[str]:
+        return sorted(entry.name for entry in _scan(self.root / prefix) if entry.is_dir())
+
+    def read(self, path: str) -> bytes:
+        try:
+            return (self.root / path).read_bytes()
+        except PermissionError as error:
+            raise _denied(self.root / path) from error
+
+    def exists(self, path: str) -> bool:
+        # Not Path: a strict read of an event log asks this, and joining paths would cost more than the answer.
+        return os.path.exists(f"{self.uri}/{path}")  # noqa: PTH110
+
+    def open(self, path: str) -> BinaryIO:
+        try:
+            return (self.root / path).open("rb")
+        except PermissionError as error:
+            raise _denied(self.root / path) from error
+
+    def create(self, path: str, content: bytes) -> None:
+        target = self.root / path
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".new-")
+        except PermissionError as error:
+            raise _denied(target.parent) from error
+        except OSError as error:
+            raise StorageError(
+                f"{target.parent} cannot be written: {error.strerror or error}",
+                hint="check the path and the free space",
+            ) from error
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(content)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.link(temporary, target)  # fails if the name exists; a reader never sees a partial file
+        finally:
+            Path(temporary).unlink()
+
+    def remove(self, path: str) -> None:
+        (self.root / path).unlink()
+
+    def spark_path(self, path: str) -> str:
+        # Spark takes a path literally: Path.as_uri() would make it write to a folder called "my%20data"
+        root = self.root.absolute()
+        return f"file://{root / path if path else root}"
+
+
+def _denied(path: Path) -> StorageError:
+    return StorageError(f"no permission for {path}", hint="check the owner and the mode of the folder")
+
+
+def _scan(folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except PermissionError as error:
+        raise _denied(folder) from error
+
+
+def _walk(folder: Path, prefix: str) -> Iterator[tuple[str, os.stat_result]]:
+    for entry in _scan(folder):
+        path = f"{prefix}/{entry.name}" if prefix else entry.name
+        if entry.is_dir():
+            yield from _walk(Path(entry.path), path)
+        elif entry.is_file():
+            try:
+                status = entry.stat()
+            except FileNotFoundError:  # removed since the folder was listed
+                continue
+            yield path, status
