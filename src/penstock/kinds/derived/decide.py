@@ -152,13 +152,29 @@ def _recompute_reasons(given: DerivedInput) -> tuple[Reason, ...]:
     if given.full_refresh:
         reasons.append(Reason("full_refresh", "a full refresh was asked for"))
     progress = given.state.progress
-    if progress is None or progress.definition != given.resolved.definition:
-        reasons.append(Reason("definition_changed", "its definition changed"))
+    inputs = _describe_other_inputs(given)
+    if progress is None or progress.definition != given.resolved.definition or inputs:
+        reasons.append(Reason("definition_changed", f"its definition changed{inputs}"))
     if progress is None or progress.settings != given.settings:
         reasons.append(Reason("settings_changed", "its settings changed"))
     reasons.extend(_input_reasons(given))
     reasons.extend(Reason(untraced.code, _describe_untraced(untraced)) for untraced in given.resolved.untraced)
     return tuple(reasons)
+
+
+def _describe_other_inputs(given: DerivedInput) -> str:
+    """How the set of inputs differs from the one that was read, if it does.
+
+    `depends_on` is not in the text of a function, so the fingerprint does not show that it changed.
+    """
+    if given.state.progress is None:
+        return ""
+    before = set(given.state.progress.inputs)
+    now = {str(name) for name in given.resolved.inputs}
+    new, gone = ", ".join(sorted(now - before)), ", ".join(sorted(before - now))
+    parts = [f"it now reads {new}" if new else "", f"it no longer reads {gone}" if gone else ""]
+    text = "; ".join(part for part in parts if part)
+    return f": {text}" if text else ""
 
 
 def _input_reasons(given: DerivedInput) -> list[Reason]:
@@ -167,7 +183,7 @@ def _input_reasons(given: DerivedInput) -> list[Reason]:
         plan = given.input_plans.get(name)
         if plan is not None and plan.action.is_work and _matters(given, name, plan):
             will_change.append(f"{name} ({plan.action.value})")
-        elif not _is_same_input(given, name, given.input_states[name]):
+        elif _mark_of(given, name) is not None and not _is_same_input(given, name, given.input_states[name]):
             changed.append(str(name))
     reasons = []
     if will_change:
