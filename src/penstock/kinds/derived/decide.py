@@ -144,10 +144,11 @@ def _will_exist(given: DerivedInput, name: DatasetName) -> bool:
 
 
 def _recompute_reasons(given: DerivedInput) -> tuple[Reason, ...]:
+    untraced = [Reason(untraced.code, _describe_untraced(untraced)) for untraced in given.resolved.untraced]
     if not given.state.exists:
-        return (Reason("first_build", "first build"),)
+        return (Reason("first_build", "first build"), *untraced)
     if given.state.damage is not None:
-        return (Reason(given.state.damage.code, given.state.damage.text),)
+        return (Reason(given.state.damage.code, given.state.damage.text), *untraced)
     reasons = []
     if given.full_refresh:
         reasons.append(Reason("full_refresh", "a full refresh was asked for"))
@@ -158,8 +159,7 @@ def _recompute_reasons(given: DerivedInput) -> tuple[Reason, ...]:
     if progress is None or progress.settings != given.settings:
         reasons.append(Reason("settings_changed", "its settings changed"))
     reasons.extend(_input_reasons(given))
-    reasons.extend(Reason(untraced.code, _describe_untraced(untraced)) for untraced in given.resolved.untraced)
-    return tuple(reasons)
+    return (*reasons, *untraced)
 
 
 def _describe_other_inputs(given: DerivedInput) -> str:

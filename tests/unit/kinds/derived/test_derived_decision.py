@@ -63,7 +63,11 @@ PROBLEM = Problem("raw_file", "a file is broken")
         (given(versions="orders=6 customers=7"), "recompute", "input_changed"),
         (given(versions="orders=4 customers=8"), "recompute", "input_changed"),
         (given(state=state(inputs={"main.orders": InputMark(5, 0)})), "recompute", "definition_changed"),
-        (given(state=state(inputs={**PROGRESS.inputs, "main.gone": InputMark(3, 0)})), "recompute", "definition_changed"),
+        (
+            given(state=state(inputs={**PROGRESS.inputs, "main.gone": InputMark(3, 0)})),
+            "recompute",
+            "definition_changed",
+        ),
         (given(make_plan("orders", action=Action.APPEND)), "recompute", "input_will_change"),
         (
             given(make_plan("orders", action=Action.REBUILD), versions="orders= customers=7"),
@@ -76,6 +80,11 @@ PROBLEM = Problem("raw_file", "a file is broken")
             "input_will_change input_changed",
         ),
         (given(resolved=replace(RESOLVED, untraced=(NOW,))), "recompute", "not_deterministic"),
+        (
+            given(resolved=replace(RESOLVED, untraced=(NOW,)), state=TableState()),
+            "recompute",
+            "first_build not_deterministic",
+        ),
         (
             given(
                 state=state(definition="older"),
