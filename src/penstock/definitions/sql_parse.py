@@ -14,7 +14,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.definitions.sql_columns import find_columns
 from penstock.definitions.sql_facts import QueryFacts, SqlStatement
-from penstock.definitions.sql_reads import find_inputs, find_remarks, to_fingerprint
+from penstock.definitions.sql_reads import find_inputs, find_remarks, find_with_reads, to_fingerprint
 from penstock.definitions.sql_text import SqlText, find_unclosed
 from penstock.errors import DefinitionError, Location
 from penstock.model.spec import DatasetKind
@@ -28,7 +28,7 @@ def parse_statements(sql: SqlText) -> tuple[SqlStatement, ...]:
     """Read the CREATE statements of a file; raises with the user's line and column."""
     found: list[SqlStatement] = []
     chunk: list[Token] = []
-    for token in [*_tokens(sql), None]:
+    for token in [*to_tokens(sql), None]:
         if token is not None and token.token_type is not TokenType.SEMICOLON:
             chunk.append(token)
             continue
@@ -40,13 +40,14 @@ def parse_statements(sql: SqlText) -> tuple[SqlStatement, ...]:
 
 def parse_query(sql: SqlText) -> QueryFacts:
     """Read what one query reads; raises when it is not a query."""
-    tokens = _tokens(sql)
+    tokens = to_tokens(sql)
     while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
         tokens.pop()
     return _facts(sql, tokens)
 
 
-def _tokens(sql: SqlText) -> list[Token]:
+def to_tokens(sql: SqlText) -> list[Token]:
+    """The words of a text, with their places; raises when a quote or comment is not closed."""
     try:
         return list(_SPARK.tokenize(sql.text))
     except TokenError as error:
@@ -57,9 +58,10 @@ def _tokens(sql: SqlText) -> list[Token]:
 
 def _facts(sql: SqlText, tokens: list[Token]) -> QueryFacts:
     query = _parse(sql, tokens)
-    inputs, reads = find_inputs(query, sql, tokens)
+    with_reads = find_with_reads(query, sql, tokens)
+    inputs, reads = find_inputs(query, sql, tokens, with_reads)
     remarks = sorted([*find_remarks(tokens, sql), *reads], key=lambda remark: (remark.line, remark.column))
-    columns = find_columns(query, inputs, tokens, sql)
+    columns = find_columns(query, inputs, tokens, sql, with_reads)
     return QueryFacts(to_fingerprint(query, tokens), inputs, tuple(remarks), columns)
 
 
