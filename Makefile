@@ -3,6 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 UV := $(BIN)/python -m uv
 STAMP := .venv/.installed
+# uv trusts the certificates of this machine, where it has any, as pip does: a company's proxy may have its own.
+export UV_SYSTEM_CERTS := $(if $(wildcard /etc/ssl/certs/ca-certificates.crt),true,false)
 .DEFAULT_GOAL := help
 .PHONY: help setup java demo test test-fast test-spark test-deep lint fmt types bench bench-eventlog bench-staging bench-cdc docs lock clean
 
