@@ -3,6 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 UV := $(BIN)/python -m uv
 STAMP := .venv/.installed
+# uv trusts the certificates of this machine, where it has any, as pip does: a company's proxy may have its own.
+export UV_SYSTEM_CERTS := $(if $(wildcard /etc/ssl/certs/ca-certificates.crt),true,false)
 .DEFAULT_GOAL := help
 .PHONY: help setup java demo test test-fast test-spark test-deep lint fmt types bench bench-eventlog bench-staging bench-cdc docs lock clean
 
@@ -28,9 +30,11 @@ java: ## Make sure that a Java is there
 demo: setup ## A guided tour on this machine: init, run, a new batch, run, nothing to do
 	@$(BIN)/penstock demo
 
-test: setup test-fast test-spark ## All tests that belong to every change
+test: setup ## All tests that belong to every change, and how long they took
+	@began=$$(date +%s); $(MAKE) --no-print-directory test-fast && $(MAKE) --no-print-directory test-spark; ended=$$?; \
+	  took=$$(($$(date +%s) - began)); echo "make test: $$((took / 60)) min $$((took % 60)) s"; exit $$ended
 
-test-fast: $(STAMP) ## The tests that need no JVM
+test-fast: setup ## The tests without Spark (the S3 server of some of them runs on Java)
 	$(BIN)/pytest -n 2 -m "not spark and not deep" --cov=penstock.eventlog --cov-branch --cov-report=term:skip-covered
 
 test-spark: setup ## The tests on Spark, in two processes: planning a small query keeps one core busy at most
@@ -69,8 +73,9 @@ docs: $(STAMP) ## Generate the command reference and the schema of penstock.yml
 	$(BIN)/python -m penstock.config.json_schema > docs/penstock.schema.json
 	$(BIN)/python -m penstock.cli.reference > docs/cli.md
 
-lock: ## Resolve the locked requirements again
+lock: $(STAMP) ## Resolve the locked requirements again: Python's, and Azurite's for the tests
 	$(UV) pip compile --quiet --universal --python-version 3.11 --extra dev --generate-hashes --no-header --no-emit-index-url --output-file requirements/dev.lock pyproject.toml
+	$(BIN)/python -m tests.tools
 
 clean: ## Remove the environment and caches of this checkout
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

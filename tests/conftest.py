@@ -32,7 +32,7 @@ def s3_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[st
     """A real S3 server; the environment that finds it."""
     from tests.storage_servers import s3_server
 
-    with s3_server(tmp_path_factory.mktemp("s3") / "data") as environment:
+    with s3_server(tmp_path_factory.mktemp("s3")) as environment:
         yield environment
 
 
@@ -41,5 +41,5 @@ def azure_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict
     """Azurite; the environment that finds it."""
     from tests.storage_servers import azure_server
 
-    with azure_server(tmp_path_factory.mktemp("azure") / "data") as environment:
+    with azure_server(tmp_path_factory.mktemp("azure")) as environment:
         yield environment

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from penstock.session.class_archive import archive_options
 from penstock.session.jars import resolve_jars, spark_home
-from penstock.session.java import find_java
+from penstock.session.java import Java, find_java
 from penstock.session.opening import CATALOG, EXTENSION, QUICK_COMPILER
 
 
@@ -31,8 +31,32 @@ def wait_for_port(port: int, process: subprocess.Popen[bytes], seconds: float = 
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
                 return
-        time.sleep(0.2)
+        time.sleep(0.05)
     raise TimeoutError(f"nothing listens on port {port}")
+
+
+@contextmanager
+def running(command: list[str], port: int, environment: dict[str, str], log: Path) -> Iterator[None]:
+    """Run a server from when its port answers to the end of the block; `environment` is added to ours."""
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command, env={**os.environ, **environment}, stdout=output, stderr=output, stdin=subprocess.DEVNULL
+        )
+        try:
+            wait_for_port(port, process)
+            yield
+        finally:
+            process.terminate()
+            try:
+                process.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def spark_environment(java: Java) -> dict[str, str]:
+    """What the start scripts of Spark need to know."""
+    return {"JAVA_HOME": str(java.home), "SPARK_HOME": str(spark_home()), "SPARK_LOCAL_IP": "127.0.0.1"}
 
 
 @contextmanager
@@ -59,19 +83,6 @@ def spark_connect_server(folder: Path) -> Iterator[str]:
     command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
     for name, value in options.items():
         command += ["--conf", f"{name}={value}"]
-    environment = {**os.environ, "JAVA_HOME": str(java.home), "SPARK_HOME": str(spark_home())}
-    environment |= {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
-    with (folder / "connect.log").open("wb") as log:
-        process = subprocess.Popen(
-            [*command, "spark-internal"], env=environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL
-        )
-        try:
-            wait_for_port(port, process)
-            yield f"sc://127.0.0.1:{port}"
-        finally:
-            process.terminate()
-            try:
-                process.wait(timeout=20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+    environment = {**spark_environment(java), "PYSPARK_PYTHON": sys.executable}
+    with running([*command, "spark-internal"], port, environment, folder / "connect.log"):
+        yield f"sc://127.0.0.1:{port}"

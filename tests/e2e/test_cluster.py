@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,49 +11,28 @@ import pytest
 from penstock.session.jars import spark_home
 from penstock.session.java import find_java
 from tests.projects import MORE_ORDERS, make_shop
-from tests.servers import free_port, wait_for_port
+from tests.servers import free_port, running, spark_environment
 
 pytestmark = [pytest.mark.spark, pytest.mark.deep]
 
 
 @contextmanager
 def _running(folder: Path, port: int, *arguments: str) -> Iterator[None]:
-    environment = {**os.environ, "JAVA_HOME": str(find_java().home), "SPARK_HOME": str(spark_home())}
-    environment |= {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_WORKER_DIR": str(folder / "work")}
-    with (folder / f"{port}.log").open("wb") as log:
-        process = subprocess.Popen(
-            [str(spark_home() / "bin" / "spark-class"), *arguments], env=environment, stdout=log, stderr=log
-        )
-        try:
-            wait_for_port(port, process)
-            yield
-        finally:
-            process.terminate()
-            process.wait(timeout=30)
+    environment = {**spark_environment(find_java()), "SPARK_WORKER_DIR": str(folder / "work")}
+    command = [str(spark_home() / "bin" / "spark-class"), *arguments]
+    with running(command, port, environment, folder / f"{port}.log"):
+        yield
 
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[str]:
-    port, web, worker = free_port(), free_port(), free_port()
+    port, worker = free_port(), free_port()
     master = f"spark://127.0.0.1:{port}"
     deploy = "org.apache.spark.deploy"
-    ports = ("--port", str(port), "--webui-port", str(web))
-    worker_ports = ("--port", str(worker), "--webui-port", str(free_port()))
+    here = ("--host", "127.0.0.1", "--webui-port", "0", "--port")
     with (
-        _running(tmp_path, port, f"{deploy}.master.Master", "--host", "127.0.0.1", *ports),
-        _running(
-            tmp_path,
-            worker,
-            f"{deploy}.worker.Worker",
-            "--host",
-            "127.0.0.1",
-            *worker_ports,
-            "-c",
-            "2",
-            "-m",
-            "2g",
-            master,
-        ),
+        _running(tmp_path, port, f"{deploy}.master.Master", *here, str(port)),
+        _running(tmp_path, worker, f"{deploy}.worker.Worker", *here, str(worker), "-c", "2", "-m", "2g", master),
     ):
         yield master
 

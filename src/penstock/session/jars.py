@@ -117,20 +117,26 @@ def resolve_jars(group: str, java: Java, settings: Mapping[str, str]) -> list[Pa
 
 
 def _run_ivy(group: JarGroup, java: Java, settings: Mapping[str, str], scratch: Path, target: Path) -> None:
-    module = scratch / "ivy.xml"
     lines = "".join(
         f'<dependency org="{org}" name="{name}" rev="{revision}" transitive="{transitive}" conf="default"/>'
         for coordinates, transitive in ((group.exact, "false"), (group.with_needs, "true"))
         for org, name, revision in coordinates
     )
     lines += "".join(f'<exclude org="{org}"/>' for org in _SPARK_HAS)
+    retrieve(lines, f"{target}/[artifact]-[revision].[ext]", java, settings, scratch)
+
+
+def retrieve(dependencies: str, pattern: str, java: Java, settings: Mapping[str, str], scratch: Path) -> None:
+    """Fetch the jars of an Ivy module with these dependencies into files named by the pattern."""
+    module = scratch / "ivy.xml"
     module.write_text(
-        '<ivy-module version="2.0"><info organisation="penstock" module="jars"/>'
-        f'<configurations><conf name="default"/></configurations><dependencies>{lines}</dependencies></ivy-module>'
+        '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">'
+        '<info organisation="penstock" module="jars"/><configurations><conf name="default"/></configurations>'
+        f"<dependencies>{dependencies}</dependencies></ivy-module>"
     )
     ivy = next((spark_home() / "jars").glob("ivy-*.jar"))
     command = [str(java.executable), "-jar", str(ivy), "-ivy", str(module), "-cache", str(cache_folder() / "ivy")]
-    command += ["-confs", "default", "-types", "jar", "-retrieve", f"{target}/[artifact]-[revision].[ext]", "-error"]
+    command += ["-confs", "default", "-types", "jar", "-retrieve", pattern, "-error"]
     if "spark.jars.ivySettings" in settings:
         command += ["-settings", settings["spark.jars.ivySettings"]]
     try:
