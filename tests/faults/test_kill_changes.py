@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 
 from penstock.faults import POINTS
+from tests.faults.change_writer import work
+from tests.forked import run_forked
 from tests.model_based.autocdc_histories import COLUMNS, ORACLE, check_rows
 from tests.model_based.autocdc_model import Event, Flow, delete, truncate, upsert
 from tests.projects import ProjectFolder
@@ -42,14 +44,14 @@ dp.create_auto_cdc_flow(
 """
 
 
-def start(connect: str, *steps: dict[str, Any], **environment: str) -> subprocess.Popen[str]:
+def start(connect: str, *steps: dict[str, Any]) -> subprocess.Popen[str]:
+    """A writer as a process that starts from nothing, and runs beside others."""
     process = subprocess.Popen(
         [sys.executable, str(WRITER), connect],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, **environment},
     )
     assert process.stdin is not None
     process.stdin.write(json.dumps(steps))
@@ -58,8 +60,14 @@ def start(connect: str, *steps: dict[str, Any], **environment: str) -> subproces
     return process
 
 
+def fork(connect: str, *steps: dict[str, Any], **environment: str) -> subprocess.CompletedProcess[str]:
+    return run_forked(work, [connect, steps], cwd=Path.cwd(), environment={**os.environ, **environment})
+
+
 def run(connect: str, *steps: dict[str, Any]) -> list[Any]:
-    return finish(start(connect, *steps))
+    done = fork(connect, *steps)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def finish(process: subprocess.Popen[str]) -> list[Any]:
@@ -69,9 +77,8 @@ def finish(process: subprocess.Popen[str]) -> list[Any]:
 
 
 def kill_at(connect: str, point: str, step: dict[str, Any]) -> None:
-    process = start(connect, step, PENSTOCK_FAULT=point)
-    output, errors = process.communicate(timeout=240)
-    assert process.returncode == -signal.SIGKILL, f"{point} was never reached\n{output}\n{errors}"
+    done = fork(connect, step, PENSTOCK_FAULT=point)
+    assert done.returncode == -signal.SIGKILL, f"{point} was never reached\n{done.stdout}\n{done.stderr}"
 
 
 def batch(target: Path, events: Sequence[Event], **more: Any) -> dict[str, Any]:
@@ -105,7 +112,7 @@ def test_changes_are_applied_over_spark_connect(tmp_path: Path, connect: str, fl
     batches = [some_events(1), [*some_events(2), truncate(15)], some_events(3)]
     steps = [batch(target, events, scd_type=flow.scd_type) for events in batches]
     steps[2] |= {"many": 0, "compact_after": 1}
-    *_, again, shown = run(connect, *steps, steps[0], {"show": str(target)})
+    *_, again, shown = finish(start(connect, *steps, steps[0], {"show": str(target)}))
     assert again["version"] is None
     check(shown, flow, [event for events in batches for event in events])
 
