@@ -126,9 +126,9 @@ def big_count():
 """
 
 
-def make_shop(root: Path) -> ProjectFolder:
+def make_shop(root: Path, launch: Launch = run_command) -> ProjectFolder:
     """A small project with one raw table and three definitions."""
-    shop = ProjectFolder(root).configure()
+    shop = ProjectFolder(root, launch=launch).configure()
     shop.raw("orders", "0001", ORDERS)
     shop.define("totals.sql", TOTALS_SQL)
     shop.define("big.py", BIG_PY)
