@@ -19,7 +19,7 @@ from tests.faults.change_writer import work
 from tests.forked import run_forked
 from tests.model_based.autocdc_histories import COLUMNS, ORACLE, check_rows
 from tests.model_based.autocdc_model import Event, Flow, delete, truncate, upsert
-from tests.projects import ProjectFolder
+from tests.projects import ProjectFolder, fork_command
 from tests.spark.change_tables import to_model, to_row
 
 pytestmark = pytest.mark.spark
@@ -150,9 +150,12 @@ def rows_of(project: ProjectFolder) -> list[tuple[Any, ...]]:
     return sorted((row["city"], row["__START_AT"], row["__END_AT"]) for row in shown)
 
 
-def test_a_kill_while_a_table_is_built_anew_leaves_the_old_one(tmp_path: Path) -> None:
-    """With a JVM of its own, which dies too. The next run goes on from there, and the dead build is closed."""
-    project = ProjectFolder(tmp_path / "shop").configure()
+def test_a_kill_while_a_table_is_built_anew_leaves_the_old_one(tmp_path: Path, connect: str) -> None:
+    """With a JVM of its own, which dies too. The next run goes on from there, and the dead build is closed.
+
+    The runs before and after go by the server.
+    """
+    project = ProjectFolder(tmp_path / "shop", {"PENSTOCK__SPARK__REMOTE": connect}, fork_command).configure()
     project.define("flows.py", FLOW)
     feeds = project.root / "feeds"
     feeds.mkdir()
@@ -160,8 +163,9 @@ def test_a_kill_while_a_table_is_built_anew_leaves_the_old_one(tmp_path: Path) -
     project.penstock("run")
     before = rows_of(project)
     (feeds / "2.json").write_text('{"id": 1, "city": "Oslo", "ts": 5}\n')
-    killed = project.penstock("run", "--full-refresh", "customers", check=None, PENSTOCK_FAULT=REBUILD)
-    assert killed.returncode == -signal.SIGKILL
+    alone = ProjectFolder(project.root)
+    killed = alone.penstock("run", "--full-refresh", "customers", check=None, PENSTOCK_FAULT=REBUILD)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert rows_of(project) == before
     project.penstock("run", "--full-refresh", "customers")
     assert rows_of(project) == [("Oslo", 5, None), ("Rome", 1, 5)]
