@@ -16,7 +16,6 @@ from penstock.session.jars import resolve_jars, spark_home
 from penstock.session.java import find_java
 from penstock.session.opening import CATALOG, EXTENSION, QUICK_COMPILER
 
-
 FOR_FEW_ROWS = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 """To compile a query takes longer than to interpret it where it reads a few rows; Spark tests both ways to give the same."""
 ONE_CORE = ("-XX:+UseSerialGC",)
