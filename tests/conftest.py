@@ -9,8 +9,14 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.balance import balance
+
 settings.register_profile("penstock", deadline=None)  # a busy machine is no reason for a test to fail
 settings.load_profile("penstock")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    balance(items)
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,30 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tests.forked import run_forked
+
 COMMAND = [sys.executable, "-c", "from penstock.cli.main import main; main()"]
+
+Launch = Callable[[Sequence[str], Path, Mapping[str, str]], subprocess.CompletedProcess[str]]
+"""Runs the command with arguments, in a folder, with an environment."""
+
+
+def run_command(
+    arguments: Sequence[str], cwd: Path, environment: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """As a shell starts it."""
+    return subprocess.run(
+        [*COMMAND, *arguments], cwd=cwd, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+def fork_command(
+    arguments: Sequence[str], cwd: Path, environment: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """The same without Python's start and imports: for tests that start and kill many."""
+    from penstock.cli.main import main
+
+    return run_forked(main, [list(arguments)], cwd=cwd, environment=environment)
 
 
 @dataclass(slots=True)
@@ -23,6 +46,7 @@ class ProjectFolder:
 
     root: Path
     environment: dict[str, str] = field(default_factory=dict)
+    launch: Launch = run_command
 
     def configure(self, text: str = "name: shop\n") -> ProjectFolder:
         self.root.mkdir(parents=True, exist_ok=True)
@@ -45,15 +69,7 @@ class ProjectFolder:
 
     def penstock(self, *arguments: str, check: int | None = 0, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run the command in a process of its own; fails the test when the exit code is not the expected one."""
-        done = subprocess.run(
-            [*COMMAND, *arguments],
-            cwd=self.root,
-            env={**os.environ, **self.environment, **environment},
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+        done = self.launch(arguments, self.root, {**os.environ, **self.environment, **environment})
         if check is not None:
             assert done.returncode == check, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done
@@ -110,9 +126,9 @@ def big_count():
 """
 
 
-def make_shop(root: Path) -> ProjectFolder:
+def make_shop(root: Path, launch: Launch = run_command) -> ProjectFolder:
     """A small project with one raw table and three definitions."""
-    shop = ProjectFolder(root).configure()
+    shop = ProjectFolder(root, launch=launch).configure()
     shop.raw("orders", "0001", ORDERS)
     shop.define("totals.sql", TOTALS_SQL)
     shop.define("big.py", BIG_PY)

@@ -16,6 +16,10 @@ from penstock.session.jars import resolve_jars, spark_home
 from penstock.session.java import Java, find_java
 from penstock.session.opening import CATALOG, EXTENSION, QUICK_COMPILER
 
+FOR_FEW_ROWS = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""To compile a query takes longer than to interpret it where it reads a few rows; Spark tests both ways to give the same."""
+ONE_CORE = ("-XX:+UseSerialGC",)
+
 
 def free_port() -> int:
     with socket.socket() as listener:
@@ -69,17 +73,19 @@ def spark_connect_server(folder: Path) -> Iterator[str]:
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": str(port),
         "spark.driver.extraClassPath": ":".join(map(str, jars)),
-        "spark.driver.extraJavaOptions": " ".join([*archive_options(java, jars), *QUICK_COMPILER]),
+        "spark.driver.extraJavaOptions": " ".join([*archive_options(java, jars), *QUICK_COMPILER, *ONE_CORE]),
         "spark.sql.extensions": EXTENSION,
         "spark.sql.catalog.spark_catalog": CATALOG,
         "spark.databricks.delta.snapshotPartitions": "1",
-        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.adaptive.enabled": "false",
+        **FOR_FEW_ROWS,
         "spark.ui.enabled": "false",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
     }
-    command = [str(spark_home() / "bin" / "spark-submit"), "--master", "local[2]"]
+    command = [str(spark_home() / "bin" / "spark-submit"), "--master", "local[1]"]
     command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
     for name, value in options.items():
         command += ["--conf", f"{name}={value}"]

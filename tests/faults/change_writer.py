@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -18,9 +19,10 @@ from penstock.kinds.cdc import apply as changes
 SCHEMA = "key string, part int, ts int, op string, a int, b string"
 
 
-def main() -> None:
-    session = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
-    for step in json.loads(sys.stdin.read()):
+def work(remote: str, steps: Sequence[Mapping[str, Any]]) -> None:
+    """Do the steps, one line of JSON for each."""
+    session = SparkSession.builder.remote(remote).getOrCreate()
+    for step in steps:
         done = show(session, step["show"]) if "show" in step else apply(session, step)
         sys.stdout.write(json.dumps(done) + "\n")
         sys.stdout.flush()
@@ -31,7 +33,7 @@ def show(session: Any, target: str) -> list[dict[str, Any]]:
     return rows
 
 
-def apply(session: Any, step: dict[str, Any]) -> dict[str, Any]:
+def apply(session: Any, step: Mapping[str, Any]) -> dict[str, Any]:
     """Apply one batch, with columns as objects, as a notebook on a server does."""
     frame = session.createDataFrame([tuple(row) for row in step["rows"]], SCHEMA)
     changes.COMPACT_AFTER = step.get("compact_after", changes.COMPACT_AFTER)
@@ -54,4 +56,4 @@ def apply(session: Any, step: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main()
+    work(sys.argv[1], json.loads(sys.stdin.read()))

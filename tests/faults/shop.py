@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.projects import ProjectFolder
+from tests.projects import ProjectFolder, fork_command
 
 DEFINITIONS = """\
 from penstock import pipelines as dp
@@ -69,7 +69,8 @@ def _sorted(rows: object) -> list[tuple[object, ...]]:
 
 
 def make_model_shop(root: Path, remote: str | None) -> ModelShop:
-    project = ProjectFolder(root, {"PENSTOCK__SPARK__REMOTE": remote} if remote else {})
+    """With Spark by a Connect server, whose clients are forked; or with a JVM of each run's own."""
+    project = ProjectFolder(root, {"PENSTOCK__SPARK__REMOTE": remote}, fork_command) if remote else ProjectFolder(root)
     project.configure()
     project.define("definitions.py", DEFINITIONS)
     return ModelShop(project)

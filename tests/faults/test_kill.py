@@ -72,8 +72,11 @@ def test_kills_on_top_of_kills(tmp_path: Path, connect: str) -> None:
     shop.check_settled()
 
 
-def test_a_killed_jvm_is_reported_and_repaired(tmp_path: Path) -> None:
-    """The real thing: local sessions whose JVM is killed during a staging load, then during a derived one."""
+def test_a_killed_jvm_is_reported_and_repaired(tmp_path: Path, connect: str) -> None:
+    """The real thing: local sessions whose JVM is killed during a staging load, then during a derived one.
+
+    What repairs it needs no JVM of its own, so that goes by the server.
+    """
     shop = make_model_shop(tmp_path / "shop", None)
     shop.add_batch()
     for words in ("staging.orders rebuild", "main.big_orders recompute"):
@@ -84,7 +87,7 @@ def test_a_killed_jvm_is_reported_and_repaired(tmp_path: Path) -> None:
         _, errors = run.communicate(timeout=120)
         assert run.returncode == 1, errors
         assert "Traceback" not in errors
-    shop.project.penstock("run")
+    shop.project.penstock("run", PENSTOCK__SPARK__REMOTE=connect)
     shop.check_settled()
 
 

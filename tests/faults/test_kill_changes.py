@@ -15,9 +15,11 @@ from typing import Any
 import pytest
 
 from penstock.faults import POINTS
+from tests.faults.change_writer import work
+from tests.forked import run_forked
 from tests.model_based.autocdc_histories import COLUMNS, ORACLE, check_rows
 from tests.model_based.autocdc_model import Event, Flow, delete, truncate, upsert
-from tests.projects import ProjectFolder
+from tests.projects import ProjectFolder, fork_command
 from tests.spark.change_tables import to_model, to_row
 
 pytestmark = pytest.mark.spark
@@ -42,14 +44,14 @@ dp.create_auto_cdc_flow(
 """
 
 
-def start(connect: str, *steps: dict[str, Any], **environment: str) -> subprocess.Popen[str]:
+def start(connect: str, *steps: dict[str, Any]) -> subprocess.Popen[str]:
+    """A writer as a process that starts from nothing, and runs beside others."""
     process = subprocess.Popen(
         [sys.executable, str(WRITER), connect],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, **environment},
     )
     assert process.stdin is not None
     process.stdin.write(json.dumps(steps))
@@ -58,8 +60,14 @@ def start(connect: str, *steps: dict[str, Any], **environment: str) -> subproces
     return process
 
 
+def fork(connect: str, *steps: dict[str, Any], **environment: str) -> subprocess.CompletedProcess[str]:
+    return run_forked(work, [connect, steps], cwd=Path.cwd(), environment={**os.environ, **environment})
+
+
 def run(connect: str, *steps: dict[str, Any]) -> list[Any]:
-    return finish(start(connect, *steps))
+    done = fork(connect, *steps)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def finish(process: subprocess.Popen[str]) -> list[Any]:
@@ -69,9 +77,8 @@ def finish(process: subprocess.Popen[str]) -> list[Any]:
 
 
 def kill_at(connect: str, point: str, step: dict[str, Any]) -> None:
-    process = start(connect, step, PENSTOCK_FAULT=point)
-    output, errors = process.communicate(timeout=240)
-    assert process.returncode == -signal.SIGKILL, f"{point} was never reached\n{output}\n{errors}"
+    done = fork(connect, step, PENSTOCK_FAULT=point)
+    assert done.returncode == -signal.SIGKILL, f"{point} was never reached\n{done.stdout}\n{done.stderr}"
 
 
 def batch(target: Path, events: Sequence[Event], **more: Any) -> dict[str, Any]:
@@ -105,7 +112,7 @@ def test_changes_are_applied_over_spark_connect(tmp_path: Path, connect: str, fl
     batches = [some_events(1), [*some_events(2), truncate(15)], some_events(3)]
     steps = [batch(target, events, scd_type=flow.scd_type) for events in batches]
     steps[2] |= {"many": 0, "compact_after": 1}
-    *_, again, shown = run(connect, *steps, steps[0], {"show": str(target)})
+    *_, again, shown = finish(start(connect, *steps, steps[0], {"show": str(target)}))
     assert again["version"] is None
     check(shown, flow, [event for events in batches for event in events])
 
@@ -143,9 +150,12 @@ def rows_of(project: ProjectFolder) -> list[tuple[Any, ...]]:
     return sorted((row["city"], row["__START_AT"], row["__END_AT"]) for row in shown)
 
 
-def test_a_kill_while_a_table_is_built_anew_leaves_the_old_one(tmp_path: Path) -> None:
-    """With a JVM of its own, which dies too. The next run goes on from there, and the dead build is closed."""
-    project = ProjectFolder(tmp_path / "shop").configure()
+def test_a_kill_while_a_table_is_built_anew_leaves_the_old_one(tmp_path: Path, connect: str) -> None:
+    """With a JVM of its own, which dies too. The next run goes on from there, and the dead build is closed.
+
+    The runs before and after go by the server.
+    """
+    project = ProjectFolder(tmp_path / "shop", {"PENSTOCK__SPARK__REMOTE": connect}, fork_command).configure()
     project.define("flows.py", FLOW)
     feeds = project.root / "feeds"
     feeds.mkdir()
@@ -153,8 +163,9 @@ def test_a_kill_while_a_table_is_built_anew_leaves_the_old_one(tmp_path: Path) -
     project.penstock("run")
     before = rows_of(project)
     (feeds / "2.json").write_text('{"id": 1, "city": "Oslo", "ts": 5}\n')
-    killed = project.penstock("run", "--full-refresh", "customers", check=None, PENSTOCK_FAULT=REBUILD)
-    assert killed.returncode == -signal.SIGKILL
+    alone = ProjectFolder(project.root)
+    killed = alone.penstock("run", "--full-refresh", "customers", check=None, PENSTOCK_FAULT=REBUILD)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert rows_of(project) == before
     project.penstock("run", "--full-refresh", "customers")
     assert rows_of(project) == [("Oslo", 5, None), ("Rome", 1, 5)]

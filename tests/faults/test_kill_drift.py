@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from tests.projects import ProjectFolder
+from tests.faults.change_writer import work
+from tests.forked import run_forked
+from tests.projects import ProjectFolder, fork_command
 
 pytestmark = pytest.mark.spark
 
@@ -24,7 +25,7 @@ class DriftShop:
     """One staging table, its declarations, and what it must hold in the end."""
 
     def __init__(self, root: Path, remote: str) -> None:
-        self.project = ProjectFolder(root, {"PENSTOCK__SPARK__REMOTE": remote}).configure()
+        self.project = ProjectFolder(root, {"PENSTOCK__SPARK__REMOTE": remote}, fork_command).configure()
 
     def declare(self, **contract: Any) -> None:
         self.project.configure(json.dumps({"name": "shop", "staging": {"orders": contract}}))
@@ -40,19 +41,10 @@ class DriftShop:
     def rows(self, table: str = "orders") -> list[tuple[Any, ...]]:
         """The rows by Spark, which knows renamed and widened columns; in a process of its own, as Connect claims a whole one."""
         path = str(self.project.root / f"storage/staging/{table}")
-        command = [sys.executable, "-c", READ, self.project.environment["PENSTOCK__SPARK__REMOTE"], path]
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
-        return sorted((tuple(row) for row in json.loads(done.stdout)), key=repr)
-
-
-READ = """
-import json, sys
-from pyspark.sql import SparkSession
-session = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
-found = session.read.format("delta").load(sys.argv[2]).toArrow()
-names = sorted(found.column_names)
-print(json.dumps([[row[name] for name in names] for row in found.to_pylist()]))
-"""
+        remote = self.project.environment["PENSTOCK__SPARK__REMOTE"]
+        done = run_forked(work, [remote, [{"show": path}]], cwd=self.project.root, environment=os.environ)
+        assert done.returncode == 0, done.stderr
+        return sorted((tuple(row[name] for name in sorted(row)) for row in json.loads(done.stdout)), key=repr)
 
 
 @pytest.fixture

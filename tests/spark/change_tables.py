@@ -10,6 +10,7 @@ import penstock
 from penstock.model.changes import ChangeMetrics
 from tests.model_based.autocdc_histories import ORACLE, check_rows
 from tests.model_based.autocdc_model import Event, Flow, Kind, Scd1Row, Scd2Row
+from tests.spark.tables import read_table
 
 SCHEMA = "key string, part int, ts int, op string, a int, b string"
 
@@ -61,8 +62,7 @@ def apply(spark: Any, target: str, flow: Flow, events: Sequence[Event], **more: 
 
 def shown(spark: Any, target: str, flow: Flow) -> frozenset[Any]:
     """The rows of the target, as the model has them."""
-    rows = spark.read.format("delta").load(target).collect()
-    made = [to_model(flow, row.asDict(recursive=False)) for row in rows]
+    made = [to_model(flow, row) for row in read_table(spark, target).to_pylist()]
     assert len(made) == len(set(made)), "two stored rows that look the same"
     return frozenset(made)
 
@@ -76,7 +76,7 @@ def to_model(flow: Flow, row: dict[str, Any]) -> Any:
 
 
 def _sequence(value: Any) -> Any:
-    return tuple(value) if isinstance(value, tuple) else value
+    return tuple(value.values()) if isinstance(value, dict) else value
 
 
 def with_whole_keys(events: Iterable[Event]) -> list[Event]:

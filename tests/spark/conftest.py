@@ -1,4 +1,8 @@
-"""One JVM for all tests of this folder: the engine finds the active session and uses it, as in a notebook."""
+"""One JVM for all tests of this folder: the engine finds the active session and uses it, as in a notebook.
+
+It interprets queries, on one core: two processes share two cores, and frames have a few rows. `make test-deep`, and every command
+that a test starts in a process of its own, run with the settings of production.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +16,19 @@ from penstock.kinds.cdc import batch as change_batch
 from penstock.model.project import SparkSettings
 from penstock.session.opening import SessionRequest, open_session
 from tests.projects import ProjectFolder, make_shop
+from tests.servers import FOR_FEW_ROWS, ONE_CORE
 from tests.spark.tables import forget_tables
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
+def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
     folder = tmp_path_factory.mktemp("session")
-    request = SessionRequest(SparkSettings("local[2]"), {}, (str(folder),), folder, "tests", is_short=True)
-    with open_session(request) as session:
+    settings, configuration = SparkSettings("local[2]"), dict[str, str]()
+    if request.config.option.markexpr != "deep":
+        settings = SparkSettings("local[1]")
+        configuration = {**FOR_FEW_ROWS, "spark.driver.extraJavaOptions": " ".join(ONE_CORE)}
+    wanted = SessionRequest(settings, configuration, (str(folder),), folder, "tests", is_short=True)
+    with open_session(wanted) as session:
         yield session
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from penstock.engine import Engine, open_engine
 from penstock.model.results import Outcome
 from tests.projects import ProjectFolder
+from tests.spark.tables import chosen
 
 ONE_FLOW = """
 from penstock import pipelines as dp
@@ -47,8 +48,7 @@ def run(project: ProjectFolder, **words: Any) -> dict[str, Any]:
 
 
 def rows(spark: Any, project: ProjectFolder, name: str, *columns: str) -> list[tuple[Any, ...]]:
-    path = str(project.root / "storage" / "main" / name)
-    return sorted(map(tuple, spark.read.format("delta").load(path).select(*columns).collect()), key=repr)
+    return chosen(spark, project.root / "storage" / "main" / name, *columns)
 
 
 def problem_of(project: ProjectFolder) -> Any:

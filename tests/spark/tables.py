@@ -1,21 +1,65 @@
-"""What tests on Spark look at tables with: rows and types that can be compared, and names that are forgotten afterwards."""
+"""What tests on Spark look at tables with: rows and types that can be compared, and names that are forgotten afterwards.
+
+Tables are read by delta-rs, in milliseconds; by Spark where a type was widened, which delta-rs cannot read.
+"""
 
 from __future__ import annotations
 
+import json
 import math
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+from deltalake import DeltaTable, QueryBuilder
 
-def types_of(rows: Any) -> dict[str, str]:
-    """The columns, lower-cased, with their Spark types."""
-    return {field.name.lower(): field.dataType.simpleString() for field in rows.schema}
+_SPARK_NAMES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
 
 
-def rows_of(rows: Any) -> list[tuple[Any, ...]]:
+def read_table(spark: Any, path: Path | str) -> pa.Table:
+    """All rows of a Delta table."""
+    table = DeltaTable(str(path))
+    if "typeWidening" in (table.protocol().reader_features or ()):
+        return spark.read.format("delta").load(str(path)).toArrow()
+    return pa.table(QueryBuilder().register("t", table).execute("SELECT * FROM t").read_all())
+
+
+def types_of(path: Path | str) -> dict[str, str]:
+    """The columns of a Delta table, lower-cased, with their Spark types."""
+    fields = json.loads(DeltaTable(str(path)).schema().to_json())["fields"]
+    return {field["name"].lower(): _to_spark_type(field["type"]) for field in fields}
+
+
+def _to_spark_type(type_: Any) -> str:
+    if isinstance(type_, str):
+        return _SPARK_NAMES.get(type_, type_)
+    if type_["type"] == "array":
+        return f"array<{_to_spark_type(type_['elementType'])}>"
+    if type_["type"] == "map":
+        return f"map<{_to_spark_type(type_['keyType'])},{_to_spark_type(type_['valueType'])}>"
+    fields = (f"{field['name']}:{_to_spark_type(field['type'])}" for field in type_["fields"])
+    return f"struct<{','.join(fields)}>"
+
+
+def files_of(path: Path | str) -> set[str]:
+    """The data files that a Delta table has now."""
+    return set(DeltaTable(str(path)).file_uris())
+
+
+def rows_of(found: pa.Table) -> list[tuple[Any, ...]]:
     """The rows, columns in the order of their names."""
-    found = rows.toArrow()
     names = sorted(found.column_names, key=str.lower)
     return [tuple(row[name] for name in names) for row in found.to_pylist()]
+
+
+def chosen(spark: Any, path: Path | str, *columns: str) -> list[tuple[Any, ...]]:
+    """These columns of all rows, in a fixed order; a struct is a tuple, as in Spark's rows."""
+    rows = read_table(spark, path).select(list(columns)).to_pylist()
+    return sorted((tuple(_to_plain(row[name]) for name in columns) for row in rows), key=repr)
+
+
+def _to_plain(value: Any) -> Any:
+    return tuple(map(_to_plain, value.values())) if isinstance(value, dict) else value
 
 
 def sort(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:

@@ -18,6 +18,7 @@ from tests.model_based.autocdc_histories import COLUMNS
 from tests.model_based.autocdc_model import Event, Flow, Kind, delete, upsert
 from tests.spark.change_tables import apply as apply_events
 from tests.spark.change_tables import check
+from tests.spark.tables import chosen, read_table
 
 pytestmark = pytest.mark.spark
 
@@ -32,12 +33,8 @@ def apply(spark: Any, target: Path | str, rows: Any, schema: str = "", **given: 
     return penstock.apply_changes(spark, frame, str(target), **{**usual, **given})
 
 
-def rows_of(spark: Any, target: Path | str, *columns: str) -> list[tuple[Any, ...]]:
-    return sorted(map(tuple, spark.read.format("delta").load(str(target)).select(*columns).collect()), key=repr)
-
-
 def history(spark: Any, target: Path | str, *columns: str) -> list[tuple[Any, ...]]:
-    return rows_of(spark, target, "id", "__START_AT", "__END_AT", *columns)
+    return chosen(spark, target, "id", "__START_AT", "__END_AT", *columns)
 
 
 @pytest.mark.usefixtures("each_way")
@@ -75,7 +72,7 @@ def test_the_winner_of_a_tie_does_not_depend_on_which_column_came_first(spark: A
     target = tmp_path / "db" / "target"
     apply(spark, target, [(9, 1, 1)], "id int, ts int, y int")
     apply(spark, target, [(1, 5, 1, 2), (1, 5, 2, 1)], "id int, ts int, x int, y int")
-    assert spark.read.format("delta").load(str(target)).columns[:2] == ["id", "y"]
+    assert read_table(spark, target).column_names[:2] == ["id", "y"]
     assert history(spark, target, "x", "y")[0] == (1, 5, None, 2, 1)
 
 
@@ -103,7 +100,7 @@ def test_an_event_from_before_a_column_speaks_of_it_as_it_would_afterwards(
         target = tmp_path / "db" / str(number)
         done = [apply(spark, target, rows, schema, **options) for rows, schema in order]
         assert [one.version is None for one in done[2:]] == [True] * (len(done) - 2), "it was seen before"
-        shown = history if scd_type == 2 else lambda *given: rows_of(*given[:2], "id", *given[2:])
+        shown = history if scd_type == 2 else lambda *given: chosen(*given[:2], "id", *given[2:])
         assert shown(spark, target, "a", "c") == expected
 
 
@@ -138,8 +135,8 @@ def test_columns_of_a_later_batch_may_be_spelt_otherwise(spark: Any, tmp_path: P
         target = tmp_path / "db" / f"scd{scd_type}"
         apply(spark, target, [(1, 1, "Rome")], "id int, ts int, City string", stored_as_scd_type=scd_type)
         apply(spark, target, [(1, 2, "Oslo")], "ID int, TS int, CITY string", stored_as_scd_type=scd_type)
-        assert rows_of(spark, target, "City") == [("Oslo",), ("Rome",)][:scd_type]
-        assert spark.read.format("delta").load(str(target)).columns[:2] == ["id", "City"]
+        assert chosen(spark, target, "City") == [("Oslo",), ("Rome",)][:scd_type]
+        assert read_table(spark, target).column_names[:2] == ["id", "City"]
 
 
 GROWING = [("int", 7), ("bigint", 2**40), ("decimal(22,2)", "0.25")]
@@ -281,7 +278,7 @@ def test_a_sequence_may_have_null_in_a_field_which_comes_first(spark: Any, tmp_p
     options = {"sequence_by": "struct(ts, part)", "except_column_list": ["ts", "part"]}
     apply(spark, target, [(1, 1, 5, 2), (1, 2, None, 3)], schema, **options)
     apply(spark, target, [(1, 1, None, 1)], schema, **options)
-    found = rows_of(spark, target, "n", "__START_AT", "__END_AT")
+    found = chosen(spark, target, "n", "__START_AT", "__END_AT")
     assert found == [(1, (1, None), (1, 5)), (2, (1, 5), (2, None)), (3, (2, None), None)]
 
 
@@ -294,7 +291,7 @@ def test_years_that_python_does_not_know(spark: Any, tmp_path: Path, type_: str)
     assert apply(spark, target, frame, batch_id=days, except_column_list=None).is_repeat
     assert done.rows_added == 2
     stored = spark.read.format("delta").load(str(target))
-    assert rows_of(spark, target, "n") == [(10,), (8,), (9,)]
+    assert chosen(spark, target, "n") == [(10,), (8,), (9,)]
     assert stored.where("__END_AT IS NULL").select("n").collect()[0][0] == 10
 
 
@@ -313,8 +310,8 @@ def test_bad_rows_are_set_aside_by_spark_too_and_truncates_among_them(
     rows = [(None, None, "t", None), (None, 5, "u", 1), (2, None, "u", 1)]
     done = apply(spark, target, rows, schema, **options)
     assert (done.quarantined, done.version, done.remembered) == (3, None, 0), each_way
-    assert rows_of(spark, target, "id") == [(1,)]
-    assert spark.read.format("delta").load(f"{target}__quarantine").count() == 3
+    assert chosen(spark, target, "id") == [(1,)]
+    assert read_table(spark, f"{target}__quarantine").num_rows == 3
 
 
 def test_what_is_no_column_and_no_list(spark: Any, tmp_path: Path) -> None:

@@ -56,9 +56,8 @@ def test_changes_of_a_key_gaps_and_snapshots(empty_project: ProjectFolder, spark
         (2, "Oslo", version),
         (7, "Oslo", None),
     ], "under its old key the row is gone"
-    shown = spark.read.format("delta").load(str(empty_project.root / "storage/main/stock"))
-    found = shown.selectExpr("sku", "price", "count", "shelf", "__END_AT IS NULL").collect()
-    assert sorted(map(tuple, found)) == [
+    found = rows(spark, empty_project, "stock", "sku", "price", "count", "shelf", "__END_AT")
+    assert [(*row[:4], row[4] is None) for row in found] == [
         ("a", 1, 11, "x", True),
         ("b", 2, 20, None, False),
         ("c", 3, 30, "y", True),

@@ -21,6 +21,7 @@ from penstock.storage.files import open_files
 from tests.model_based.autocdc_histories import COLUMNS, random_event
 from tests.model_based.autocdc_model import Event, Flow, remembered, upsert
 from tests.spark.change_tables import SCHEMA, apply, check, to_frame, to_row, with_whole_keys
+from tests.spark.tables import read_table
 
 pytestmark = pytest.mark.spark
 
@@ -69,7 +70,7 @@ def test_a_reader_sees_the_selected_columns_the_times_and_one_reserved_column(sp
         frame = to_frame(spark, [upsert(("k", 0), 1, 1, "x")])
         options = {"column_list": ["key", "part", "a"], "stored_as_scd_type": scd_type}
         penstock.apply_changes(spark, frame, target, ["key"], "ts", **options)
-        assert spark.read.format("delta").load(target).columns == ["key", "part", "a", *times, "__penstock"]
+        assert read_table(spark, target).column_names == ["key", "part", "a", *times, "__penstock"]
 
 
 def stream_batches(spark: Any, folder: Path, target: str, stops: int) -> int:
@@ -142,12 +143,29 @@ def _identity(row: dict[str, Any]) -> tuple[Any, ...]:
     return row["key"]["key"], row["sequence"], row["attempt"]
 
 
+LIMITS = {"LONGEST_LIST": 4, "COMPACT_AFTER": 5, "LONGEST_CHAIN": 6}
+"""So low that a short stream merges segments, compacts and states its files anew, each more than once."""
+DEEP = [pytest.mark.deep, pytest.mark.timeout(3600)]
+
+
 @pytest.mark.parametrize(
-    ("count", "keys", "stops"),
-    [(40, 8, (11, 17)), pytest.param(200, 20, (30, 70, 1), marks=[pytest.mark.deep, pytest.mark.timeout(3600)])],
+    ("count", "keys", "stops", "limits"),
+    [
+        pytest.param(12, 4, (4, 5), LIMITS, id="short"),
+        pytest.param(40, 8, (11, 17), {}, marks=DEEP, id="long"),
+        pytest.param(200, 20, (30, 70, 1), {}, marks=DEEP, id="longest"),
+    ],
 )
 def test_a_stream_out_of_order_with_restarts_equals_one_sorted_batch(
-    spark: Any, tmp_path: Path, count: int, keys: int, stops: tuple[int, ...]
+    spark: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    count: int,
+    keys: int,
+    stops: tuple[int, ...],
+    limits: dict[str, int],
 ) -> None:
     """And its auxiliary table stays small."""
+    for name, value in limits.items():
+        monkeypatch.setattr(changes, name, value)
     live_through_a_stream(spark, tmp_path, count, keys, stops)

@@ -11,6 +11,7 @@ import pytest
 from penstock.engine import open_engine
 from tests.projects import ProjectFolder
 from tests.spark.flow_projects import ONE_FLOW, problem_of, rows, run, write_feed
+from tests.spark.tables import read_table
 
 pytestmark = pytest.mark.spark
 
@@ -66,8 +67,8 @@ def test_files_of_one_run_may_have_other_columns_each(empty_project: ProjectFold
     ]
     assert rows(spark, empty_project, "typed_csv", "id", "city", "n") == [(1, "Rome", None), (2, "Oslo", 7)]
     assert rows(spark, empty_project, "parquet", "id", "city") == [(1, None), (2, "Oslo")]
-    found = spark.read.format("delta").load(str(empty_project.root / "storage/main/json"))
-    assert found.columns == ["id", "price", "tags", "__penstock"], "nobody knows yet what kind of thing `empty` is"
+    found = read_table(spark, empty_project.root / "storage/main/json").column_names
+    assert found == ["id", "price", "tags", "__penstock"], "nobody knows yet what kind of thing `empty` is"
 
     write_text(
         empty_project, "json/2.json", '{"id": 1, "ts": 2, "price": 10, "tags": []}\n{"id": 2, "ts": 2, "price": null}\n'

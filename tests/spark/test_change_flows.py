@@ -14,7 +14,7 @@ from penstock.model.plan import Action
 from penstock.model.results import Outcome
 from tests.projects import ProjectFolder
 from tests.spark.flow_projects import ONE_FLOW, debezium, event, problem_of, rows, run, write_feed
-from tests.spark.tables import forget_tables
+from tests.spark.tables import forget_tables, read_table
 
 pytestmark = pytest.mark.spark
 
@@ -129,14 +129,15 @@ def test_flows_of_a_pipeline(project: ProjectFolder, spark: Any) -> None:
         (1, "Anna", 3, None),
         (2, "Bob", 1, None),
     ]
-    found = spark.read.format("delta").load(str(project.root / "storage/main/prices")).collect()
-    prices = [(row.sku, row.price, row["__END_AT"] is None) for row in found]
-    assert sorted(prices) == [("a", 1, True), ("b", 2, False), ("c", 3, True)]
+    prices = [
+        (sku, price, end is None) for sku, price, end in rows(spark, project, "prices", "sku", "price", "__END_AT")
+    ]
+    assert prices == [("a", 1, True), ("b", 2, False), ("c", 3, True)]
 
     history = rows(spark, project, "latest_history", "id", "city", "__START_AT", "__END_AT")
     assert history == [(1, "Oslo", 0, 1)], "what a table's change feed says, by the versions of that table"
 
-    columns = spark.read.format("delta").load(str(project.root / "storage/main/everything")).columns
+    columns = read_table(spark, project.root / "storage/main/everything").column_names
     assert columns == ["id", "name", "__START_AT", "__END_AT"], "what is stored beside the rows is not shown"
     assert rows(spark, project, "cities", "city", "rows") == [("Bonn", 1), ("Oslo", 1), ("Rome", 1)]
 

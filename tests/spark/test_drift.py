@@ -24,7 +24,7 @@ from tests.projects import ProjectFolder
 from tests.spark.drift_of_columns import OF_COLUMNS
 from tests.spark.drift_of_types import OF_TYPES
 from tests.spark.drift_under_contracts import UNDER_CONTRACTS
-from tests.spark.tables import forget_tables, rows_of, sort, types_of
+from tests.spark.tables import files_of, forget_tables, read_table, rows_of, sort, types_of
 
 pytestmark = pytest.mark.spark
 
@@ -98,7 +98,7 @@ class Project:
         self.configure("contract_before")
         first = open_engine(self.folder.root, environment={}).run()
         assert not first.has_failed, [d.problem for d in first.items if d.problem]
-        before = {name: self.bytes(name) for name in self.cases}
+        before = {name: files_of(self.path(name)) for name in self.cases}
         for name, case in self.cases.items():
             for number in case.remove:
                 (self.folder.root / f"raw/{name}/{number:04}.parquet").unlink()
@@ -107,14 +107,15 @@ class Project:
         self.configure("contract")
         second = open_engine(self.folder.root, environment={}).run()
         self.results = {dataset.dataset.name: dataset for dataset in second.items}
-        self.old_files_kept = {name: before[name] <= self.bytes(name) for name in self.cases}
+        self.old_files_kept = {name: before[name] <= files_of(self.path(name)) for name in self.cases}
 
-    def bytes(self, table: str) -> set[str]:
-        """The data files that the table has now."""
-        return set(self.read(table).inputFiles())
+    def path(self, table: str) -> Path:
+        return self.folder.root / f"storage/staging/{table}"
 
-    def read(self, table: str, suffix: str = "") -> Any:
-        return self.spark.read.format("delta").load(str(self.folder.root / f"storage/staging/{table}{suffix}"))
+    def content(self, table: str) -> tuple[dict[str, str], list[tuple[Any, ...]]]:
+        """The types and the rows of a table."""
+        path = self.path(table)
+        return types_of(path), sort(rows_of(read_table(self.spark, path)))
 
 
 @pytest.fixture(scope="module", params=by(*WRITERS))
@@ -132,9 +133,9 @@ def test_drift_has_its_action_its_reasons_and_every_value(drift: tuple[str, str]
     assert (result.problem.code if result.problem else None) == case.problem, result.problem
     assert result.action.value == case.action
     assert " ".join(reason.code for reason in result.reasons) == case.codes
-    found = project.read(name)
-    assert types_of(found) == dict(case.types)
-    assert sort(rows_of(found)) == sort(case.rows)
+    types, rows = project.content(name)
+    assert types == dict(case.types)
+    assert rows == sort(case.rows)
     if case.action in {"append", "evolve", "none"}:
         assert project.old_files_kept[name], "rows that were loaded before must not be written again"
     if result.load is not None:
@@ -142,7 +143,7 @@ def test_drift_has_its_action_its_reasons_and_every_value(drift: tuple[str, str]
 
 
 def test_what_does_not_fit_is_set_aside_with_its_place(project: Project) -> None:
-    rows = [row.asDict() for row in project.read("quarantine", "__quarantine").collect()]
+    rows = read_table(project.spark, project.path("quarantine__quarantine")).to_pylist()
     assert {(row["raw_file"], row["broken_columns"]) for row in rows} == {
         ("quarantine/0100.parquet", "amount"),
         ("quarantine/0101.parquet", "amount"),
@@ -153,7 +154,8 @@ def test_what_does_not_fit_is_set_aside_with_its_place(project: Project) -> None
 @pytest.mark.parametrize("project", by("arrow", "all"), indirect=True)
 def test_a_file_is_named_even_if_it_has_a_column_called_metadata(project: Project) -> None:
     """Spark tells the file of a row by a hidden column of that name; a raw file may have one that is not hidden."""
-    (row,) = project.read("quarantine_with_a_column_called_metadata", "__quarantine").collect()
+    path = project.path("quarantine_with_a_column_called_metadata__quarantine")
+    (row,) = read_table(project.spark, path).to_pylist()
     assert row["raw_file"] == "quarantine_with_a_column_called_metadata/0100.parquet"
     assert json.loads(row["raw_row"]) == {"id": 3, "_metadata": "x"}
 
@@ -184,13 +186,13 @@ def test_a_rebuild_from_scratch_gives_the_same(project: Project) -> None:
         for name, case in project.cases.items()
         if case.action in {"append", "evolve"} and case.problem is None and not case.remove
     ]
-    before = {name: (types_of(project.read(name)), sort(rows_of(project.read(name)))) for name in tables}
+    before = {name: project.content(name) for name in tables}
     engine = open_engine(project.folder.root, environment={})
     names = [f"staging.{name}" for name in tables]
     result = engine.run(engine.request(select=names, full_refresh=",".join(names)))
     assert not result.has_failed, [d.problem for d in result.items if d.problem]
     for name in tables:
-        assert (types_of(project.read(name)), sort(rows_of(project.read(name)))) == before[name], name
+        assert project.content(name) == before[name], name
 
 
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York"])

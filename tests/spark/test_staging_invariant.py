@@ -17,7 +17,7 @@ import pytest
 from penstock.engine import open_engine
 from tests.model_based.staging_model import Step, World, random_history, show, to_arrow
 from tests.projects import ProjectFolder
-from tests.spark.tables import forget_tables, rows_of, sort, types_of
+from tests.spark.tables import forget_tables, read_table, rows_of, sort, types_of
 
 pytestmark = pytest.mark.spark
 
@@ -91,8 +91,8 @@ class Histories:
         return project
 
     def read(self, project: ProjectFolder, name: str) -> tuple[dict[str, str], list[tuple[Any, ...]]]:
-        found = self.spark.read.format("delta").load(str(project.root / f"storage/staging/{name}"))
-        return types_of(found), sort(rows_of(found))
+        path = project.root / f"storage/staging/{name}"
+        return types_of(path), sort(rows_of(read_table(self.spark, path)))
 
 
 def make_histories(seed: int, count: int) -> dict[str, list[list[Step]]]:
