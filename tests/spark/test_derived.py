@@ -145,7 +145,7 @@ def b_hidden():
 def test_texts_that_are_put_together_and_a_changed_depends_on(shop: ProjectFolder, open_shop: Open) -> None:
     shop.define("a.py", BY_DAY)
     result = open_shop().run()
-    assert not result.has_failed, [str(d.problem) for d in result.datasets if d.problem]
+    assert not result.has_failed, [str(d.problem) for d in result.items if d.problem]
     assert sorted(shop.rows("main.a_first_by_name")) == [("A",), ("A",), ("B",)]
     assert not open_shop().plan().has_work
     shop.define("a.py", BY_DAY.replace('["totals", "staging.orders"]', '["totals"]'))
