@@ -1,0 +1,135 @@
+"""A kind of dataset from outside: tables of constant rows, a JSON file each, with a partition per entry.
+
+    constants/numbers.json:  {"small": [1, 2], "large": [1000]}
+
+becomes the table `main.numbers` with the partitions `small` and `large`. Each partition is an item of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from penstock.faults import fault_point
+from penstock.kinds.protocol import Loader, Needs, PipelineRun, Workspace
+from penstock.model.dataset import Dataset, Found, Place, Shown, table_places
+from penstock.model.fingerprint import fingerprint
+from penstock.model.names import DatasetName
+from penstock.model.plan import Action, Effect, Item, PlanLine, Reason, Upstream, Wishes, WorkItem
+from penstock.model.progress import Manifest, TableState
+from penstock.model.results import LoadResult
+from penstock.model.spec import TableLayout
+
+if TYPE_CHECKING:
+    from penstock.lake.tables import Lake
+
+KIND = "constants"
+Parts = Mapping[str, Sequence[int]]
+
+
+class ConstantsCodec:
+    """The payload: a fingerprint of each partition's rows."""
+
+    kind = KIND
+
+    def encode(self, payload: Mapping[str, str]) -> dict[str, Any]:
+        return {"parts": dict(payload)}
+
+    def decode(self, value: Mapping[str, Any]) -> Mapping[str, str]:
+        return {str(name): str(known) for name, known in value["parts"].items()}
+
+    def fold(self, older: Mapping[str, str], newer: Mapping[str, str]) -> Mapping[str, str]:
+        return {**older, **newer}
+
+
+CODEC = ConstantsCodec()
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantsWork:
+    """The rows of one partition."""
+
+    rows: tuple[int, ...]
+
+
+class ConstantsKind:
+    """Tables of constant rows."""
+
+    names = frozenset({KIND})
+    codec = CODEC
+
+    def discover(self, workspace: Workspace) -> Found:
+        files = sorted((workspace.project.root / "constants").glob("*.json"))
+        return Found(
+            tuple(Dataset(DatasetName("main", file.stem), KIND, subject=json.loads(file.read_text())) for file in files)
+        )
+
+    def observe(self, dataset: Dataset, state: TableState[Any], workspace: Workspace) -> Any:
+        del workspace
+        return dataset, state
+
+    def observe_more(self, observation: Any, needs: Needs, workspace: Workspace) -> Any:
+        del needs, workspace
+        return observation
+
+    def decide(
+        self, observation: Any, wishes: Wishes, upstream: Mapping[DatasetName, Upstream]
+    ) -> Sequence[Item] | Needs:
+        del upstream
+        dataset, state = observation
+        known = state.payload or {}
+        return [_to_item(dataset, name, rows, known.get(name), wishes) for name, rows in dataset.subject.items()]
+
+    def open(self, lake: Lake, run: PipelineRun) -> Loader:
+        return ConstantsLoad(lake, run.build_request_id)
+
+    def describe(self, item: Item) -> PlanLine:
+        return PlanLine(f"{len(item.work.rows)} constants", details={"constants": len(item.work.rows)})
+
+    def show(self, dataset: Dataset, state: TableState[Any]) -> Shown:
+        parts = ", ".join(sorted(state.payload or ()))
+        return Shown(facts=(("partitions", parts),), reads=(f"constants/{dataset.name.name}.json",))
+
+    def places(self, dataset: Dataset) -> Sequence[Place]:
+        return table_places(dataset.name)
+
+
+def _to_item(dataset: Dataset, name: str, rows: Sequence[int], known: str | None, wishes: Wishes) -> Item:
+    is_current = known == fingerprint(list(rows)) and not wishes.full_refresh
+    action = Action.NONE if is_current else Action.REBUILD
+    reason = Reason("up_to_date", "same constants") if is_current else Reason("new_files", "other constants")
+    work = ConstantsWork(tuple(rows))
+    return WorkItem(
+        dataset.name, KIND, action, (reason,), work, partition=name, effect=Effect(rows_change=action.is_work)
+    )
+
+
+@dataclass(slots=True)
+class ConstantsLoad:
+    """Writes one partition in one commit."""
+
+    lake: Lake
+    build_request_id: str
+    closed: list[bool] = field(default_factory=list)
+
+    def load(self, item: Item) -> LoadResult:
+        name, part = item.dataset, str(item.partition)
+        state = self.lake.read_state(name, CODEC)
+        payload = CODEC.encode({part: fingerprint(list(item.work.rows))})
+        parent = state.progress.number if state.progress else None
+        manifest = Manifest(
+            str(name), 0, parent, KIND, complete=parent is None, build_request_id=self.build_request_id, payload=payload
+        )
+        rows = self.lake.session.createDataFrame([(part, value) for value in item.work.rows], "part string, value int")
+        fault_point("constants.before_commit", item.id)
+        if parent is None:
+            commit = self.lake.replace(rows, name, self.lake.begin(manifest, name).number, TableLayout())
+        else:
+            begun = self.lake.begin_append(manifest, name, parent)
+            commit = self.lake.amend(rows, name, begun.number, f"part = '{part}'")
+        return LoadResult(commit.version, len(item.work.rows))
+
+    def close(self) -> None:
+        self.closed.append(True)

@@ -1,0 +1,113 @@
+"""A kind of dataset that Penstock has never heard of is planned, run, shown, recorded, killed and resumed."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from penstock.cli.text_output import TextOutput
+from penstock.engine import Engine, open_engine
+from penstock.eventlog.opening import open_event_log
+from penstock.eventlog.projections import list_builds, partition_state
+from penstock.kinds.registry import KINDS
+from penstock.model.results import Outcome
+from tests.kinds.constants import ConstantsKind
+from tests.projects import ProjectFolder
+
+ROOT = Path(__file__).parents[2]
+READER = "CREATE MATERIALIZED VIEW total AS SELECT sum(value) AS total FROM numbers;"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> ProjectFolder:
+    made = ProjectFolder(tmp_path / "shop").configure()
+    made.define("total.sql", READER)
+    write(made, {"large": [1000], "small": [1, 2]})
+    return made
+
+
+def write(project: ProjectFolder, parts: dict[str, list[int]]) -> None:
+    folder = project.root / "constants"
+    folder.mkdir(exist_ok=True)
+    (folder / "numbers.json").write_text(json.dumps(parts))
+
+
+def opened(project: ProjectFolder) -> Engine:
+    return open_engine(project.root, environment={}, kinds=(*KINDS, ConstantsKind()))
+
+
+def actions(engine: Engine) -> dict[str, str]:
+    return {item.id: item.action.value for item in engine.plan().items}
+
+
+def shown(engine: Engine) -> str:
+    console = Console(file=io.StringIO(), width=200)
+    output = TextOutput(console)
+    output.plan(engine.plan())
+    output.details(engine.inspector.show("numbers"))
+    output.datasets(engine.inspector.datasets())
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_it_is_planned_and_shown_without_a_jvm(project: ProjectFolder) -> None:
+    engine = opened(project)
+    assert actions(engine) == {
+        "main.numbers/large": "rebuild",
+        "main.numbers/small": "rebuild",
+        "main.total": "recompute",
+    }
+    (large, *_) = engine.plan().to_json()["datasets"]
+    assert (large["kind"], large["partition"], large["constants"]) == ("constants", "large", 1)
+    text = shown(engine)
+    assert "2 constants" in text
+    assert "main.numbers/small" in text
+    assert "not built yet" in text
+
+
+def run(project: ProjectFolder, fault: str = "") -> int:
+    environment = {**os.environ, "PENSTOCK_FAULT": fault, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}
+    command = [sys.executable, "-m", "tests.kinds.run_constants", str(project.root)]
+    return subprocess.run(command, env=environment, cwd=ROOT, check=False, capture_output=True).returncode
+
+
+@pytest.mark.spark
+def test_it_is_run_killed_resumed_and_recorded(project: ProjectFolder) -> None:
+    assert run(project, "constants.before_commit@main.numbers/small") == -signal.SIGKILL
+    resumed = actions(opened(project))
+    assert resumed == {
+        "main.numbers/large": "none",
+        "main.numbers/small": "rebuild",
+        "main.total": "recompute",
+    }, "the partition that was committed is not done again"
+    assert run(project) == 0
+    engine = opened(project)
+    assert set(actions(engine).values()) == {"none"}
+    assert project.rows("main.numbers") == [("large", 1000), ("small", 1), ("small", 2)]
+    assert project.rows("main.total") == [(1003,)]
+    assert "partitions  large, small" in shown(engine)
+    write(project, {"large": [1000], "small": [3]})
+    assert actions(engine) == {
+        "main.numbers/large": "none",
+        "main.numbers/small": "rebuild",
+        "main.total": "recompute",
+    }
+    result = engine.run()
+    assert {item.id: item.outcome for item in result.items} == {
+        "main.numbers/large": Outcome.NO_OP,
+        "main.numbers/small": Outcome.PASS,
+        "main.total": Outcome.PASS,
+    }
+    assert project.rows("main.total") == [(1003,)]
+    log = open_event_log(f"sqlite:///{project.root}/.penstock/events.db")
+    assert [build.status.name for build in list_builds(log, limit=10).builds] == ["COMPLETED", "COMPLETED", "FAILED"]
+    states = [partition_state(log, f"main.numbers/{part}") for part in ("large", "small")]
+    assert [bool(state and state.is_available) for state in states] == [True, True]
+    log.close()
