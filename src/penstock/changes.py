@@ -44,11 +44,11 @@ def apply_changes(  # noqa: PLR0913 - the parameters of pyspark.pipelines.create
     batch_id: int | str | None = None,
     quarantine: bool = False,
 ) -> ChangeMetrics:
-    """Apply a batch of change events to the Delta table `target`, a path or a table name; it is made if it is not there.
+    """Apply a batch of change events to the Delta table `target`, a path or a table name; created if it does not exist.
 
-    The result does not depend on the order of batches, on how they are cut, nor on events or batches that come twice.
-    `batch_id` spares the work for a batch that was applied last; with `quarantine`, rows that cannot be applied are set
-    aside in `<target>__quarantine` instead of failing the batch.
+    The result does not depend on the order of batches, on how they are split, or on events or batches that arrive twice.
+    `batch_id` skips a batch that was applied last; with `quarantine`, rows that cannot be applied are written
+    to `<target>__quarantine` instead of failing the batch.
     """
     check_delta(spark)
     names = partial(_names_of, changes)
@@ -93,7 +93,7 @@ def _split(location: str) -> tuple[str, DatasetName]:
     *above, database, name = ["", "", *path.strip("/").split("/")]
     if not database or (not is_local and len(above) < 3):
         raise ChangeFlowError(
-            "target", f"{location!r} is no place for a table", hint="give a path of at least two folders"
+            "target", f"{location!r} is not a valid location for a table", hint="give a path of at least two folders"
         )
     folders = "/".join(above[2:])
     return f"/{folders}" if is_local else f"{scheme}://{folders}", DatasetName(database, name)
@@ -115,7 +115,9 @@ def _scd_type(given: int | str) -> int:
 
 def _names_of(frame: DataFrame, columns: Sequence[ColumnOrText] | None) -> tuple[str, ...] | None:
     if isinstance(columns, str):
-        raise ChangeFlowError("not_a_list", f"{columns!r} is no list of columns", hint=f"write [{columns!r}]")
+        raise ChangeFlowError(
+            "not_a_list", f"a list of columns is needed, not the text {columns!r}", hint=f"write [{columns!r}]"
+        )
     return None if columns is None else tuple(_name_of(frame, column) for column in columns)
 
 
@@ -129,7 +131,7 @@ def _name_of(frame: DataFrame, column: ColumnOrText) -> str:
     if len(found) != 1:
         raise ChangeFlowError(
             "unknown_column",
-            f"{_shown(column)} is no column of the source",
+            f"{_shown(column)} is not a column of the source",
             hint=f"give one by its own name; the source has {', '.join(frame.columns)}",
         )
     return found[0]

@@ -109,3 +109,31 @@ def test_the_readme_names_the_test_command() -> None:
     for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md"):
         named = re.findall(r"(?:^    |`)make ([a-z- ]+?)(?:  |`|$)", page.read_text(encoding="utf-8"), re.MULTILINE)
         assert {target for words in named for target in words.split()} <= targets
+
+
+def test_the_words_name_code_that_exists() -> None:
+    rows = [line for line in section(DOCS / "architecture.md", "Words").splitlines() if line.startswith("| ")]
+    names = {name for row in rows for name in re.findall(r"`([a-z_]+(?:\.\w+)+)`", row.split("|")[3])}
+    assert len(names) > 30
+    assert {name for name in names if not _is_code(name.split("."))} == set()
+
+
+def _is_code(parts: list[str]) -> bool:
+    """Whether the dotted name is a room or module of ours, or stands in one: a class and its members."""
+    for count in range(len(parts), 0, -1):
+        place = PACKAGE.joinpath(*parts[:count])
+        file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+        if file.exists():
+            text = file.read_text(encoding="utf-8")
+            return all(re.search(rf"\b{name}\b", text) for name in parts[count:])
+    return False
+
+
+def test_an_extension_touches_at_most_three_shared_files() -> None:
+    rows = [line.split("|") for line in section(ROOT / "CONTRIBUTING.md", "Files to touch").splitlines()]
+    shared = {row[1].strip(): re.split(r"\b\d\. ", row[3])[1:] for row in rows if len(row) == 5 and "1. " in row[3]}
+    assert set(shared) == {"a kind of dataset", "a drift rule", "an event-log backend", "a command"}
+    for steps in shared.values():
+        assert 1 <= len(steps) <= 3
+        for file in (re.findall(r"`([^`]+)`", step)[0] for step in steps):
+            assert (ROOT / file).is_file(), file

@@ -318,8 +318,8 @@ def test_what_is_no_column_and_no_list(spark: Any, tmp_path: Path) -> None:
     """A struct's field is not a column of the same name."""
     frame = spark.sql("SELECT 1 AS id, 1 AS ts, named_struct('id', 5) AS addr")
     for given, words in (
-        ({"keys": [F.col("addr.id")]}, "addr.id is no column of the source"),
-        ({"keys": "id"}, "'id' is no list of columns"),
+        ({"keys": [F.col("addr.id")]}, "addr.id is not a column of the source"),
+        ({"keys": "id"}, "a list of columns is needed, not the text 'id'"),
         ({"stored_as_scd_type": None}, "stored_as_scd_type"),
     ):
         with pytest.raises(ChangeFlowError, match=words):

@@ -14,7 +14,7 @@ Name = Annotated[str, typer.Argument(metavar="DATASET", help="A dataset, as name
 
 
 def list_datasets() -> None:
-    """List all datasets with their version and the time of the last commit."""
+    """List all datasets with version and last update."""
     settings = current_settings()
     make_output(settings).datasets(open_from_settings(settings).inspector.datasets())
 
@@ -26,7 +26,7 @@ def show(
         bool, typer.Option("--quarantine", help="Show quarantined rows (20 unless --rows is given).")
     ] = False,
 ) -> None:
-    """Show a dataset: its location, inputs and columns, or some of its rows."""
+    """Show the details of a dataset, or some of its rows."""
     settings = current_settings()
     inspector = open_from_settings(settings).inspector
     output = make_output(settings)
@@ -39,6 +39,6 @@ def show(
 def history(
     name: Name, limit: Annotated[int, typer.Option("--limit", min=1, help="Number of versions to show.")] = 20
 ) -> None:
-    """Show the versions of a table: time, operation, rows written, and the pipeline run that made it."""
+    """Show the versions of a table, with the pipeline run that wrote each."""
     settings = current_settings()
     make_output(settings).history(open_from_settings(settings).inspector.history(name, limit))

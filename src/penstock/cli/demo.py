@@ -23,7 +23,7 @@ def demo(
         Path | None, typer.Argument(help="Where to create the project (default: a new temporary folder).")
     ] = None,
 ) -> None:
-    """Take a guided tour: create a project, run it, add files, run with nothing to do, handle drift, apply a change feed."""
+    """Take a guided tour. Creates a project, runs it, adds files, handles drift and applies a change feed."""
     from penstock.cli.text_output import TextOutput, make_console
 
     settings = current_settings()

@@ -80,7 +80,7 @@ def run(
         float, typer.Option("--every", min=0.1, help="With --continuous: seconds between checks for new change events.")
     ] = 2.0,
 ) -> None:
-    """Run the pipeline: execute the plan, in the order of the inputs, in parallel where possible."""
+    """Run the pipeline. Executes the plan in the order of the inputs, in parallel where possible."""
     settings = current_settings()
     with open_from_settings(settings) as engine:
         if continuous:
@@ -114,7 +114,7 @@ def rebuild(
         bool, typer.Option("--allow-history-loss", help="Allow the loss of rows whose raw files are gone.")
     ] = False,
 ) -> None:
-    """Rebuild tables from scratch and replace each one in a single commit; their readers are updated by the next run."""
+    """Rebuild tables from scratch. Each is replaced in a single commit; its readers are updated by the next run."""
     names = ",".join(tables)
     may_lose = names if allow_history_loss else None
     settings = current_settings()

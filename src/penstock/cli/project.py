@@ -31,7 +31,7 @@ def init(name: Annotated[str, typer.Argument(help="Name of the project, and of t
 
 
 def doctor() -> None:
-    """Check Java, Spark, the Delta jars, storage and the event log, and suggest a fix for what fails."""
+    """Check that everything is ready for a run. Covers Java, Spark, jars, storage and event log, and suggests fixes."""
     from penstock.engine import check_machine
 
     settings = current_settings()

@@ -12,7 +12,7 @@ from penstock.cli.options import current_settings, with_project_options
 from penstock.cli.output import make_output
 
 app = typer.Typer(
-    help="Show the columns of a table: current, past, and after the next run.",
+    help="Show the columns of a table and how they change.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

@@ -107,15 +107,17 @@ def _glob_problem(text: str) -> str | None:
 
 
 def _var_problem(text: str) -> str | None:
-    return None if is_name_part(text) else "is no name: use letters, digits and `_`, and no digit first"
+    return None if is_name_part(text) else "must be a name: letters, digits and `_`, not starting with a digit"
 
 
 def _target_problem(text: str) -> str | None:
-    return None if re.match(r"[A-Za-z_][A-Za-z0-9_-]*\Z", text) else "is no target name: use letters, digits, `_`, `-`"
+    return (
+        None if re.match(r"[A-Za-z_][A-Za-z0-9_-]*\Z", text) else "must be a target name: letters, digits, `_` and `-`"
+    )
 
 
 def _table_problem(text: str) -> str | None:
-    return None if is_name_part(text) else "is no table: use the table's name in raw, without a database"
+    return None if is_name_part(text) else "must be the name of a table in the raw folder, without a database"
 
 
 def _type_problem(text: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Spark's simple type names as values: `struct<a:int,b:array<string>>` becomes a tree that can be walked and built anew."""
+"""Spark's simple type names as values: `struct<a:int,b:array<string>>` becomes a tree that can be walked and rebuilt."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _normal(type_: SparkType) -> SparkType:
     match = _DECIMAL.fullmatch(name)
     digits, scale = (int(match[1]), int(match[2] or 0)) if match else (0, 0)
     if not 1 <= digits <= 38 or scale > digits:
-        raise ValueError(f"{type_} is no type that a table can have")
+        raise ValueError(f"{type_} is not a type that a table can have")
     return f"decimal({digits},{scale})"
 
 

@@ -139,7 +139,7 @@ _for_few: WeakKeyDictionary[SparkSession, tuple[SparkSession, dict[str, str]]] =
 
 
 def frame_of_few(session: SparkSession, rows: pa.Table, schema: str) -> DataFrame:
-    """A frame of few rows, to be written by one task and without plans that are made anew between two stages.
+    """A frame of few rows, to be written by one task and without adaptive execution, which plans again between two stages.
 
     It belongs to a session beside this one, which is made once: Spark starts half as many jobs for a small write then.
     Over Connect a session beside costs more than it saves.

@@ -150,7 +150,7 @@ def _operation(word: Column, words: Mapping[str, str]) -> Column:
 
 
 def _is_tombstone(fields: Iterable[_Field], columns: _Fields) -> Column:
-    """Whether a row holds nothing. A line that could not be read is no tombstone: it would be lost unseen."""
+    """Whether a row holds nothing. An unreadable line is not a tombstone: it would be lost silently."""
     empty = (field.value.isNull() for field in fields if field.name.lower() != CORRUPT)
     return reduce(and_, empty, ~_is_corrupt(columns))
 

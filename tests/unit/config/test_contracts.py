@@ -103,7 +103,7 @@ def test_a_definition_file_declares_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        ('dp.declare_staging("orders", columns={"a": "money"})', "money is no type"),
+        ('dp.declare_staging("orders", columns={"a": "money"})', "money is not a type"),
         ('dp.declare_staging("orders", columns={"a": {"kind": "int"}})', "only type and required"),
         ('dp.declare_staging("orders", columns=["a"])', "columns must be a dictionary"),
         ('dp.declare_staging("orders", on_drift="explode")', "must be one of evolve, fail, quarantine, not 'explode'"),
