@@ -6,12 +6,11 @@ how a run learns that another one was faster.
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from penstock.errors import ConcurrentRunError, SessionError, StorageError, first_line
@@ -29,7 +28,7 @@ from penstock.model.changes import RESERVED
 from penstock.model.names import DatasetName
 from penstock.model.progress import Manifest, ManifestKind, TableState
 from penstock.model.spec import TableLayout
-from penstock.model.types import find_field_names
+from penstock.model.types import SparkType, Struct, field_names, parse_type, parts_of, type_from_json
 from penstock.session.opening import best_effort, sibling_of
 from penstock.storage.files import Files
 
@@ -147,8 +146,7 @@ class Lake:
 
     def replace(self, rows: DataFrame, name: DatasetName, number: int, layout: TableLayout) -> Commit:
         """Replace the whole table, its schema and its layout in one commit under this number."""
-        schema = rows.schema.jsonValue()
-        complete = complete_layout(layout, find_names(schema), json.dumps(schema))
+        complete = complete_layout(layout, type_from_json(rows.schema.jsonValue()))
         statement = replace_statement(self.files.spark_path(name.path), number, complete)
         with _conflicts_named(name):
             rows.sparkSession.sql(statement, rows=rows)
@@ -156,8 +154,7 @@ class Lake:
 
     def prepare_evolution(self, name: DatasetName, columns: Mapping[str, str], *, widen: bool) -> None:
         """Let later appends add these columns (with their types), and widen types; a change of properties only."""
-        names = [name for column, type_ in columns.items() for name in (column, *find_field_names(type_))]
-        properties = _needed_properties(names, " ".join(columns.values()))
+        properties = _needed_properties(Struct(tuple((n, parse_type(type_)) for n, type_ in columns.items())))
         if widen:
             properties["delta.enableTypeWidening"] = "true"
         if properties:
@@ -274,29 +271,18 @@ def _conflicts_named(name: DatasetName) -> Iterator[None]:
         ) from error
 
 
-def find_names(schema: Any) -> list[str]:
-    """The names of all fields at any depth of a schema, given as Spark's JSON; Delta minds the characters of each."""
-    if not isinstance(schema, dict):
-        return []
-    parts = [schema.get(part) for part in ("type", "elementType", "keyType", "valueType")]
-    names = [name for part in parts for name in find_names(part)]
-    for field_ in schema.get("fields", ()):
-        names += [field_["name"], *find_names(field_)]
-    return names
-
-
 _MAPPED = {"delta.columnMapping.mode": "name"}
 
 
-def _needed_properties(names: Iterable[str], types: str) -> dict[str, str]:
-    """What a table must have to hold columns of these names and types; a new table gets the last by itself, an old one not."""
-    needed = dict(_MAPPED) if any(_NEEDS_COLUMN_MAPPING & set(name) for name in names) else {}
-    return needed | ({"delta.feature.timestampNtz": "supported"} if "timestamp_ntz" in types else {})
+def _needed_properties(columns: SparkType) -> dict[str, str]:
+    """What a table must have to hold these columns; a new table gets the last by itself, an old one not."""
+    needed = dict(_MAPPED) if any(_NEEDS_COLUMN_MAPPING & set(name) for name in field_names(columns)) else {}
+    return needed | ({"delta.feature.timestampNtz": "supported"} if "timestamp_ntz" in parts_of(columns) else {})
 
 
-def complete_layout(layout: TableLayout, names: Iterable[str], types: str) -> TableLayout:
+def complete_layout(layout: TableLayout, columns: SparkType) -> TableLayout:
     """The layout with the properties that these columns need; what the user set stays."""
-    properties = _needed_properties(names, types) | dict(layout.table_properties)
+    properties = _needed_properties(columns) | dict(layout.table_properties)
     return replace(layout, table_properties=tuple(properties.items()))
 
 
