@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import functions as F
 
 from penstock.engine import open_engine
 from penstock.lake.tables import Lake
@@ -202,8 +203,8 @@ def test_moments_as_text_are_in_utc_whatever_the_session_says(zone: str, spark: 
     before = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", zone)
     try:
-        texts = [convert("CAST(id - 1 AS BIGINT)", type_, "string") for type_ in wanted]
-        (row,) = spark.range(1).selectExpr(*texts).collect()
+        texts = [convert(F.col("id") - 1, type_, "string") for type_ in wanted]
+        (row,) = spark.range(1).select(*texts).collect()
     finally:
         spark.conf.set("spark.sql.session.timeZone", before)
     assert list(row) == list(wanted.values())

@@ -14,7 +14,7 @@ from typing import Any
 
 from penstock.errors import StorageError
 from penstock.model.schema import Column
-from penstock.model.types import Array, Map, SparkType, Struct, to_text
+from penstock.model.types import to_text, type_from_json
 from penstock.storage.delta_rs import open_delta_table
 from penstock.storage.files import Files
 
@@ -155,17 +155,4 @@ def _to_commit(version: int, content: bytes) -> Commit:
 def read_columns(schema_json: str) -> tuple[Column, ...]:
     """Columns from the JSON in which Delta keeps a schema."""
     fields = json.loads(schema_json)["fields"]
-    return tuple(Column(f["name"], to_text(_to_tree(f["type"])), f["nullable"]) for f in fields)
-
-
-_NAMES = {"integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint"}
-
-
-def _to_tree(type_: Any) -> SparkType:
-    if isinstance(type_, str):
-        return _NAMES.get(type_, type_)
-    if type_["type"] == "array":
-        return Array(_to_tree(type_["elementType"]))
-    if type_["type"] == "map":
-        return Map(_to_tree(type_["keyType"]), _to_tree(type_["valueType"]))
-    return Struct(tuple((field_["name"], _to_tree(field_["type"])) for field_ in type_["fields"]))
+    return tuple(Column(f["name"], to_text(type_from_json(f["type"])), f["nullable"]) for f in fields)

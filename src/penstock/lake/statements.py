@@ -2,37 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from penstock.lake.delta_log import APPLICATION
 from penstock.model.spec import TableLayout
+from penstock.model.types import SparkType, field_names, parts_of
 
 _NEEDS_COLUMN_MAPPING = frozenset(" ,;{}()\n\t=")
 MAPPED = {"delta.columnMapping.mode": "name"}
 
 
-def find_names(schema: Any) -> list[str]:
-    """The names of all fields at any depth of a schema, given as Spark's JSON; Delta minds the characters of each."""
-    if not isinstance(schema, dict):
-        return []
-    parts = [schema.get(part) for part in ("type", "elementType", "keyType", "valueType")]
-    names = [name for part in parts for name in find_names(part)]
-    for field_ in schema.get("fields", ()):
-        names += [field_["name"], *find_names(field_)]
-    return names
+def needed_properties(columns: SparkType) -> dict[str, str]:
+    """What a table must have to hold these columns; a new table gets the last by itself, an old one does not."""
+    needed = dict(MAPPED) if any(_NEEDS_COLUMN_MAPPING & set(name) for name in field_names(columns)) else {}
+    return needed | ({"delta.feature.timestampNtz": "supported"} if "timestamp_ntz" in parts_of(columns) else {})
 
 
-def needed_properties(names: Iterable[str], types: str) -> dict[str, str]:
-    """What a table must have to hold columns of these names and types; a new table gets the last by itself, an old one not."""
-    needed = dict(MAPPED) if any(_NEEDS_COLUMN_MAPPING & set(name) for name in names) else {}
-    return needed | ({"delta.feature.timestampNtz": "supported"} if "timestamp_ntz" in types else {})
-
-
-def complete_layout(layout: TableLayout, names: Iterable[str], types: str) -> TableLayout:
+def complete_layout(layout: TableLayout, columns: SparkType) -> TableLayout:
     """The layout with the properties that these columns need; what the user set stays."""
-    properties = needed_properties(names, types) | dict(layout.table_properties)
+    properties = needed_properties(columns) | dict(layout.table_properties)
     return replace(layout, table_properties=tuple(properties.items()))
 
 

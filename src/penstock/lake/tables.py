@@ -6,7 +6,6 @@ how a run learns that another one was faster.
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -22,7 +21,6 @@ from penstock.lake.progress import ENVELOPE, read_table_state
 from penstock.lake.statements import (
     MAPPED,
     complete_layout,
-    find_names,
     needed_properties,
     pairs,
     quote,
@@ -33,7 +31,7 @@ from penstock.model.changes import RESERVED
 from penstock.model.names import DatasetName
 from penstock.model.progress import Codec, Entry, Manifest, TableState
 from penstock.model.spec import TableLayout
-from penstock.model.types import find_field_names
+from penstock.model.types import Struct, parse_type, type_from_json
 from penstock.session.opening import best_effort, sibling_of
 from penstock.storage.files import Files
 
@@ -156,8 +154,7 @@ class Lake:
 
     def replace(self, rows: DataFrame, name: DatasetName, number: int, layout: TableLayout) -> Commit:
         """Replace the whole table, its schema and its layout in one commit under this number."""
-        schema = rows.schema.jsonValue()
-        complete = complete_layout(layout, find_names(schema), json.dumps(schema))
+        complete = complete_layout(layout, type_from_json(rows.schema.jsonValue()))
         statement = replace_statement(self.files.spark_path(name.path), number, complete)
         with _conflicts_named(name):
             rows.sparkSession.sql(statement, rows=rows)
@@ -165,8 +162,7 @@ class Lake:
 
     def prepare_evolution(self, name: DatasetName, columns: Mapping[str, str], *, widen: bool) -> None:
         """Let later appends add these columns (with their types), and widen types; a change of properties only."""
-        names = [name for column, type_ in columns.items() for name in (column, *find_field_names(type_))]
-        properties = needed_properties(names, " ".join(columns.values()))
+        properties = needed_properties(Struct(tuple((n, parse_type(type_)) for n, type_ in columns.items())))
         if widen:
             properties["delta.enableTypeWidening"] = "true"
         if properties:

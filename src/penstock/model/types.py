@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 SparkType: TypeAlias = "str | Struct | Array | Map"
 """A scalar is its own name, such as `bigint` or `decimal(10,2)`."""
@@ -56,6 +56,58 @@ def to_text(type_: SparkType) -> str:
     return type_
 
 
+_JSON_NAMES = {"integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint"}
+
+
+def type_from_json(type_: Any) -> SparkType:
+    """Read a type as Spark and Delta give it in JSON."""
+    if isinstance(type_, str):
+        return _JSON_NAMES.get(type_, type_)
+    if type_["type"] == "array":
+        return Array(type_from_json(type_["elementType"]))
+    if type_["type"] == "map":
+        return Map(type_from_json(type_["keyType"]), type_from_json(type_["valueType"]))
+    return Struct(tuple((field["name"], type_from_json(field["type"])) for field in type_.get("fields", ())))
+
+
+def parts_of(type_: SparkType) -> Iterator[SparkType]:
+    """The type itself, and every type inside it at any depth."""
+    yield type_
+    match type_:
+        case Struct(fields):
+            inner: tuple[SparkType, ...] = tuple(field for _, field in fields)
+        case Array(element):
+            inner = (element,)
+        case Map(key, value):
+            inner = (key, value)
+        case _:
+            inner = ()
+    for part in inner:
+        yield from parts_of(part)
+
+
+def rebuild(type_: SparkType, change: Callable[[SparkType], SparkType]) -> SparkType:
+    """The type with every part changed, from the inside out."""
+    match type_:
+        case Struct(fields):
+            return change(Struct(tuple((name, rebuild(inner, change)) for name, inner in fields)))
+        case Array(element):
+            return change(Array(rebuild(element, change)))
+        case Map(key, value):
+            return change(Map(rebuild(key, change), rebuild(value, change)))
+    return change(type_)
+
+
+def field_names(type_: SparkType) -> list[str]:
+    """The names of the fields at any depth of a type."""
+    return [name for part in parts_of(type_) if isinstance(part, Struct) for name, _ in part.fields]
+
+
+def has_map(type_: SparkType) -> bool:
+    """Whether there is a map at any depth of a type: maps have no order."""
+    return any(isinstance(part, Map) for part in parts_of(type_))
+
+
 _ALIASES = {
     "byte": "tinyint",
     "short": "smallint",
@@ -72,17 +124,12 @@ _DECIMAL = re.compile(r"(?:decimal|numeric)\((\d+)(?:,(\d+))?\)")
 
 def normal_type(text: str) -> str:
     """The one spelling of a type that a user wrote; ValueError when there is no such type."""
-    return to_text(_normal(parse_type(text.strip())))
+    return to_text(rebuild(parse_type(text.strip()), _normal))
 
 
 def _normal(type_: SparkType) -> SparkType:
-    match type_:
-        case Struct(fields):
-            return Struct(tuple((name, _normal(inner)) for name, inner in fields))
-        case Array(element):
-            return Array(_normal(element))
-        case Map(key, value):
-            return Map(_normal(key), _normal(value))
+    if not isinstance(type_, str):
+        return type_
     name = _ALIASES.get(type_, type_)
     if name in _SCALARS:
         return name
@@ -95,49 +142,13 @@ def _normal(type_: SparkType) -> SparkType:
 
 def comparable_type(text: str) -> str:
     """A type without what makes no difference to a table: the order and the case of a struct's fields."""
-    return to_text(_comparable(parse_type(text)))
+    return to_text(rebuild(parse_type(text), _comparable))
 
 
 def _comparable(type_: SparkType) -> SparkType:
-    match type_:
-        case Struct(fields):
-            found = [(name.lower(), _comparable(inner)) for name, inner in fields]
-            return Struct(tuple(sorted(found, key=lambda field: field[0])))
-        case Array(element):
-            return Array(_comparable(element))
-        case Map(key, value):
-            return Map(_comparable(key), _comparable(value))
-    return type_
-
-
-def find_field_names(text: str) -> list[str]:
-    """The names of the fields at any depth of a type."""
-    return _field_names(parse_type(text))
-
-
-def _field_names(type_: SparkType) -> list[str]:
-    match type_:
-        case Struct(fields):
-            return [found for name, inner in fields for found in (name, *_field_names(inner))]
-        case Array(element):
-            return _field_names(element)
-        case Map(key, value):
-            return [*_field_names(key), *_field_names(value)]
-    return []
-
-
-def has_map(text: str) -> bool:
-    """Whether there is a map at any depth of a type: maps have no order."""
-    return _has_map(parse_type(text))
-
-
-def _has_map(type_: SparkType) -> bool:
-    match type_:
-        case Struct(fields):
-            return any(_has_map(inner) for _, inner in fields)
-        case Array(element):
-            return _has_map(element)
-    return isinstance(type_, Map)
+    if not isinstance(type_, Struct):
+        return type_
+    return Struct(tuple(sorted(((name.lower(), inner) for name, inner in type_.fields), key=lambda field: field[0])))
 
 
 def quote_name(name: str) -> str:

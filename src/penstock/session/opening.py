@@ -33,15 +33,19 @@ if TYPE_CHECKING:
 EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 
-_WIDENING = "spark.databricks.delta.typeWidening.allowAutomaticWidening"
-
+_LOADS = {
+    # An append that evolves a table widens every type that Delta can widen, int to double and decimal included.
+    "spark.databricks.delta.typeWidening.allowAutomaticWidening": "always",
+    # Else Spark puts settings and environment values where `${...}` stands in a name or a text.
+    "spark.sql.variable.substitute": "false",
+}
+"""What loads rest on, in whatever session they run."""
 _DELTA = {"spark.sql.extensions": EXTENSION, "spark.sql.catalog.spark_catalog": CATALOG}
 _EVERYWHERE = {
     "spark.sql.session.timeZone": "UTC",
     # Spark 4.2.0 hangs for ever when a Python UDF reads a file scan directly (ColumnarArrowEvalPython).
     "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false",
-    # An append that evolves a table widens every type that Delta can widen, int to double and decimal included.
-    _WIDENING: "always",
+    **_LOADS,
 }
 _LOCAL = {
     "spark.databricks.delta.snapshotPartitions": "1",
@@ -103,13 +107,15 @@ def open_session(request: SessionRequest) -> Iterator[SparkSession]:
 @contextmanager
 def borrow(session: SparkSession) -> Iterator[None]:
     """Give somebody else's session what loads need, and take it back."""
-    before = session.conf.get(_WIDENING, None)
-    session.conf.set(_WIDENING, "always")
+    before = {name: session.conf.get(name, None) for name in _LOADS}
+    for name, value in _LOADS.items():
+        session.conf.set(name, value)
     try:
         yield
     finally:
-        with best_effort():
-            session.conf.set(_WIDENING, before) if before is not None else session.conf.unset(_WIDENING)
+        for name, known in before.items():
+            with best_effort():
+                session.conf.set(name, known) if known is not None else session.conf.unset(name)
 
 
 @contextmanager

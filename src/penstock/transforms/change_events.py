@@ -14,8 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from penstock.model.changes import END_AT, RESERVED, START_AT, Flow
-from penstock.model.types import normal_type, quote_name
-from penstock.transforms.conform import convert
+from penstock.transforms.conform import conform_field
 from penstock.transforms.equality import comparable, fields_of
 
 UPSERT, DELETE, TRUNCATE, FORGET = 0, 1, 2, 3
@@ -38,8 +37,8 @@ def to_changes(
     """The rows of a source as events; the columns of the flow that are not selected from the source are NULL."""
     present = {name.lower(): name for name in selected}
     fields = [field for field in frame.schema.fields if field.name.lower() in present]
-    data = [_data_column(column.name, column.type, fields) for column in flow.columns]
-    keys = [_data_column(column.name, column.type, fields) for column in flow.key_columns]
+    data = [conform_field(fields, column.name, column.type) for column in flow.columns]
+    keys = [conform_field(fields, column.name, column.type) for column in flow.key_columns]
     events = frame.select(
         F.struct(*keys).alias("key"),
         sequence.cast(flow.sequence_type).alias("sequence"),
@@ -49,14 +48,6 @@ def to_changes(
     )
     is_upsert = F.col("kind") == UPSERT
     return events.withColumns({name: F.when(is_upsert, F.col(name)) for name in ("data", "silent")})
-
-
-def _data_column(name: str, type_: str, fields: Sequence[T.StructField]) -> Column:
-    """A column in the type of the target, fields of structs by their names; NULL when it is not among these."""
-    found = next((field for field in fields if field.name.lower() == name.lower()), None)
-    if found is None:
-        return F.lit(None).cast(type_).alias(name)
-    return F.expr(convert(quote_name(found.name), normal_type(found.dataType.simpleString()), type_)).alias(name)
 
 
 def _silent(flow: Flow, present: dict[str, str], unavailable: Column | None) -> Column:
@@ -138,8 +129,8 @@ def find_affected(flow: Flow, target: DataFrame, scope: Scope) -> DataFrame:
         rows = rows.where(F.col(END_AT).isNull() | (F.col(END_AT) >= scope.first))
     fields = target.schema.fields
     rows = rows.select(
-        F.struct(*(_data_column(column.name, column.type, fields) for column in flow.key_columns)).alias("key"),
-        F.struct(*(_data_column(column.name, column.type, fields) for column in flow.columns)).alias("data"),
+        F.struct(*(conform_field(fields, column.name, column.type) for column in flow.key_columns)).alias("key"),
+        F.struct(*(conform_field(fields, column.name, column.type) for column in flow.columns)).alias("data"),
         F.col(f"{RESERVED}.sequence").alias("sequence"),
         F.col(f"{RESERVED}.row").alias("row"),
         _stored_filled(flow, target).alias("filled"),

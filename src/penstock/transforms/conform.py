@@ -1,29 +1,38 @@
 """Raw columns into a table's columns: every value keeps its exact meaning, whatever type the file gave it.
 
-Expressions depend on the file's type and the table's type alone, never on the session's time zone, so that a row looks
-the same whether it came today or in a rebuild.
+Columns are taken by name and never through a text that Spark parses: a name may hold anything, `${...}` too. What comes
+out depends on the file's type and the table's type alone, never on the session's time zone, so that a row looks the
+same whether it came today or in a rebuild.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
+from functools import reduce
+from operator import or_
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from penstock.model.schema import NANOSECONDS, Column, FileColumn, Schema, find_column, index_columns
-from penstock.model.types import Array, Map, SparkType, Struct, parse_type, quote_name, to_text
+from penstock.model.types import Array, Map, SparkType, Struct, normal_type, parse_type, quote_name, rebuild, to_text
 
-_JSON_OPTIONS = (
-    "map('ignoreNullFields', 'false', 'timeZone', 'UTC', "
-    "'timestampFormat', \"yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX\", 'timestampNTZFormat', \"yyyy-MM-dd'T'HH:mm:ss.SSSSSS\")"
-)
+_JSON_OPTIONS = {
+    "ignoreNullFields": "false",
+    "timeZone": "UTC",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
 _TEXTUAL = ("string", "binary")
 _NUMBERS = re.compile(r"tinyint|smallint|int|bigint|float|double|decimal\(.*")
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+_SECOND = 1_000_000_000
+
+Converted = Callable[[SparkColumn, SparkType, SparkType], SparkColumn]
 
 
 def read_type(column: FileColumn) -> str:
@@ -31,30 +40,50 @@ def read_type(column: FileColumn) -> str:
     return "bigint" if column.type.endswith(NANOSECONDS) else column.type
 
 
+def by_name(name: str) -> SparkColumn:
+    """The column of exactly this name, dots and all."""
+    return F.col(quote_name(name))
+
+
 def conform_columns(rows: DataFrame, columns: Sequence[FileColumn], schema: Schema) -> DataFrame:
     """The table's columns, from files with these columns; NULL where the files have none. Loses no value.
 
     Needs rows read with `read_type`. A value with nanoseconds stops the query: no column can hold it.
     """
-    by_name = index_columns(columns)
-    values = ((_convert_column(find_column(by_name, column.sources), column), column) for column in schema.columns)
-    return rows.select(*(F.expr(value).alias(column.name) for value, column in values))
+    known = index_columns(columns)
+    values = ((_convert_column(find_column(known, column.sources), column), column) for column in schema.columns)
+    return rows.select(*(value.alias(column.name) for value, column in values))
 
 
-def _convert_column(source: FileColumn | None, column: Column) -> str:
+def conform_field(fields: Sequence[T.StructField], name: str, type_: str) -> SparkColumn:
+    """A table's column from a frame with these fields, case aside; NULL where it is not among them."""
+    found = next((field for field in fields if field.name.lower() == name.lower()), None)
+    source = FileColumn(found.name, normal_type(found.dataType.simpleString())) if found else None
+    return _convert_column(source, Column(name, type_)).alias(name)
+
+
+def _convert_column(source: FileColumn | None, column: Column) -> SparkColumn:
     if source is None:
-        return f"CAST(NULL AS {column.type})"
-    return convert(quote_name(source.name), source.type, column.type)
+        return _null(column.type)
+    return convert(by_name(source.name), source.type, column.type)
 
 
-def convert(value: str, before: str, after: str) -> str:
-    """An expression that gives a value of one type as another that holds it exactly."""
+def _null(type_: str) -> SparkColumn:
+    return F.lit(None).cast(type_)
+
+
+def convert(value: SparkColumn, before: str, after: str) -> SparkColumn:
+    """A value of one type as another that holds it exactly."""
     if before.endswith(NANOSECONDS):
         return _convert_nanoseconds(value, before.removesuffix(NANOSECONDS), after)
-    return _convert(value, parse_type(before), parse_type(after))
+    return convert_parts(value, parse_type(before), parse_type(after), _convert_scalar)
 
 
-def _convert(value: str, before: SparkType, after: SparkType, depth: int = 0) -> str:
+def convert_parts(value: SparkColumn, before: SparkType, after: SparkType, scalar: Converted) -> SparkColumn:
+    """The value with its parts converted, at any depth: fields by name, a cast would take them by place.
+
+    `scalar` converts what is not a struct, array or map on both sides.
+    """
     if before == after:
         return value
     match before, after:
@@ -62,125 +91,111 @@ def _convert(value: str, before: SparkType, after: SparkType, depth: int = 0) ->
             known = {name.lower(): (name, type_) for name, type_ in old}
             parts = []
             for name, type_ in new:
-                part = f"CAST(NULL AS {to_text(type_)})"
+                part = _null(to_text(type_))
                 if name.lower() in known:
                     old_name, old_type = known[name.lower()]
-                    part = _convert(f"{value}.{quote_name(old_name)}", old_type, type_, depth)
-                parts.append(f"{_text(name)}, {part}")
-            return f"IF({value} IS NULL, NULL, named_struct({', '.join(parts)}))"
+                    part = convert_parts(value.getField(old_name), old_type, type_, scalar)
+                parts.append(part.alias(name))
+            return F.when(value.isNotNull(), F.struct(*parts))
         case Array(old_element), Array(new_element):
-            item = f"item{depth}"
-            return f"transform({value}, {item} -> {_convert(item, old_element, new_element, depth + 1)})"
+            return F.transform(value, lambda item: convert_parts(item, old_element, new_element, scalar))
         case Map(old_key, old_value), Map(new_key, new_value):
-            key, item = f"key{depth}", f"item{depth}"
-            values = f"transform_values({value}, ({key}, {item}) -> {_convert(item, old_value, new_value, depth + 1)})"
-            return f"transform_keys({values}, ({key}, {item}) -> {_convert(key, old_key, new_key, depth + 1)})"
+            if old_value != new_value:
+                value = F.transform_values(value, lambda _, item: convert_parts(item, old_value, new_value, scalar))
+            if old_key != new_key:
+                value = F.transform_keys(value, lambda key, _: convert_parts(key, old_key, new_key, scalar))
+            return value
+    return scalar(value, before, after)
+
+
+def _convert_scalar(value: SparkColumn, before: SparkType, after: SparkType) -> SparkColumn:
+    match before, after:
+        case _, "binary":
+            return F.encode(_to_string(value, before), "UTF-8")
+        case _, "string":
+            return _to_string(value, before)
+        case "date", "timestamp":
+            return F.timestamp_micros(F.unix_date(value).cast("bigint") * 86_400_000_000)  # midnight in UTC
         case _, str():
-            return _convert_scalar(value, before, after)
+            return value.cast(after)
     raise ValueError(f"{before} cannot become {after}")
 
 
-def _convert_scalar(value: str, before: SparkType, after: str) -> str:
-    if after == "binary":
-        return f"encode({_to_string(value, before)}, 'UTF-8')"
-    if after == "string":
-        return _to_string(value, before)
-    if before == "date" and after == "timestamp":
-        return f"timestamp_micros(CAST(unix_date({value}) AS BIGINT) * 86400000000)"  # midnight in UTC
-    return f"CAST({value} AS {after})"
-
-
-def _to_string(value: str, before: SparkType) -> str:
+def _to_string(value: SparkColumn, before: SparkType) -> SparkColumn:
     if not isinstance(before, str):
-        return f"to_json({_with_text_keys(value, before)}, {_JSON_OPTIONS})"
+        return F.to_json(_with_text_keys(value, before), _JSON_OPTIONS)
     if before == "timestamp":
-        return f"CONCAT(CAST({_utc(f'unix_micros({value})')} AS STRING), 'Z')"
-    return f"CAST({value} AS STRING)"
+        return F.concat(_utc(F.unix_micros(value)).cast("string"), F.lit("Z"))
+    return value.cast("string")
 
 
-def _with_text_keys(value: str, type_: SparkType, depth: int = 0) -> str:
+def _with_text_keys(value: SparkColumn, type_: SparkType) -> SparkColumn:
     """The value with every key of a map as text: `to_json` shows other keys as what they are inside."""
-    if not _has_odd_keys(type_):
-        return value
-    key, item = f"key{depth}", f"item{depth}"
-    match type_:
-        case Struct(fields):
-            parts = [
-                f"{_text(name)}, {_with_text_keys(f'{value}.{quote_name(name)}', inner, depth)}"
-                for name, inner in fields
-            ]
-            return f"IF({value} IS NULL, NULL, named_struct({', '.join(parts)}))"
-        case Array(element):
-            return f"transform({value}, {item} -> {_with_text_keys(item, element, depth + 1)})"
-        case Map(key_type, value_type):
-            text = f"base64({key})" if key_type == "binary" else _to_string(key, key_type)
-            inner = f"transform_values({value}, ({key}, {item}) -> {_with_text_keys(item, value_type, depth + 1)})"
-            return f"transform_keys({inner}, ({key}, {item}) -> {text})"
-    return value
+    with_text_keys = rebuild(type_, lambda part: Map("string", part.value) if isinstance(part, Map) else part)
+    return convert_parts(value, type_, with_text_keys, _key_to_text)
 
 
-def _has_odd_keys(type_: SparkType) -> bool:
-    match type_:
-        case Struct(fields):
-            return any(_has_odd_keys(inner) for _, inner in fields)
-        case Array(element):
-            return _has_odd_keys(element)
-        case Map(key, value):
-            return key != "string" or _has_odd_keys(value)
-    return False
+def _key_to_text(value: SparkColumn, before: SparkType, _: SparkType) -> SparkColumn:
+    return F.base64(value) if before == "binary" else _to_string(value, before)
 
 
 def row_as_json(columns: Sequence[FileColumn]) -> SparkColumn:
     """A whole row of a file as JSON, as exact as a column's."""
     parts = (
-        f"{_text(column.name)}, {_with_text_keys(quote_name(column.name), parse_type(read_type(column)))}"
-        for column in columns
+        _with_text_keys(by_name(column.name), parse_type(read_type(column))).alias(column.name) for column in columns
     )
-    return F.expr(f"to_json(named_struct({', '.join(parts)}), {_JSON_OPTIONS})")
+    return F.to_json(F.struct(*parts), _JSON_OPTIONS)
 
 
-def _utc(micros: str) -> str:
+def _utc(micros: SparkColumn) -> SparkColumn:
     """The date and time in UTC of a number of microseconds."""
-    seconds = f"CAST(CAST({micros} AS DECIMAL(20, 0)) * 0.000001 AS DECIMAL(18, 6))"
-    return f"(TIMESTAMP_NTZ'1970-01-01 00:00:00' + make_dt_interval(0, 0, 0, {seconds}))"
+    seconds = (micros.cast("decimal(20,0)") * F.expr("0.000001")).cast("decimal(18,6)")
+    none = F.lit(0)
+    return F.expr("TIMESTAMP_NTZ'1970-01-01 00:00:00'") + F.make_dt_interval(none, none, none, seconds)
 
 
-def _convert_nanoseconds(value: str, before: str, after: str) -> str:
+def _divide(value: SparkColumn, divisor: int) -> SparkColumn:
+    """Division of whole numbers, for which there is no operator."""
+    return F.call_function("div", value, F.lit(divisor))
+
+
+def _convert_nanoseconds(value: SparkColumn, before: str, after: str) -> SparkColumn:
     if after in _TEXTUAL:
-        seconds = f"CAST({_utc(f'({value} - pmod({value}, 1000000000)) DIV 1000')} AS STRING)"
-        zone = ", 'Z'" if before == "timestamp" else ""
-        text = f"CONCAT({seconds}, '.', lpad(CAST(pmod({value}, 1000000000) AS STRING), 9, '0'){zone})"
-        return text if after == "string" else f"encode({text}, 'UTF-8')"
-    micros = f"{value} DIV 1000"
-    whole = f"timestamp_micros({micros})" if before == "timestamp" else _utc(micros)
-    stop = f"CAST(raise_error('{NANOSECONDS_FOUND}') AS {before})"
-    return _convert(f"IF({value} % 1000 <> 0, {stop}, {whole})", before, parse_type(after))
+        rest = F.pmod(value, F.lit(_SECOND))
+        seconds = _utc(_divide(value - rest, 1000)).cast("string")
+        zone = [F.lit("Z")] if before == "timestamp" else []
+        text = F.concat(seconds, F.lit("."), F.lpad(rest.cast("string"), 9, "0"), *zone)
+        return text if after == "string" else F.encode(text, "UTF-8")
+    micros = _divide(value, 1000)
+    whole = F.timestamp_micros(micros) if before == "timestamp" else _utc(micros)
+    stop = F.raise_error(F.lit(NANOSECONDS_FOUND)).cast(before)
+    return convert(F.when(value % 1000 != 0, stop).otherwise(whole), before, after)
 
 
 NANOSECONDS_FOUND = "PENSTOCK_NANOSECONDS"
 """What the query says when a timestamp needs nanoseconds."""
 
 
-def try_convert(value: str, before: str, after: str) -> tuple[str, str]:
+def try_convert(value: SparkColumn, before: str, after: str) -> tuple[SparkColumn, SparkColumn]:
     """For a type that need not hold every value: the value if it fits exactly, and the condition that it does."""
     if before.endswith(NANOSECONDS) and after in {"timestamp", "timestamp_ntz", "date"}:
-        whole = f"{value} % 1000 = 0"
-        micros = f"({value} - pmod({value}, 1000)) DIV 1000"
+        micros = _divide(value - F.pmod(value, F.lit(1000)), 1000)
         base = before.removesuffix(NANOSECONDS)
-        moment = f"timestamp_micros({micros})" if base == "timestamp" else _utc(micros)
-        tried, fits = (moment, "TRUE") if base == after else try_convert(moment, base, after)
-        return tried, f"({whole} AND {fits})"
+        moment = F.timestamp_micros(micros) if base == "timestamp" else _utc(micros)
+        tried, fits = (moment, F.lit(True)) if base == after else try_convert(moment, base, after)
+        return tried, (value % 1000 == 0) & fits
     if before == "string":
         return _try_text(value, after)
     if _NUMBERS.fullmatch(before) and _NUMBERS.fullmatch(after):
-        tried = f"TRY_CAST({value} AS {after})"
-        return tried, f"COALESCE({tried} IS NOT NULL AND TRY_CAST({tried} AS {before}) = {value}, FALSE)"
+        tried = value.try_cast(after)
+        is_exact = tried.isNotNull() & (tried.try_cast(before) == value)
+        return tried, F.coalesce(is_exact, F.lit(False))
     if before in {"timestamp", "timestamp_ntz"} and after == "date":
-        moment = _utc(f"unix_micros({value})") if before == "timestamp" else value
-        return f"CAST({moment} AS DATE)", f"CAST(CAST({moment} AS DATE) AS TIMESTAMP_NTZ) = {moment}"
+        moment = _utc(F.unix_micros(value)) if before == "timestamp" else value
+        return moment.cast("date"), moment.cast("date").cast("timestamp_ntz") == moment
     if (before, after) == ("binary", "string"):
-        return f"CAST({value} AS STRING)", f"is_valid_utf8(CAST({value} AS STRING))"
-    return f"CAST(NULL AS {after})", "FALSE"
+        return value.cast("string"), F.is_valid_utf8(value.cast("string"))
+    return _null(after), F.lit(False)
 
 
 _DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
@@ -198,16 +213,16 @@ _PATTERNS = {
 """What a text must look like to mean a value of the type and nothing else; Spark's own casts read much more into one."""
 
 
-def _try_text(text: str, after: str) -> tuple[str, str]:
-    tried = f"TRY_CAST({text} AS {after})"
+def _try_text(text: SparkColumn, after: str) -> tuple[SparkColumn, SparkColumn]:
     decimal = _DECIMAL.fullmatch(after)
     pattern = f"[+-]?[0-9]*([.][0-9]{{0,{decimal[2]}}}0*)?" if decimal else _PATTERNS.get(after)
     if pattern is None:
-        return f"CAST(NULL AS {after})", "FALSE"
-    fits = f"({text} RLIKE '^({pattern})$' AND {tried} IS NOT NULL)"
+        return _null(after), F.lit(False)
+    tried = text.try_cast(after)
+    fits = text.rlike(f"^({pattern})$") & tried.isNotNull()
     if after in {"float", "double"}:  # the shortest number that means this very double must be the one that was written
-        exact = f"TRY_CAST(CAST({tried} AS STRING) AS DECIMAL(38, 18)) = TRY_CAST({text} AS DECIMAL(38, 18))"
-        fits = f"({fits} AND COALESCE({exact}, FALSE))"
+        exact = tried.cast("string").try_cast("decimal(38,18)") == text.try_cast("decimal(38,18)")
+        fits = fits & F.coalesce(exact, F.lit(False))
     return tried, fits
 
 
@@ -218,23 +233,18 @@ def admit_columns(
 
     `unsure` holds the keys of columns whose type may not hold every value of the file, `required` those that may not be NULL.
     """
-    by_name = index_columns(columns)
+    known = index_columns(columns)
     values, broken = [], []
     for column in schema.columns:
-        source = find_column(by_name, column.sources)
-        value, fits = _convert_column(source, column), "TRUE"
+        source = find_column(known, column.sources)
+        breaks: list[SparkColumn] = []
         if source is not None and column.key in unsure:
-            name = quote_name(source.name)
-            value, condition = try_convert(name, source.type, column.type)
-            fits = f"({name} IS NULL OR {condition})"
+            value, fits = try_convert(by_name(source.name), source.type, column.type)
+            breaks.append(by_name(source.name).isNotNull() & ~fits)
+        else:
+            value = _convert_column(source, column)
         if column.key in required:
-            fits = f"({fits} AND {quote_name(source.name)} IS NOT NULL)" if source is not None else "FALSE"
-        values.append(F.expr(value).alias(column.name))
-        if fits != "TRUE":
-            broken.append(F.when(~F.expr(fits), F.lit(column.name)))
+            breaks.append(by_name(source.name).isNull() if source is not None else F.lit(True))
+        values.append(value.alias(column.name))
+        broken += [F.when(reduce(or_, breaks), F.lit(column.name))] if breaks else []
     return values, F.concat_ws(", ", *broken) if broken else F.lit("")
-
-
-def _text(name: str) -> str:
-    escaped = name.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from penstock.model.changes import Flow
+from penstock.model.types import has_map, type_from_json
 
 
 def comparable(value: Column, type_: T.DataType) -> Column:
@@ -38,7 +39,7 @@ def comparable(value: Column, type_: T.DataType) -> Column:
 def is_same(flow: Flow, one: Column, other: Column, frame: DataFrame, names: Sequence[str] | None = None) -> Column:
     """Whether two rows of data are equal, NULLs included; in these columns only, if given."""
     type_ = frame.schema["data"].dataType
-    if names is None and not _has_map(type_):  # the order of fields makes no difference here
+    if names is None and not has_map(type_from_json(type_.jsonValue())):  # the order of fields makes no difference here
         return one.eqNullSafe(other)
     chosen = set(names if names is not None else flow.names)
     fields = [field for field in fields_of(type_) if field.name in chosen]
@@ -64,11 +65,3 @@ def _is_comparable(type_: T.DataType) -> bool:
     fields = fields_of(type_)
     is_sorted = fields == _by_name(type_) and all(_is_comparable(field.dataType) for field in fields)
     return is_sorted and not isinstance(type_, T.MapType)
-
-
-def _has_map(type_: T.DataType) -> bool:
-    if isinstance(type_, T.MapType):
-        return True
-    if isinstance(type_, T.ArrayType):
-        return _has_map(type_.elementType)
-    return isinstance(type_, T.StructType) and any(_has_map(field.dataType) for field in type_.fields)

@@ -23,7 +23,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from penstock.errors import FeedError
-from penstock.model.types import quote_name
+from penstock.model.types import SparkType, quote_name, to_text, type_from_json
+from penstock.transforms.conform import convert_parts
 from penstock.transforms.placeholders import UNAVAILABLE_VALUE, is_unavailable
 
 CHANGE = "_change"
@@ -214,38 +215,21 @@ def _or_false(condition: Column | None) -> Column:
 
 
 def _convert(value: Column, old: T.DataType, new: T.DataType, name: str) -> Column:
-    """The value in another type, with structs matched by name: a cast would match them by place."""
-    match old, new:
-        case _ if old == new:
-            return value
-        case T.StructType(), T.StructType():
-            known = _by_name(_Field(f.name, f.dataType, value.getField(f.name)) for f in old.fields)
-            parts = [_convert_field(known.get(field.name.lower()), field) for field in new.fields]
-            return F.when(value.isNotNull(), F.struct(*parts))
-        case T.ArrayType(elementType=before), T.ArrayType(elementType=after):
-            return F.transform(value, lambda item: _convert(item, before, after, name))
-        case T.MapType(valueType=before), T.MapType(valueType=after) if old.keyType == new.keyType:
-            return F.transform_values(value, lambda _, item: _convert(item, before, after, name))
-    if not _is_nested(old) and not _is_nested(new):
-        return value.cast(new)
-    if isinstance(new, T.StringType):
-        return F.to_json(value)
-    if isinstance(old, T.StringType | T.NullType):  # NULL in every row, or what JSON inference could not bring together
-        return F.from_json(value.cast("string"), new.json(), {"mode": "FAILFAST"})
-    raise FeedError(
-        f"before and after of the change feed do not agree on {name}: {old.simpleString()} and {new.simpleString()}",
-        hint=_READ_WITH_SCHEMA,
-    )
+    """The value in another type, with structs matched by name."""
 
+    def bring_together(part: Column, before: SparkType, after: SparkType) -> Column:
+        if isinstance(before, str) and isinstance(after, str):
+            return part.cast(after)
+        if after == "string":
+            return F.to_json(part)
+        if before in {"string", "void"}:  # NULL in every row, or what JSON inference could not bring together
+            return F.from_json(part.cast("string"), to_text(after), {"mode": "FAILFAST"})
+        raise FeedError(
+            f"before and after of the change feed do not agree on {name}: {to_text(before)} and {to_text(after)}",
+            hint=_READ_WITH_SCHEMA,
+        )
 
-def _convert_field(known: _Field | None, field: T.StructField) -> Column:
-    if known is None:
-        return F.lit(None).cast(field.dataType).alias(field.name)
-    return _convert(known.value, known.type, field.dataType, field.name).alias(field.name)
-
-
-def _is_nested(type_: T.DataType) -> bool:
-    return isinstance(type_, T.StructType | T.ArrayType | T.MapType)
+    return convert_parts(value, type_from_json(old.jsonValue()), type_from_json(new.jsonValue()), bring_together)
 
 
 def _columns(frame: DataFrame) -> _Fields:

@@ -6,7 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.model.types import Array, Map, SparkType, Struct, normal_type, parse_type, to_text
+from penstock.model.types import (
+    Array,
+    Map,
+    SparkType,
+    Struct,
+    field_names,
+    normal_type,
+    parse_type,
+    to_text,
+    type_from_json,
+)
 
 _SCALARS = st.sampled_from(("int", "string", "decimal(10,2)", "timestamp_ntz"))
 _NAMES = st.text(min_size=1, max_size=5).filter(lambda name: name.strip() == name)
@@ -57,3 +67,17 @@ def test_a_type_has_one_spelling(written: str, normal: str) -> None:
 def test_what_is_no_type_is_refused(written: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         normal_type(written)
+
+
+def test_names_are_found_at_any_depth() -> None:
+    inner = {"type": "struct", "fields": [{"name": "a b", "type": "string"}]}
+    schema = {
+        "type": "struct",
+        "fields": [
+            {"name": "id", "type": "long"},
+            {"name": "list", "type": {"type": "array", "elementType": inner}},
+            {"name": "map", "type": {"type": "map", "keyType": "string", "valueType": inner}},
+            {"name": "deep", "type": inner},
+        ],
+    }
+    assert sorted(field_names(type_from_json(schema))) == ["a b", "a b", "a b", "deep", "id", "list", "map"]

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from penstock.errors import SessionError
-from penstock.lake.statements import complete_layout, find_names, replace_statement
+from penstock.lake.statements import complete_layout, replace_statement
 from penstock.model.project import SparkSettings
 from penstock.model.spec import TableLayout
+from penstock.model.types import Struct
 from penstock.session.class_archive import _adopt, archive_options
 from penstock.session.java import Java
 from penstock.session.opening import (
@@ -237,21 +238,9 @@ def test_a_cache_that_cannot_be_made_costs_only_the_archive(cache: Path) -> None
 def test_a_table_is_replaced_in_one_statement_with_everything_quoted(
     layout: TableLayout, columns: list[str], middle: str
 ) -> None:
-    assert replace_statement("file:///s/{main}/t", 7, complete_layout(layout, columns, "long")) == (
+    assert replace_statement(
+        "file:///s/{main}/t", 7, complete_layout(layout, Struct(tuple((name, "bigint") for name in columns)))
+    ) == (
         "CREATE OR REPLACE TABLE delta.`file:///s/{{main}}/t` USING DELTA "
         f"OPTIONS ('txnAppId' = 'penstock', 'txnVersion' = '7'){middle} AS SELECT * FROM {{rows}}"
     )
-
-
-def test_names_are_found_at_any_depth() -> None:
-    inner = {"type": "struct", "fields": [{"name": "a b", "type": "string"}]}
-    schema = {
-        "type": "struct",
-        "fields": [
-            {"name": "id", "type": "long"},
-            {"name": "list", "type": {"type": "array", "elementType": inner}},
-            {"name": "map", "type": {"type": "map", "keyType": "string", "valueType": inner}},
-            {"name": "deep", "type": inner},
-        ],
-    }
-    assert find_names(schema) == ["id", "list", "a b", "map", "a b", "deep", "a b"]

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from penstock.errors import FeedError, PenstockError, first_line
@@ -21,7 +20,7 @@ from penstock.model.common_type import common_type, widens_in_place
 from penstock.model.types import comparable_type, normal_type, quote_name
 from penstock.storage.addresses import to_glob_literal, to_spark_uri
 from penstock.storage.files import open_files
-from penstock.transforms.conform import convert
+from penstock.transforms.conform import conform_field
 from penstock.transforms.feeds import CORRUPT
 from penstock.transforms.json_columns import adopt_types, find_untyped
 
@@ -167,15 +166,7 @@ def _common(flow: str, name: str, types: Sequence[str]) -> str:
 
 
 def _conform(frame: DataFrame, names: Mapping[str, str], types: Mapping[str, str]) -> DataFrame:
-    present = {column.name.lower(): column for column in frame.schema}
-
-    def value(key: str) -> str:
-        if key not in present:
-            return f"CAST(NULL AS {types[key]})"
-        column = present[key]
-        return convert(quote_name(column.name), normal_type(column.dataType.simpleString()), types[key])
-
-    return frame.select(*(F.expr(value(key)).alias(name) for key, name in names.items()))
+    return frame.select(*(conform_field(frame.schema.fields, name, types[key]) for key, name in names.items()))
 
 
 @contextmanager

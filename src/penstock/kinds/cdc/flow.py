@@ -37,7 +37,7 @@ def resolve_flow(
     for list_name, names in lists_of(options).items():
         for name in names:
             _need(name, known, list_name)
-    if has_map(sequence_type):
+    if has_map(parse_type(sequence_type)):
         raise ChangeFlowError(
             "sequence_type",
             f"sequence_by is of type {sequence_type}, which has no order",
@@ -51,7 +51,7 @@ def resolve_flow(
             )
     keys = {key.lower() for key in options.keys}
     for column in columns:
-        if column.key in keys and has_map(column.type):
+        if column.key in keys and has_map(parse_type(column.type)):
             raise ChangeFlowError(
                 "key_type", f"the key {column.name!r} is of type {column.type}, which cannot be compared"
             )

@@ -1,0 +1,52 @@
+"""`${...}` over Spark Connect: the server parses names and texts, and would put its own settings and environment there."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.projects import ProjectFolder
+
+pytestmark = pytest.mark.spark
+
+PRICES = {"price": [1], "price${x}": [10], "${env:PATH}": [2.5], "nested": [{"f": 1, "f${x}": 2}]}
+DEFINITION = """
+from penstock import pipelines as dp
+
+
+@dp.materialized_view
+def texts():
+    return dp.spark.sql("SELECT '${env:PATH}' AS text, `price${x}` AS price FROM staging.prices")
+"""
+BORROWED = """
+import sys
+from pyspark.sql import SparkSession
+session = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
+before = session.conf.get("spark.sql.variable.substitute")
+from penstock.engine import open_engine
+assert not open_engine(environment={}).run().has_failed
+assert session.conf.get("spark.sql.variable.substitute") == before == "true"
+session.stop()
+"""
+
+
+@pytest.mark.parametrize("is_borrowed", [False, True], ids=["our session", "a borrowed session"])
+def test_names_and_texts_stay_as_they_are(tmp_path: Path, connect: str, is_borrowed: bool) -> None:
+    project = ProjectFolder(tmp_path / "shop", {"PENSTOCK__SPARK__REMOTE": connect}).configure(
+        "name: shop\nstaging:\n  prices: {nested: struct}\n"
+    )
+    project.raw("prices", "1", PRICES)
+    project.raw("prices", "2", {**PRICES, "nested": [{"f": "one", "f${x}": "two"}]})
+    project.define("texts.py", DEFINITION)
+    if is_borrowed:
+        command = [sys.executable, "-c", BORROWED, connect]
+        done = subprocess.run(command, cwd=project.root, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == 0, done.stderr
+    else:
+        project.penstock("run")
+    nested = [{"f": "1", "f${x}": "2"}, {"f": "one", "f${x}": "two"}]
+    assert project.rows("staging.prices") == [(2.5, inner, 1, 10) for inner in nested]
+    assert project.rows("main.texts") == [(10, "${env:PATH}")] * 2
