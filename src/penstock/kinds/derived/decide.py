@@ -57,8 +57,9 @@ def _recompute_reasons(given: DerivedObservation, wishes: Wishes, inputs: Inputs
     if wishes.full_refresh:
         reasons.append(Reason("full_refresh", "a full refresh was asked for"))
     known = given.state.payload
-    if known is None or known.definition != given.resolved.definition:
-        reasons.append(Reason("definition_changed", "its definition changed"))
+    others = _describe_other_inputs(given)
+    if known is None or known.definition != given.resolved.definition or others:
+        reasons.append(Reason("definition_changed", f"its definition changed{others}"))
     if known is None or known.settings != given.settings:
         reasons.append(Reason("settings_changed", "its settings changed"))
     reasons.extend(_input_reasons(given, inputs))
@@ -66,12 +67,28 @@ def _recompute_reasons(given: DerivedObservation, wishes: Wishes, inputs: Inputs
     return tuple(reasons)
 
 
+def _describe_other_inputs(given: DerivedObservation) -> str:
+    """How the set of inputs differs from the one that was read, if it does.
+
+    `depends_on` is not in the text of a function, so the fingerprint does not show that it changed.
+    """
+    if given.state.payload is None:
+        return ""
+    before = set(given.state.payload.inputs)
+    now = {str(name) for name in given.resolved.inputs}
+    new, gone = ", ".join(sorted(now - before)), ", ".join(sorted(before - now))
+    parts = [f"it now reads {new}" if new else "", f"it no longer reads {gone}" if gone else ""]
+    text = "; ".join(part for part in parts if part)
+    return f": {text}" if text else ""
+
+
 def _input_reasons(given: DerivedObservation, inputs: Inputs) -> Iterator[Reason]:
     will_change, changed = [], []
     for name, upstream in inputs.items():
+        known = _mark_of(given, name)
         if _will_change(given, upstream):
             will_change.append(f"{name} ({upstream.actions})")
-        elif _mark_of(given, name) != mark_input(upstream.state, upstream.state.schema, _columns(given, name)):
+        elif known is not None and known != mark_input(upstream.state, upstream.state.schema, _columns(given, name)):
             changed.append(str(name))
     if will_change:
         yield Reason("input_will_change", f"inputs change in this run: {', '.join(will_change)}")

@@ -69,7 +69,12 @@ PROBLEM = Problem("raw_file", "a file is broken")
         (given(settings="other"), "recompute", "settings_changed"),
         (given(versions="orders=6 customers=7"), "recompute", "input_changed"),
         (given(versions="orders=4 customers=8"), "recompute", "input_changed"),
-        (given(state=state(inputs={"main.orders": 5})), "recompute", "input_changed"),
+        (given(state=state(inputs={"main.orders": InputMark(5, 0)})), "recompute", "definition_changed"),
+        (
+            given(state=state(inputs={**PROGRESS.inputs, "main.gone": InputMark(3, 0)})),
+            "recompute",
+            "definition_changed",
+        ),
         (given(make_item("orders", action=Action.APPEND)), "recompute", "input_will_change"),
         (
             given(make_item("orders", action=Action.REBUILD), versions="orders= customers=7"),
@@ -121,6 +126,22 @@ def test_a_broken_input_is_not_the_readers_own_problem() -> None:
     plan = decided(given(make_item("orders", action=Action.SKIP, problem=PROBLEM)))
     assert plan.problem is None
     assert plan.reasons[0].text == "main.orders cannot be brought up to date"
+
+
+@pytest.mark.parametrize(
+    ("read_before", "definition", "text"),
+    [
+        ("orders customers gone", None, "its definition changed: it no longer reads main.gone"),
+        ("orders", None, "its definition changed: it now reads main.customers"),
+        ("a b", "older", "its definition changed: it now reads main.customers, main.orders; it no longer reads main.a, main.b"),
+        ("orders customers", "older", "its definition changed"),
+    ],
+)  # fmt: skip
+def test_the_set_of_inputs_is_part_of_the_definition(read_before: str, definition: str | None, text: str) -> None:
+    """`depends_on` is not in the function's text: without this, a change of a dropped input would be missed for good."""
+    marks = {f"main.{name}": PROGRESS.inputs.get(f"main.{name}", InputMark(3, 0)) for name in read_before.split()}
+    before = state(inputs=marks, definition=definition or RESOLVED.definition)
+    assert [reason.text for reason in decided(given(state=before)).reasons] == [text]
 
 
 def test_why_it_is_always_recomputed_is_told_with_the_line() -> None:
