@@ -123,6 +123,36 @@ def test_views_are_looked_through_and_names_are_found_in_sql(shop: ProjectFolder
     }
 
 
+BY_DAY = """\
+from penstock import pipelines as dp
+
+def upper(column):
+    return f"upper({column}) AS {column}"
+
+@dp.table
+def a_first_by_name():
+    return dp.spark.sql(f"SELECT {upper('customer')} FROM staging.orders")
+
+@dp.table(depends_on=["totals", "staging.orders"])
+def b_hidden():
+    sql = "SELECT customer"
+    for column in dp.read("totals").columns[1:2]:
+        sql += f", {column}"
+    return dp.spark.sql(sql + " FROM totals")
+"""
+
+
+def test_texts_that_are_put_together_and_a_changed_depends_on(shop: ProjectFolder, open_shop: Open) -> None:
+    shop.define("a.py", BY_DAY)
+    result = open_shop().run()
+    assert not result.has_failed, [str(d.problem) for d in result.datasets if d.problem]
+    assert sorted(shop.rows("main.a_first_by_name")) == [("A",), ("A",), ("B",)]
+    assert not open_shop().plan().has_work
+    shop.define("a.py", BY_DAY.replace('["totals", "staging.orders"]', '["totals"]'))
+    assert codes(open_shop().run(), "b_hidden") == ["definition_changed"]
+    assert not open_shop().plan().has_work
+
+
 def test_an_edited_helper_two_imports_away_recomputes(shop: ProjectFolder, open_shop: Open) -> None:
     (shop.root / "lib").mkdir()
     (shop.root / "lib/__init__.py").write_text("")

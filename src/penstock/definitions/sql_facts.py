@@ -47,6 +47,9 @@ FILE_FORMATS = frozenset({"parquet", "delta", "csv", "json", "orc", "avro", "tex
 """What may stand before a path in FROM parquet.`/path`."""
 
 
+UNKNOWN_PART = "unknown_part"
+"""The code of a remark about a part of the text that only a run knows."""
+
 Columns = Mapping[str, Mapping[str, tuple[int, int] | None]]
 """By input as written, then by column in lower case: the line and column where it is surely read, None if it only may be."""
 

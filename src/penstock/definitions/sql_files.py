@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from penstock.definitions.parse_cache import ParseCache, cache_key
 from penstock.definitions.sql_facts import QueryFacts, SqlStatement, facts_from_json, statement_from_json, to_json
-from penstock.definitions.sql_text import SqlText, fill_variables
+from penstock.definitions.sql_text import fill_variables
 from penstock.model.project import Scalar
 
 _DAMAGED = (TypeError, KeyError, ValueError, AttributeError)
@@ -35,7 +35,10 @@ def read_sql_file(file: str, text: str, variables: Mapping[str, Scalar], cache: 
 
 
 def read_query(text: str, cache: ParseCache) -> QueryFacts:
-    """Read what a query reads; places are those in the query's text. Raises DefinitionError when it does not parse."""
+    """Read what a query reads; places are those in the query's text. Raises DefinitionError when it does not parse.
+
+    A text may have holes: then a remark says what could not be seen.
+    """
     key = cache_key("query", text)
     kept = cache.get(key)
     if kept is not None:
@@ -43,9 +46,9 @@ def read_query(text: str, cache: ParseCache) -> QueryFacts:
             return facts_from_json(kept)
         except _DAMAGED:
             pass
-    from penstock.definitions.sql_parse import parse_query
+    from penstock.definitions.sql_holes import parse_with_holes
 
-    facts = parse_query(SqlText("query", text, text))
+    facts = parse_with_holes(text)
     cache.put(key, _as_stored(to_json(facts)))
     return facts
 

@@ -28,7 +28,7 @@ def parse_statements(sql: SqlText) -> tuple[SqlStatement, ...]:
     """Read the CREATE statements of a file; raises with the user's line and column."""
     found: list[SqlStatement] = []
     chunk: list[Token] = []
-    for token in [*_tokens(sql), None]:
+    for token in [*to_tokens(sql), None]:
         if token is not None and token.token_type is not TokenType.SEMICOLON:
             chunk.append(token)
             continue
@@ -40,13 +40,14 @@ def parse_statements(sql: SqlText) -> tuple[SqlStatement, ...]:
 
 def parse_query(sql: SqlText) -> QueryFacts:
     """Read what one query reads; raises when it is not a query."""
-    tokens = _tokens(sql)
+    tokens = to_tokens(sql)
     while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
         tokens.pop()
     return _facts(sql, tokens)
 
 
-def _tokens(sql: SqlText) -> list[Token]:
+def to_tokens(sql: SqlText) -> list[Token]:
+    """The words of a text, with their places; raises when a quote or comment is not closed."""
     try:
         return list(_SPARK.tokenize(sql.text))
     except TokenError as error:

@@ -71,9 +71,14 @@ def find_remarks(tokens: list[Token], sql: SqlText) -> list[SqlRemark]:
     return found
 
 
+def is_text(token: Token) -> bool:
+    """Tell whether the token is a quoted text."""
+    return token.token_type in _LITERALS
+
+
 def _is_changing(token: Token, before: Token | None, after: list[str]) -> bool:
     name = token.text.lower()
-    is_quoted = token.token_type in _LITERALS or token.token_type is TokenType.IDENTIFIER
+    is_quoted = is_text(token) or token.token_type is TokenType.IDENTIFIER
     if is_quoted or (before is not None and before.token_type in {TokenType.DOT, TokenType.ALIAS}):
         return False
     if after[:1] == ["("]:

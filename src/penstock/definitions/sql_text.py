@@ -10,6 +10,9 @@ from penstock.errors import DefinitionError, Location
 from penstock.model.nearest import nearest_hint
 from penstock.model.project import Scalar
 
+HOLE = "\ufdd0"
+"""Stands in a text for a part that only a run knows; a character that no text has."""
+
 _VARIABLE = re.compile(r"\$\{([^{}]*)\}")
 _QUOTED = r"""'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|`(?:[^`]|``)*`"""
 _COMMENT = r"--[^\n]*|/\*(?:[^*]|\*(?!/))*\*/"

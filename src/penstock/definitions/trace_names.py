@@ -10,7 +10,8 @@ import ast
 import builtins
 import itertools
 import sys
-from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
+import textwrap
+from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, time
@@ -25,7 +26,7 @@ from penstock.definitions.trace_locals import Each, Imported, LocalNames, Source
 from penstock.definitions.trace_sources import FunctionNode
 from penstock.model.project import Scalar
 
-_MOST_VALUES = 200
+MOST_VALUES = 200
 _PLAIN = (
     str,
     int,
@@ -44,7 +45,21 @@ _PLAIN = (
     time,
     Decimal,
 )
-_SAFE_CALLS: tuple[Any, ...] = (sorted, list, tuple, set, reversed, enumerate, zip, range, str, int, len, dict)
+_SAFE_CALLS: tuple[Any, ...] = (
+    sorted,
+    list,
+    tuple,
+    set,
+    reversed,
+    enumerate,
+    zip,
+    range,
+    str,
+    int,
+    len,
+    dict,
+    textwrap.dedent,
+)
 _CONVERSIONS: dict[int, Callable[[Any], Any]] = {115: str, 114: repr, 97: ascii}
 _SAFE_METHODS: dict[type, set[str]] = {
     str: {"format", "join", "lower", "upper", "strip", "replace", "title", "removeprefix", "removesuffix", "split"},
@@ -85,8 +100,8 @@ class Names:
         method = getattr(self, f"_{type(node).__name__.lower()}", None)
         if method is None:
             raise UnresolvedError
-        found: list[Any] = list(itertools.islice(method(node), _MOST_VALUES + 1))
-        if len(found) > _MOST_VALUES:
+        found: list[Any] = list(itertools.islice(method(node), MOST_VALUES + 1))
+        if len(found) > MOST_VALUES:
             raise UnresolvedError
         return found
 
@@ -97,6 +112,21 @@ class Names:
         except UnresolvedError:
             return None
         return found[0] if len(found) == 1 else None
+
+    def bindings(self, function: FunctionType, call: ast.Call) -> Bindings:
+        """What is known of the parameters of a function when it is called like this."""
+        if any(isinstance(argument, ast.Starred) for argument in call.args):
+            return {}
+        if any(keyword.arg is None for keyword in call.keywords):
+            return {}
+        names = parameters(function)
+        given: dict[str, ast.expr] = dict(zip(names[: function.__code__.co_argcount], call.args, strict=False))
+        given.update({keyword.arg: keyword.value for keyword in call.keywords if keyword.arg})
+        bindings: dict[str, tuple[Any, ...]] = {}
+        for name in names:
+            with suppress(UnresolvedError, KeyError):
+                bindings[name] = tuple(self.values(given[name])) if name in given else default_of(function, name)
+        return bindings
 
     def dotted(self, node: ast.expr) -> str | None:
         """The dotted name of a module's member, class or function that the expression means, if it is one."""
@@ -129,7 +159,7 @@ class Names:
             with suppress(UnresolvedError):
                 self._known[name] = [value for source in self._locals[name] for value in self._from_source(source)]
         found = self._known[name]
-        if found is None or len(found) > _MOST_VALUES:
+        if found is None or len(found) > MOST_VALUES:
             raise UnresolvedError
         return found
 
@@ -222,6 +252,23 @@ class Names:
         return found[0]
 
 
+def parameters(function: FunctionType) -> tuple[str, ...]:
+    """The names of a function's parameters, without those that collect the rest."""
+    code = function.__code__
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+
+def default_of(function: FunctionType, name: str) -> tuple[Any, ...]:
+    """The default of a parameter, as its only value; KeyError when it has none."""
+    defaults: Mapping[str, Any] = function.__kwdefaults__ or {}
+    if name in defaults:
+        return (defaults[name],)
+    code = function.__code__
+    positional = code.co_varnames[: code.co_argcount]
+    values = function.__defaults__ or ()
+    return (dict(zip(positional[len(positional) - len(values) :], values, strict=True))[name],)
+
+
 def canonical_name(value: Any) -> str | None:
     """The dotted name of a module, class or function; None for other values."""
     if isinstance(value, Dotted):
@@ -276,12 +323,14 @@ def _is_safe_call(function: Any) -> bool:
     return getattr(function, "__name__", "") in _SAFE_METHODS.get(type(owner), set())
 
 
-def _attempt(compute: Any, *operands: Any) -> Any:
-    """Compute with plain data only: other objects could do anything, such as call Spark.
+def is_plain_data(values: Iterable[Any]) -> bool:
+    """Tell whether all values are plain data; other objects could do anything, such as call Spark."""
+    return all(isinstance(value, _PLAIN) for value in values)
 
-    Whatever fails would fail in the run too, and is not known here.
-    """
-    if not all(isinstance(operand, _PLAIN) for operand in operands):
+
+def _attempt(compute: Any, *operands: Any) -> Any:
+    """Compute with plain data only. Whatever fails would fail in the run too, and is not known here."""
+    if not is_plain_data(operands):
         raise UnresolvedError
     try:
         return compute()
@@ -290,14 +339,14 @@ def _attempt(compute: Any, *operands: Any) -> Any:
 
 
 def _iterate(value: Any) -> list[Any]:
-    found: list[Any] = _attempt(lambda: list(itertools.islice(value, _MOST_VALUES + 1)), value)
+    found: list[Any] = _attempt(lambda: list(itertools.islice(value, MOST_VALUES + 1)), value)
     return found
 
 
 def _listed(value: Any) -> Any:
     """An iterator can be gone through once only; a list as often as the text says."""
     return (
-        list(itertools.islice(value, _MOST_VALUES + 1))
+        list(itertools.islice(value, MOST_VALUES + 1))
         if isinstance(value, Iterator | KeysView | ValuesView | ItemsView)
         else value
     )

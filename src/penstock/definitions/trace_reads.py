@@ -5,14 +5,23 @@ from __future__ import annotations
 import ast
 import functools
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import FunctionType, ModuleType
 from typing import Any
 
 from penstock import pipelines
-from penstock.definitions.sql_facts import QueryFacts
-from penstock.definitions.trace_names import Bindings, Names, UnresolvedError, attribute, canonical_name
+from penstock.definitions.sql_facts import UNKNOWN_PART, QueryFacts
+from penstock.definitions.sql_text import HOLE
+from penstock.definitions.trace_names import (
+    Bindings,
+    Names,
+    UnresolvedError,
+    attribute,
+    canonical_name,
+    is_plain_data,
+)
 from penstock.definitions.trace_rules import (
     CODE_FROM_TEXT,
     READING_METHODS,
@@ -22,6 +31,7 @@ from penstock.definitions.trace_rules import (
     is_reading,
 )
 from penstock.definitions.trace_sources import FunctionNode, SourceFile, is_literal_import
+from penstock.definitions.trace_texts import TextNames
 from penstock.errors import DefinitionError, Location
 from penstock.model.spec import Untraced
 
@@ -37,6 +47,8 @@ class Findings:
     untraced: dict[Untraced, None] = field(default_factory=dict)
     unresolved: dict[Untraced, None] = field(default_factory=dict)
     """Reads whose name is not known; harmless when the user gives depends_on."""
+    possible: dict[str, None] = field(default_factory=dict)
+    """Inputs that one of several ways through the code reads; left to the user who gives depends_on."""
     variables: dict[str, None] = field(default_factory=dict)
     follow: list[tuple[Any, Bindings]] = field(default_factory=list)
     """Functions and classes that are used, with what is known of their arguments."""
@@ -50,10 +62,13 @@ ReadQuery = Callable[[str], QueryFacts]
 class FunctionScan:
     """Looks through the text of one function, for one way of calling it."""
 
-    def __init__(self, source: SourceFile, node: FunctionNode, names: Names, read_query: ReadQuery) -> None:
+    def __init__(
+        self, source: SourceFile, node: FunctionNode, names: Names, texts: TextNames, read_query: ReadQuery
+    ) -> None:
         self._source = source
         self._node = node
         self._names = names
+        self._texts = texts
         self._read_query = read_query
         self._parents = {id(child): parent for parent in ast.walk(node) for child in ast.iter_child_nodes(parent)}
         self._found = Findings()
@@ -147,75 +162,89 @@ class FunctionScan:
 
     def _read(self, call: ast.Call, index: int, keyword: str) -> None:
         given = _argument(call, index, keyword)
-        names = self._texts(given)
-        if names is None:
+        try:
+            names = self._texts.texts(given) if given is not None else [HOLE]
+        except UnresolvedError:
+            names = [HOLE]
+        if HOLE in names:
             shown = ast.unparse(given) if given is not None else ""
             self._unresolved(f"reads a table whose name cannot be seen before the run: {shown}", call)
-        for name in names or []:
-            self._found.inputs[name] = None
+        else:
+            self._add_inputs([[name] for name in names], given)
 
     def _sql(self, call: ast.Call) -> None:
         given = _argument(call, 0, "sqlQuery")
-        texts = self._texts(given)
-        if texts is None or given is None:
+        try:
+            texts = self._texts.texts_with_holes(given) if given is not None else [HOLE]
+        except UnresolvedError:
+            texts = [HOLE]
+        if given is None or HOLE in texts:
             self._unresolved("runs SQL whose text cannot be seen before the run", call)
-            return
         has_arguments = any(keyword.arg not in {"sqlQuery", "args"} for keyword in call.keywords)
+        found: list[list[str]] = []
         for text in texts:
             query = _ARGUMENT.sub(rf"`{_ARGUMENT_NAME}\1`", text) if has_arguments else text
+            if text == HOLE:
+                continue
             try:
-                self._add_facts(self._read_query(query), given)
+                facts = self._read_query(query)
             except DefinitionError as error:
                 self._unresolved(f"runs SQL that cannot be traced: {error.message}", call)
+            else:
+                found.append([name for name in facts.inputs if not name.startswith(_ARGUMENT_NAME)])
+                self._add_remarks(facts, given, call)
+        self._add_inputs(found if len(found) == len(texts) else [*found, []], given)
 
-    def _add_facts(self, facts: QueryFacts, given: ast.expr) -> None:
-        for name in facts.inputs:
-            if not name.startswith(_ARGUMENT_NAME):
-                self._found.inputs[name] = None
+    def _add_inputs(self, ways: list[list[str]], given: ast.expr | None) -> None:
+        """Add what the text reads in each of the ways it may be put together."""
+        everywhere = set(ways[0]).intersection(*ways[1:]) if ways else set()
+        is_sure = given is not None and self._values(given) is not None
+        for name in dict.fromkeys(name for way in ways for name in way):
+            (self._found.inputs if is_sure or name in everywhere else self._found.possible)[name] = None
+
+    def _add_remarks(self, facts: QueryFacts, given: ast.expr | None, call: ast.Call) -> None:
         for remark in facts.remarks:
+            if remark.code == UNKNOWN_PART:
+                self._unresolved(remark.text, call)
+                continue
             # Lines of a literal are lines of the file; a text put together elsewhere is shown where it is run.
-            line = given.lineno + (remark.line - 1 if isinstance(given, ast.Constant) else 0)
+            place = given if given is not None else call
+            line = place.lineno + (remark.line - 1 if isinstance(given, ast.Constant) else 0)
             self._found.untraced[Untraced(remark.code, remark.text, Location(self._source.shown, line))] = None
 
     def _sql_texts(self, call: ast.Call) -> None:
         for argument in call.args:
-            for text in self._texts(argument) or []:
-                name = changing_sql(text)
-                if name is not None:
-                    self._report("not_deterministic", f"{name} gives another answer on every run", argument)
+            with suppress(UnresolvedError):
+                for text in self._texts.texts_with_holes(argument):
+                    name = changing_sql(text)
+                    if name is not None:
+                        self._report("not_deterministic", f"{name} gives another answer on every run", argument)
 
     def _variable(self, call: ast.Call) -> None:
         # A name that is not known before the run may be any variable.
-        for name in self._texts(_argument(call, 0, "name")) or ["*"]:
+        given = _argument(call, 0, "name")
+        names = self._values(given) if given is not None else None
+        is_known = names is not None and all(isinstance(name, str) for name in names)
+        for name in (names if is_known and names else None) or ["*"]:
             self._found.variables[name] = None
 
-    def _texts(self, node: ast.expr | None) -> list[str] | None:
-        if node is None:
-            return None
+    def _values(self, node: ast.expr) -> list[Any] | None:
         try:
-            values = self._names.values(node)
+            return self._names.values(node)
         except UnresolvedError:
             return None
-        return values if all(isinstance(value, str) for value in values) else None
 
     def _bindings(self, function: Any, call: ast.Call) -> Bindings:
-        """What is known of the arguments of a call."""
+        """What is known of the arguments of a call; only plain data if the text had to be put together."""
         target = plain_function(function)
-        if target is None or any(isinstance(argument, ast.Starred) for argument in call.args):
+        if target is None:
             return {}
-        code = target.__code__
-        names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-        given: dict[str, ast.expr] = dict(zip(names[: code.co_argcount], call.args, strict=False))
-        given.update({keyword.arg: keyword.value for keyword in call.keywords if keyword.arg})
-        if any(keyword.arg is None for keyword in call.keywords):
-            return {}
-        bindings: dict[str, tuple[Any, ...]] = {}
-        for name in names:
-            try:
-                bindings[name] = tuple(self._names.values(given[name])) if name in given else default_of(target, name)
-            except (UnresolvedError, KeyError):
-                continue
-        return bindings
+        known = self._names.bindings(target, call)
+        return {
+            name: values
+            for name, values in self._texts.bindings(target, call).items()
+            if name in known or is_plain_data(values)
+        }
 
     def _report(self, code: str, text: str, node: ast.expr) -> None:
         self._found.untraced[Untraced(code, text, Location(self._source.shown, node.lineno))] = None
@@ -255,16 +284,6 @@ def _argument(call: ast.Call, index: int, keyword: str) -> ast.expr | None:
     if len(call.args) > index and not any(isinstance(item, ast.Starred) for item in call.args[: index + 1]):
         return call.args[index]
     return next((item.value for item in call.keywords if item.arg == keyword), None)
-
-
-def default_of(function: FunctionType, name: str) -> tuple[Any, ...]:
-    defaults: Mapping[str, Any] = function.__kwdefaults__ or {}
-    if name in defaults:
-        return (defaults[name],)
-    code = function.__code__
-    positional = code.co_varnames[: code.co_argcount]
-    values = function.__defaults__ or ()
-    return (dict(zip(positional[len(positional) - len(values) :], values, strict=True))[name],)
 
 
 def _has_seed(call: ast.Call) -> bool:

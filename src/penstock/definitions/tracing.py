@@ -26,9 +26,18 @@ from penstock import pipelines
 from penstock.definitions.parse_cache import ParseCache
 from penstock.definitions.project_modules import ProjectFiles
 from penstock.definitions.sql_files import read_query
-from penstock.definitions.trace_names import Bindings, Names, attribute, canonical_name, is_filled
-from penstock.definitions.trace_reads import Findings, FunctionScan, default_of, plain_function
+from penstock.definitions.trace_names import (
+    Bindings,
+    Names,
+    attribute,
+    canonical_name,
+    default_of,
+    is_filled,
+    parameters,
+)
+from penstock.definitions.trace_reads import Findings, FunctionScan, plain_function
 from penstock.definitions.trace_sources import FunctionNode, LoadingCall, SourceFile, Sources, imported_names, to_text
+from penstock.definitions.trace_texts import TextNames
 from penstock.definitions.trace_values import UnstableValueError, describe
 from penstock.errors import DefinitionError, Location
 from penstock.model.project import Scalar
@@ -115,10 +124,9 @@ class _Walk:
         used = known if "*" in variables else {name: known[name] for name in variables if name in known}
         self._parts.append(["variables", sorted((name, repr(value)) for name, value in used.items())])
         untraced = list(self._found.untraced) + ([] if has_depends_on else list(self._found.unresolved))
+        inputs = self._found.inputs if has_depends_on else {**self._found.inputs, **self._found.possible}
         data = json.dumps(self._parts, sort_keys=True).encode("utf-8", "surrogatepass")
-        return Trace(
-            hashlib.blake2b(data, digest_size=16).hexdigest(), tuple(self._found.inputs), tuple(_sorted(untraced))
-        )
+        return Trace(hashlib.blake2b(data, digest_size=16).hexdigest(), tuple(inputs), tuple(_sorted(untraced)))
 
     def _take_function(self, function: FunctionType) -> None:
         if id(function) in self._described:
@@ -175,9 +183,10 @@ class _Walk:
         ways[key] = known
         self._load_local_imports(source, node)
         names = Names(function, node, self._tracer.variables, known)
-        scan = FunctionScan(source, node, names, lambda text: read_query(text, self._tracer.cache))
+        texts = TextNames(function, node, self._tracer.variables, known, self._body_of)
+        scan = FunctionScan(source, node, names, texts, lambda text: read_query(text, self._tracer.cache))
         found = scan.run(self._own_decorators(function, node))
-        for name in ("inputs", "untraced", "unresolved", "variables"):
+        for name in ("inputs", "possible", "untraced", "unresolved", "variables"):
             getattr(self._found, name).update(getattr(found, name))
         outer, self._where = self._where, Location(source.shown, node.lineno)
         for dotted, value, line in found.members:
@@ -267,6 +276,9 @@ class _Walk:
         source = self._sources.file_of(function.__code__.co_filename)
         return source, source.find_function(function.__code__) if source is not None else None
 
+    def _body_of(self, function: FunctionType) -> FunctionNode | None:
+        return self._source_of(function)[1]
+
     def _own_decorators(self, function: FunctionType, node: FunctionNode) -> frozenset[int]:
         """The decorators from this library; their settings are not logic."""
         if isinstance(node, ast.Lambda):
@@ -334,10 +346,8 @@ def _own_defaults(function: Any) -> Bindings:
     target = plain_function(function)
     if target is None:
         return {}
-    code = target.__code__
-    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     bindings: dict[str, tuple[Any, ...]] = {}
-    for name in names:
+    for name in parameters(target):
         with suppress(KeyError):
             bindings[name] = default_of(target, name)
     return bindings

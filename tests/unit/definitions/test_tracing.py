@@ -377,7 +377,7 @@ class Open:
 LOOSE = Open(1)
 
 def get():
-    return sys.platform
+    return sys.platform.swapcase()
 """
     if "UNKNOWN" not in body:
         before = before.replace('UNKNOWN = eval("lambda: 1")  # noqa: S307', "")

@@ -49,10 +49,11 @@ def _refuse_missing(given: DerivedObservation, missing: DatasetName) -> DerivedI
 
 
 def _recompute_reasons(given: DerivedObservation, wishes: Wishes, inputs: Inputs) -> tuple[Reason, ...]:
+    untraced = [Reason(untraced.code, _describe_untraced(untraced)) for untraced in given.resolved.untraced]
     if not given.state.exists:
-        return (Reason("first_build", "first build"),)
+        return (Reason("first_build", "first build"), *untraced)
     if given.state.damage is not None:
-        return (Reason(given.state.damage.code, given.state.damage.text),)
+        return (Reason(given.state.damage.code, given.state.damage.text), *untraced)
     reasons = []
     if wishes.full_refresh:
         reasons.append(Reason("full_refresh", "a full refresh was asked for"))
@@ -63,8 +64,7 @@ def _recompute_reasons(given: DerivedObservation, wishes: Wishes, inputs: Inputs
     if known is None or known.settings != given.settings:
         reasons.append(Reason("settings_changed", "its settings changed"))
     reasons.extend(_input_reasons(given, inputs))
-    reasons.extend(Reason(untraced.code, _describe_untraced(untraced)) for untraced in given.resolved.untraced)
-    return tuple(reasons)
+    return (*reasons, *untraced)
 
 
 def _describe_other_inputs(given: DerivedObservation) -> str:
