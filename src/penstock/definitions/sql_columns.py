@@ -16,7 +16,7 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.definitions.sql_facts import Columns
-from penstock.definitions.sql_reads import is_cte
+from penstock.definitions.sql_reads import WithReads
 from penstock.definitions.sql_text import SqlText
 
 _PARSER = Dialect.get_or_raise("spark").parser_class
@@ -38,14 +38,16 @@ class _Source(NamedTuple):
     table: str | None
 
 
-def find_columns(query: exp.Expr, inputs: Iterable[str], tokens: list[Token], sql: SqlText) -> Columns:
+def find_columns(
+    query: exp.Expr, inputs: Iterable[str], tokens: list[Token], sql: SqlText, with_reads: WithReads
+) -> Columns:
     """The columns that are read of each input, in lower case, with the place where that is sure.
 
     An input that is absent may be read as a whole.
     """
     if _hides_names(tokens):
         return {}
-    reads = _Reads(query, sql)
+    reads = _Reads(query, sql, with_reads)
     for column in query.find_all(exp.Column):
         reads.add_column(column)
     for star in query.find_all(exp.Star):
@@ -57,11 +59,11 @@ def find_columns(query: exp.Expr, inputs: Iterable[str], tokens: list[Token], sq
 class _Reads:
     """What is read of each table, gathered name by name."""
 
-    def __init__(self, query: exp.Expr, sql: SqlText) -> None:
+    def __init__(self, query: exp.Expr, sql: SqlText, with_reads: WithReads) -> None:
         self._sql = sql
-        self._sources = {id(select): _sources_of(select) for select in query.find_all(exp.Select)}
+        self._sources = {id(select): _sources_of(select, with_reads) for select in query.find_all(exp.Select)}
         self._aliases = {alias.alias.lower() for alias in query.find_all(exp.Alias)}
-        tables = [t for t in query.find_all(exp.Table) if not _is_in_hint(t) and _input_of(t) is not None]
+        tables = [t for t in query.find_all(exp.Table) if not _is_in_hint(t) and _input_of(t, with_reads) is not None]
         self.whole = {_text(table) for table in tables if not _is_plain(table)}
         self.columns: dict[str, dict[str, tuple[int, int] | None]] = {_text(table): {} for table in tables}
 
@@ -138,14 +140,14 @@ def _is_derived_table(node: exp.Expr) -> bool:
     return isinstance(node, exp.Subquery) and node.arg_key == "this" and isinstance(node.parent, exp.From | exp.Join)
 
 
-def _sources_of(select: exp.Select) -> list[_Source]:
+def _sources_of(select: exp.Select, with_reads: WithReads) -> list[_Source]:
     first = select.args.get("from_")
     nodes = [clause.this for clause in ([first] if first else []) + (select.args.get("joins") or [])]
-    return [_Source(node.alias_or_name.lower(), _input_of(node)) for node in nodes]
+    return [_Source(node.alias_or_name.lower(), _input_of(node, with_reads)) for node in nodes]
 
 
-def _input_of(node: exp.Expr) -> str | None:
-    if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier) or is_cte(node):
+def _input_of(node: exp.Expr, with_reads: WithReads) -> str | None:
+    if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier) or id(node) in with_reads:
         return None
     return _text(node)
 

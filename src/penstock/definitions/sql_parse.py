@@ -14,7 +14,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.definitions.sql_columns import find_columns
 from penstock.definitions.sql_facts import QueryFacts, SqlStatement
-from penstock.definitions.sql_reads import find_inputs, find_remarks, to_fingerprint
+from penstock.definitions.sql_reads import find_inputs, find_remarks, find_with_reads, to_fingerprint
 from penstock.definitions.sql_text import SqlText, find_unclosed
 from penstock.errors import DefinitionError, Location
 from penstock.model.spec import DatasetKind
@@ -58,9 +58,10 @@ def to_tokens(sql: SqlText) -> list[Token]:
 
 def _facts(sql: SqlText, tokens: list[Token]) -> QueryFacts:
     query = _parse(sql, tokens)
-    inputs, reads = find_inputs(query, sql, tokens)
+    with_reads = find_with_reads(query, sql, tokens)
+    inputs, reads = find_inputs(query, sql, tokens, with_reads)
     remarks = sorted([*find_remarks(tokens, sql), *reads], key=lambda remark: (remark.line, remark.column))
-    columns = find_columns(query, inputs, tokens, sql)
+    columns = find_columns(query, inputs, tokens, sql, with_reads)
     return QueryFacts(to_fingerprint(query, tokens), inputs, tuple(remarks), columns)
 
 

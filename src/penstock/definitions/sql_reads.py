@@ -6,7 +6,8 @@ import hashlib
 import json
 
 from sqlglot import exp
-from sqlglot.errors import ErrorLevel
+from sqlglot.errors import ErrorLevel, OptimizeError
+from sqlglot.optimizer.scope import traverse_scope
 from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.definitions.sql_facts import (
@@ -25,6 +26,10 @@ _MOMENTS = frozenset({"now", "today", "tomorrow", "yesterday"})
 _DATE_TYPES = frozenset({"DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ"})
 
 
+WithReads = frozenset[int]
+"""Tables of a parsed query that are names of WITH queries, by `id`."""
+
+
 def to_fingerprint(query: exp.Expr, tokens: list[Token]) -> str:
     """A hash that comments, white space and the case of keywords do not change.
 
@@ -37,7 +42,9 @@ def to_fingerprint(query: exp.Expr, tokens: list[Token]) -> str:
     return hashlib.blake2b(json.dumps([words, kinds, text]).encode(), digest_size=16).hexdigest()
 
 
-def find_inputs(query: exp.Expr, sql: SqlText, tokens: list[Token]) -> tuple[tuple[str, ...], list[SqlRemark]]:
+def find_inputs(
+    query: exp.Expr, sql: SqlText, tokens: list[Token], with_reads: WithReads
+) -> tuple[tuple[str, ...], list[SqlRemark]]:
     """Every table that the query reads, once, in order of appearance; and the reads that cannot be traced."""
     inputs: dict[str, None] = {}
     remarks: list[SqlRemark] = []
@@ -52,7 +59,7 @@ def find_inputs(query: exp.Expr, sql: SqlText, tokens: list[Token]) -> tuple[tup
             remarks.append(_remark("untraced_read", f"reads the files of {_shown(table)}", sql, offset))
             name = None
         else:
-            name = None if is_cte(table) else ".".join(part.name for part in table.parts)
+            name = None if id(table) in with_reads else ".".join(part.name for part in table.parts)
         if name is not None:
             inputs[name] = None
     return tuple(inputs), remarks
@@ -130,31 +137,27 @@ def _is_path(table: exp.Table) -> bool:
     return table.db.lower() in FILE_FORMATS and not is_name_part(table.name)
 
 
-def is_cte(table: exp.Table) -> bool:
-    """Tell whether the name means a WITH query that is visible from here, as Spark sees it.
+def find_with_reads(query: exp.Expr, sql: SqlText, tokens: list[Token]) -> WithReads:
+    """The tables of the query that mean a WITH query visible from there, by identity."""
+    for part in query.find_all(exp.CTE):
+        if not isinstance(part.this, exp.Query | exp.Values):
+            start = part.args["alias"].this.meta.get("start", tokens[0].start)
+            raise _unsupported(f"the WITH query {part.alias!r} is not a SELECT", sql, start)
+    try:
+        scopes = traverse_scope(query)
+    except OptimizeError as error:
+        raise _unsupported("a part of this query is not a SELECT", sql, tokens[0].start) from error
+    return frozenset(
+        id(table)
+        for scope in scopes
+        for table in [*scope.tables, scope.expression]
+        if isinstance(table, exp.Table) and not table.db and table.name.lower() in map(str.lower, scope.cte_sources)
+    )
 
-    A WITH query is visible in what follows it and in the body, in its own text only when RECURSIVE.
-    """
-    if table.args.get("db"):
-        return False
-    name = table.name.lower()
-    child: exp.Expr = table
-    node = table.parent
-    while node is not None:
-        if isinstance(node, exp.With):
-            for cte in node.expressions:
-                is_self = cte is child
-                if cte.alias.lower() == name and (not is_self or node.args.get("recursive")):
-                    return True
-                if is_self:
-                    break
-        else:
-            queries = node.args.get("with_")
-            visible = queries.expressions if queries is not None and queries is not child else []
-            if any(cte.alias.lower() == name for cte in visible):
-                return True
-        child, node = node, node.parent
-    return False
+
+def _unsupported(message: str, sql: SqlText, offset: int) -> DefinitionError:
+    hint = "write SELECT * FROM name instead of TABLE name"
+    return DefinitionError(message, hint=hint, location=sql.location(offset))
 
 
 def _offset(table: exp.Table, tokens: list[Token]) -> int:

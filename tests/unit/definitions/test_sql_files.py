@@ -66,6 +66,12 @@ def test_several_statements_and_empty_ones() -> None:
         ("WITH c AS (SELECT 1) SELECT * FROM c UNION ALL SELECT * FROM c", ()),
         ("WITH c AS (SELECT 1) SELECT * FROM main.c", ("main.c",)),
         ("SELECT * FROM (WITH c AS (SELECT 1) SELECT * FROM c) JOIN c", ("c",)),
+        ("WITH x AS (WITH y AS (SELECT * FROM a) SELECT * FROM y) SELECT * FROM x JOIN y", ("a", "y")),
+        ("WITH x AS (WITH x AS (SELECT * FROM x) SELECT * FROM x) SELECT * FROM x", ("x",)),
+        ("(WITH x AS (SELECT * FROM a) SELECT * FROM x) UNION ALL (WITH y AS (SELECT * FROM x) SELECT * FROM y)", ("a", "x")),
+        ("WITH x AS (SELECT * FROM a) (SELECT * FROM x LIMIT 1) UNION (SELECT * FROM x) ORDER BY 1", ("a",)),
+        ("WITH x AS (SELECT * FROM a) SELECT * FROM (c JOIN x) JOIN LATERAL (SELECT * FROM x WHERE x.i = c.i)", ("a", "c")),
+        ("WITH x AS (SELECT * FROM a) SELECT (SELECT max(i) FROM X) FROM c WHERE i IN (SELECT i FROM x)", ("a", "c")),
         ("SELECT (SELECT max(x) FROM u) FROM t WHERE EXISTS (SELECT 1 FROM v) AND x IN (SELECT y FROM w)",
          ("u", "t", "v", "w")),
         ("SELECT c FROM t LATERAL VIEW explode(items) e AS c", ("t",)),
@@ -174,6 +180,7 @@ def test_the_fingerprint_is_of_the_meaning(first: str, second: str, equal: bool)
         ("CREATE MATERIALIZED VIEW a AS SELECT\n${dya}", "2:1", "no variable 'dya'"),
         ("CREATE MATERIALIZED VIEW a AS SELECT '${day}' FROM FROM", "1:52", "syntax error at 'FROM'"),
         ("CREATE MATERIALIZED VIEW a AS SELECT * FROM STREAM(t)", "1:45", "STREAM is not supported"),
+        ("CREATE MATERIALIZED VIEW a AS WITH c AS (TABLE t) SELECT * FROM c", "1:36", "WITH query 'c' is not a SELECT"),
     ],
 )
 def test_errors_name_file_line_and_column(text: str, place: str, message: str) -> None:
