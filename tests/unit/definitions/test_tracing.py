@@ -150,6 +150,7 @@ UNSEEN = [
         ("x = 1\nreturn [y for y in MIXED]", "untraced_value", 2, "MIXED"),
         ("return UNKNOWN()", "untraced_value", 1, "UNKNOWN"),
         ("return LOOSE", "untraced_value", 1, "not frozen"),
+        ("return NAMESPACE.a", "untraced_value", 1, "SimpleNamespace"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_traced_is_said_with_its_line(
@@ -175,6 +176,7 @@ class Open:
     x: int
 
 LOOSE = Open(1)
+NAMESPACE = types.SimpleNamespace(a=1)
 
 def get():
     return sys.platform.swapcase()
