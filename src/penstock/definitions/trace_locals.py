@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from penstock.definitions.trace_sources import FunctionNode
 
@@ -27,9 +29,16 @@ Source = ast.expr | Each | Imported | None
 """None: only a run knows."""
 
 
-class LocalNames:
-    """The local names of a function and of functions inside it, each with all its sources."""
+@lru_cache(maxsize=256)
+def find_sources(root: FunctionNode, package: str) -> Mapping[str, list[Source]]:
+    """The local names of a function and of functions inside it, each with all its sources.
 
+    A function is asked about several times in a row, for each way of calling it.
+    """
+    return _LocalNames(root, package).sources
+
+
+class _LocalNames:
     def __init__(self, root: FunctionNode, package: str) -> None:
         self.sources: dict[str, list[Source]] = {}
         self._package = package

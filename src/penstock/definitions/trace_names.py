@@ -22,7 +22,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from penstock import pipelines
-from penstock.definitions.trace_locals import Each, Imported, LocalNames, Source
+from penstock.definitions.trace_locals import Each, Imported, Source, find_sources
 from penstock.definitions.trace_sources import FunctionNode
 from penstock.model.project import Scalar
 
@@ -92,7 +92,7 @@ class Names:
         self._free = {name: cell.cell_contents for name, cell in cells if is_filled(cell)}
         self._variables = variables
         self._bindings = bindings
-        self._locals = LocalNames(node, str(function.__globals__.get("__package__") or "")).sources
+        self._locals = find_sources(node, str(function.__globals__.get("__package__") or ""))
         self._known: dict[str, list[Any] | None] = {}
 
     def values(self, node: ast.expr) -> list[Any]:

@@ -63,15 +63,11 @@ class _Describer:
 
     def _describe_compound(self, value: Any) -> Any:
         kind = type(value)
-        if kind in {list, tuple, collections.deque}:
+        if kind in {list, tuple}:
             return [kind.__name__, [self.describe(item) for item in value]]
         if kind in {set, frozenset}:
             return [kind.__name__, sorted((self.describe(item) for item in sorted(value, key=_order)), key=json.dumps)]
-        if kind is types.SimpleNamespace:
-            return ["namespace", self.describe(vars(value))]
-        if kind is collections.defaultdict:
-            return ["defaultdict", self.describe(value.default_factory), self.describe(dict(value))]
-        if kind in {dict, types.MappingProxyType, collections.OrderedDict, collections.Counter}:
+        if kind in {dict, types.MappingProxyType, collections.OrderedDict}:
             items = [[self.describe(key), self.describe(item)] for key, item in value.items()]
             return ["dict", sorted(items, key=json.dumps)]
         if isinstance(value, tuple) and hasattr(kind, "_fields"):
@@ -94,14 +90,8 @@ class _Describer:
             return ["zone", value.key]
         if isinstance(value, logging.Logger):
             return ["logger"]
-        if type(value).__module__ == "operator":
-            return ["operator", repr(value)]
         if isinstance(value, functools.partial):
             return ["partial", *(self.describe(part) for part in (value.func, list(value.args), value.keywords))]
-        if isinstance(value, staticmethod | classmethod):
-            return [type(value).__name__, self.describe(value.__func__)]
-        if isinstance(value, property):
-            return ["property", *(self.describe(part) for part in (value.fget, value.fset, value.fdel))]
         if _is_typing(value):
             return ["type", self._without_root(str(value))]
         if _is_spark_type(value):

@@ -88,6 +88,11 @@ PROBLEM = Problem("raw_file", "a file is broken")
         ),
         (given(resolved=replace(RESOLVED, untraced=(NOW,))), "recompute", "not_deterministic"),
         (
+            given(resolved=replace(RESOLVED, untraced=(NOW,)), state=TableState()),
+            "recompute",
+            "first_build not_deterministic",
+        ),
+        (
             given(
                 state=state(definition="older"),
                 settings="other",
