@@ -67,25 +67,9 @@ def _recompute_reasons(given: DerivedObservation, wishes: Wishes, inputs: Inputs
     return (*reasons, *untraced)
 
 
-def _describe_other_inputs(given: DerivedObservation) -> str:
-    """How the set of inputs differs from the one that was read, if it does.
-
-    `depends_on` is not in the text of a function, so the fingerprint does not show that it changed.
-    """
-    if given.state.payload is None:
-        return ""
-    before = set(given.state.payload.inputs)
-    now = {str(name) for name in given.resolved.inputs}
-    new, gone = ", ".join(sorted(now - before)), ", ".join(sorted(before - now))
-    parts = [f"it now reads {new}" if new else "", f"it no longer reads {gone}" if gone else ""]
-    text = "; ".join(part for part in parts if part)
-    return f": {text}" if text else ""
-
-
 def _input_reasons(given: DerivedObservation, inputs: Inputs) -> Iterator[Reason]:
     will_change, changed = [], []
     for name, upstream in inputs.items():
-        known = _mark_of(given, name)
         if _will_change(given, upstream):
             will_change.append(f"{name} ({upstream.actions})")
         elif _has_changed(given, upstream):
