@@ -27,7 +27,8 @@ from cdc_contenders import ByHand, BySpark43, Contender, Feed, Floor, Ours, decl
 from spark43_handler import Spark43Scd1, Spark43Scd2, fetch_jar  # noqa: E402
 
 from penstock.model.project import SparkSettings  # noqa: E402
-from penstock.session.opening import SessionRequest, open_session  # noqa: E402
+from penstock.session.opening import open_session  # noqa: E402
+from penstock.session.settings import SessionRequest  # noqa: E402
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -18,7 +18,8 @@ from pathlib import Path
 OURS = """
 import sys
 from pathlib import Path
-from penstock.session.opening import SessionRequest, open_session
+from penstock.session.opening import open_session
+from penstock.session.settings import SessionRequest
 from penstock.model.project import SparkSettings
 folder = Path(sys.argv[1])
 request = SessionRequest(SparkSettings(), {}, (str(folder),), folder / "state", is_short=SHORT)

@@ -28,7 +28,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
 from penstock.model.project import SparkSettings  # noqa: E402
-from penstock.session.opening import SessionRequest, open_session  # noqa: E402
+from penstock.session.opening import open_session  # noqa: E402
+from penstock.session.settings import SessionRequest  # noqa: E402
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -33,7 +33,8 @@ from penstock.engine import open_engine  # noqa: E402
 from penstock.model.plan import Action  # noqa: E402
 from penstock.model.project import SparkSettings  # noqa: E402
 from penstock.model.results import Outcome  # noqa: E402
-from penstock.session.opening import SessionRequest, open_session  # noqa: E402
+from penstock.session.opening import open_session  # noqa: E402
+from penstock.session.settings import SessionRequest  # noqa: E402
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,7 +14,7 @@ from pathlib import Path
 from penstock.session.class_archive import archive_options
 from penstock.session.jars import resolve_jars, spark_home
 from penstock.session.java import Java, find_java
-from penstock.session.opening import CATALOG, EXTENSION, QUICK_COMPILER
+from penstock.session.settings import CATALOG, EXTENSION, QUICK_COMPILER
 
 FOR_FEW_ROWS = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 """To compile a query takes longer than to interpret it where it reads a few rows; Spark tests both ways to give the same."""

@@ -286,7 +286,8 @@ def main(folder: str, *steps: str) -> None:
     from penstock.model.project import SparkSettings
 
     try:
-        from penstock.session.opening import SessionRequest, open_session
+        from penstock.session.opening import open_session
+        from penstock.session.settings import SessionRequest
     except ImportError:  # where it was when tables_v3 was made
         from penstock.lake.session import SessionRequest, open_session
     maker = Maker(root)

@@ -14,7 +14,8 @@ import pytest
 from penstock.engine import Engine, open_engine
 from penstock.kinds.cdc import batch as change_batch
 from penstock.model.project import SparkSettings
-from penstock.session.opening import SessionRequest, open_session
+from penstock.session.opening import open_session
+from penstock.session.settings import SessionRequest
 from tests.projects import ProjectFolder, make_shop
 from tests.servers import FOR_FEW_ROWS, ONE_CORE
 from tests.spark.tables import forget_tables

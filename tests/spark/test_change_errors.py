@@ -17,7 +17,7 @@ import penstock
 from penstock.errors import BadChangesError, ChangeFlowError
 from penstock.kinds.cdc import batch as change_batch
 from penstock.lake.tables import Lake
-from penstock.session.opening import frame_of_few
+from penstock.session.siblings import frame_of_few
 from tests.spark.tables import chosen
 
 pytestmark = pytest.mark.spark

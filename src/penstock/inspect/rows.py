@@ -58,7 +58,8 @@ def read_rows_without_spark(files: Files, name: DatasetName, limit: int) -> Rows
 
 def _read_rows_with_spark(workspace: Workspace, name: DatasetName, limit: int) -> Rows:
     from penstock.lake.tables import Lake
-    from penstock.session.opening import SessionRequest, open_session
+    from penstock.session.opening import open_session
+    from penstock.session.settings import SessionRequest
 
     project = workspace.project
     places = (project.storage,)

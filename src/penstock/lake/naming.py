@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import SessionError, StorageError, first_line
 from penstock.lake.statements import quote, quote_table, table_parts, text
-from penstock.session.opening import best_effort
+from penstock.session.losses import best_effort
 from penstock.storage.files import Files
 
 if TYPE_CHECKING:

@@ -32,7 +32,8 @@ from penstock.model.names import DatasetName
 from penstock.model.progress import Codec, Entry, Manifest, TableState
 from penstock.model.spec import TableLayout
 from penstock.model.types import Struct, parse_type, type_from_json
-from penstock.session.opening import best_effort, sibling_of
+from penstock.session.losses import best_effort
+from penstock.session.siblings import sibling_of
 from penstock.storage.files import Files
 
 if TYPE_CHECKING:

@@ -13,7 +13,9 @@ from penstock.lake.tables import Lake
 from penstock.model.plan import Item, Plan
 from penstock.model.results import ItemResult, LoadResult
 from penstock.run.scheduler import RunListener, Scheduler
-from penstock.session.opening import SessionRequest, best_effort, carry_by_value, loss_of_session_named, open_session
+from penstock.session.losses import best_effort, loss_of_session_named
+from penstock.session.opening import carry_by_value, open_session
+from penstock.session.settings import SessionRequest
 
 SHORT_BYTES = 64_000_000
 """Below this much source data a run is over before the JVM's best compiler would have paid off."""

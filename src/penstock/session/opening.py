@@ -1,4 +1,4 @@
-"""The Spark session, and every setting of it: local by default, a cluster by `spark.master`, Connect by `spark.remote`.
+"""Getting a Spark session: the active one, a local one, a cluster by `spark.master`, Connect by `spark.remote`.
 
 The start is part of every run a user waits for, so a local session gets its jars on the class path, settings made for
 one machine, and a class-data archive. What Spark says goes to a file, not to the user's terminal.
@@ -11,75 +11,22 @@ import os
 import socket
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
-from weakref import WeakKeyDictionary
 
 from penstock.errors import SessionError, first_line
-from penstock.model.names import DatasetName
-from penstock.model.project import SparkSettings
-from penstock.session.class_archive import archive_options
 from penstock.session.jars import find_jars, resolve_jars, spark_home
 from penstock.session.java import Java, find_java
+from penstock.session.losses import best_effort
+from penstock.session.settings import CATALOG, EVERYWHERE, EXTENSION, LOADS, SessionRequest, to_session_options
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
-EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
-CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
-
-_LOADS = {
-    # An append that evolves a table widens every type that Delta can widen, int to double and decimal included.
-    "spark.databricks.delta.typeWidening.allowAutomaticWidening": "always",
-    # Else Spark puts settings and environment values where `${...}` stands in a name or a text.
-    "spark.sql.variable.substitute": "false",
-}
-"""What loads rest on, in whatever session they run."""
-_DELTA = {"spark.sql.extensions": EXTENSION, "spark.sql.catalog.spark_catalog": CATALOG}
-_EVERYWHERE = {
-    "spark.sql.session.timeZone": "UTC",
-    # Spark 4.2.0 hangs for ever when a Python UDF reads a file scan directly (ColumnarArrowEvalPython).
-    "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false",
-    **_LOADS,
-}
-_LOCAL = {
-    "spark.databricks.delta.snapshotPartitions": "1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.memory": "2g",
-    "spark.sql.shuffle.partitions": "4",
-    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.python.sql.dataFrameDebugging.enabled": "false",
-}
 _CONNECT_PORT = 15002
-_SHORT = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
-QUICK_COMPILER = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m")
-"""One compiler instead of two. Java reserves a fifth of the usual room for its code then, which many queries fill: it would stop
-compiling, and later die."""
-
-_JOINED = {"spark.driver.extraClassPath": ":", "spark.jars": ",", "spark.sql.extensions": ","}
-"""Lists to which the user adds: without our part of them there would be no Delta."""
-
-
-@dataclass(frozen=True, slots=True)
-class SessionRequest:
-    """What a run needs of a session."""
-
-    settings: SparkSettings
-    configuration: Mapping[str, str]
-    places: tuple[str, ...]
-    """Where tables and raw files live: decides which connectors the session needs."""
-    state_folder: Path
-    name: str = "penstock"
-    is_short: bool = False
-    """The work is small: the JVM need not spend time on optimising its code."""
 
 
 @contextmanager
@@ -107,8 +54,8 @@ def open_session(request: SessionRequest) -> Iterator[SparkSession]:
 @contextmanager
 def borrow(session: SparkSession) -> Iterator[None]:
     """Give somebody else's session what loads need, and take it back."""
-    before = {name: session.conf.get(name, None) for name in _LOADS}
-    for name, value in _LOADS.items():
+    before = {name: session.conf.get(name, None) for name in LOADS}
+    for name, value in LOADS.items():
         session.conf.set(name, value)
     try:
         yield
@@ -116,88 +63,6 @@ def borrow(session: SparkSession) -> Iterator[None]:
         for name, known in before.items():
             with best_effort():
                 session.conf.set(name, known) if known is not None else session.conf.unset(name)
-
-
-@contextmanager
-def sibling_of(session: SparkSession) -> Iterator[SparkSession]:
-    """A session beside this one for the block: the same settings now, and its own from now on."""
-    clone = getattr(session, "cloneSession", None)
-    if clone is None:
-        yield _new_sibling(session)
-        return
-    sibling = clone()
-    try:
-        yield sibling
-    finally:
-        with best_effort():  # a clone that is left open keeps its process from ending
-            sibling.client.release_session()
-            sibling.client.close()
-
-
-def _new_sibling(session: SparkSession) -> SparkSession:
-    sibling = session.newSession()
-    _set_all(sibling, session.conf.getAll, sibling.conf.getAll)
-    return sibling
-
-
-_for_few: WeakKeyDictionary[SparkSession, tuple[SparkSession, dict[str, str]]] = WeakKeyDictionary()
-"""The session beside another one, and the settings that it took over."""
-
-
-def frame_of_few(session: SparkSession, rows: pa.Table, schema: str) -> DataFrame:
-    """A frame of few rows, to be written by one task and without adaptive execution, which plans again between two stages.
-
-    It belongs to a session beside this one, which is made once: Spark starts half as many jobs for a small write then.
-    Over Connect a session beside costs more than it saves.
-    """
-    if hasattr(session, "cloneSession"):
-        return session.createDataFrame(rows, schema)
-    now = {**session.conf.getAll, **_SHORT}
-    sibling, known = _for_few.get(session) or (_new_sibling(session), {})
-    _set_all(sibling, now, known)  # what was set on the session since: credentials among them
-    _for_few[session] = sibling, now
-    try:
-        return sibling.createDataFrame(rows, schema)
-    finally:
-        session.createDataFrame([], "x int")  # who makes a frame becomes the active session, which others may ask for
-
-
-def _set_all(session: SparkSession, settings: Mapping[str, str], known: Mapping[str, str]) -> None:
-    for name, value in settings.items():
-        if known.get(name) != value:
-            with suppress(Exception):  # some settings hold for all sessions, and cannot be set
-                session.conf.set(name, value)
-
-
-@contextmanager
-def best_effort() -> Iterator[None]:
-    """Clean up without complaint: when the JVM or the server is gone, so is what was to be cleaned."""
-    with suppress(Exception):
-        yield
-
-
-@contextmanager
-def loss_of_session_named(name: DatasetName, state_folder: Path) -> Iterator[None]:
-    """Say plainly that Spark is gone, instead of the many ways in which its client notices."""
-    try:
-        yield
-    except Exception as error:
-        if is_session_lost(error):
-            raise SessionError(
-                f"{name}: Spark ended while it worked on this table",
-                hint=f"see {state_folder}/logs/spark.log, then run again",
-            ) from None
-        raise
-
-
-def is_session_lost(error: BaseException | None) -> bool:
-    """Whether the JVM or the Connect server behind a session is gone, to judge by an error and its causes."""
-    while error is not None:
-        lost = {"Py4JNetworkError", "ConnectionRefusedError", "ConnectionResetError", "BrokenPipeError"}
-        if type(error).__name__ in lost or "StatusCode.UNAVAILABLE" in str(error):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
 
 
 def find_active_session() -> SparkSession | None:
@@ -251,7 +116,7 @@ def _connect(request: SessionRequest) -> SparkSession:
         ) from None
     try:
         session = SparkSession.builder.remote(str(request.settings.remote)).create()
-        for key, value in {**_EVERYWHERE, **request.configuration}.items():
+        for key, value in {**EVERYWHERE, **request.configuration}.items():
             session.conf.set(key, value)
     except (PySparkException, grpc.RpcError, ValueError) as error:
         raise SessionError(
@@ -320,35 +185,6 @@ def _find_all_jars(request: SessionRequest, java: Java) -> list[Path]:
         if any(place.startswith(schemes) for place in request.places):
             jars = jars + resolve_jars(group, java, request.configuration)
     return jars
-
-
-def to_session_options(request: SessionRequest, java: Java, jars: Sequence[Path]) -> dict[str, str]:
-    """Every setting of a session that Penstock starts; the user's configuration wins over ours, or is joined with it."""
-    master = request.settings.master
-    options = {"spark.app.name": request.name, "spark.master": master, **_EVERYWHERE, **_DELTA}
-    options["spark.sql.warehouse.dir"] = str(request.state_folder / "warehouse")
-    class_path = ":".join(map(str, jars))
-    java_options: list[str] = []
-    if master.startswith("local"):
-        options |= {**_LOCAL, "spark.driver.extraClassPath": class_path}
-        java_options = archive_options(java, jars)
-        if request.is_short:
-            options |= _SHORT
-            java_options += QUICK_COMPILER
-    else:
-        options["spark.jars"] = ",".join(map(str, jars))
-    configuration = dict(request.configuration)
-    java_options.append(configuration.pop("spark.driver.extraJavaOptions", ""))
-    for key, separator in _JOINED.items():
-        if configuration.get(key) and options.get(key):
-            configuration[key] = _join(configuration[key], options[key], separator)
-    joined = " ".join(option for option in java_options if option)
-    return options | ({"spark.driver.extraJavaOptions": joined} if joined else {}) | configuration
-
-
-def _join(theirs: str, ours: str, separator: str) -> str:
-    given = theirs.split(separator)
-    return separator.join([*given, *(part for part in ours.split(separator) if part not in given)])
 
 
 def _session_environment(java: Java, request: SessionRequest) -> dict[str, str]:

@@ -18,15 +18,8 @@ from penstock.model.spec import TableLayout
 from penstock.model.types import Struct
 from penstock.session.class_archive import _adopt, archive_options
 from penstock.session.java import Java
-from penstock.session.opening import (
-    CATALOG,
-    EXTENSION,
-    QUICK_COMPILER,
-    SessionRequest,
-    _environment,
-    check_delta,
-    to_session_options,
-)
+from penstock.session.opening import _environment, check_delta
+from penstock.session.settings import CATALOG, EXTENSION, QUICK_COMPILER, SessionRequest, to_session_options
 
 JAVA = Java(Path("/jdk"), "17.0.1")
 JARS = [Path("/jars/a.jar"), Path("/jars/b.jar")]

@@ -20,7 +20,7 @@ from penstock.kinds.cdc.small_batch import Found, find_rows, replay_small
 from penstock.lake.few_rows import FewRows
 from penstock.model.changes import END_AT, RESERVED, START_AT, Flow
 from penstock.model.types import quote_name
-from penstock.session.opening import frame_of_few
+from penstock.session.siblings import frame_of_few
 from penstock.transforms import change_events as events_
 from penstock.transforms.change_events import FORGET, TRUNCATE
 from penstock.transforms.replay import Stored, replay

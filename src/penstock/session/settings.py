@@ -1,0 +1,96 @@
+"""Every setting of a Spark session: for loads anywhere, for one machine, and what the user adds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.model.project import SparkSettings
+from penstock.session.class_archive import archive_options
+from penstock.session.java import Java
+
+EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
+
+CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+
+LOADS = {
+    # An append that evolves a table widens every type that Delta can widen, int to double and decimal included.
+    "spark.databricks.delta.typeWidening.allowAutomaticWidening": "always",
+    # Else Spark puts settings and environment values where `${...}` stands in a name or a text.
+    "spark.sql.variable.substitute": "false",
+}
+"""What loads rest on, in whatever session they run."""
+
+_DELTA = {"spark.sql.extensions": EXTENSION, "spark.sql.catalog.spark_catalog": CATALOG}
+
+EVERYWHERE = {
+    "spark.sql.session.timeZone": "UTC",
+    # Spark 4.2.0 hangs for ever when a Python UDF reads a file scan directly (ColumnarArrowEvalPython).
+    "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false",
+    **LOADS,
+}
+
+_LOCAL = {
+    "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "2g",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+}
+
+SHORT = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
+
+QUICK_COMPILER = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m")
+"""One compiler instead of two. Java reserves a fifth of the usual room for its code then, which many queries fill: it would stop
+compiling, and later die."""
+
+_JOINED = {"spark.driver.extraClassPath": ":", "spark.jars": ",", "spark.sql.extensions": ","}
+"""Lists to which the user adds: without our part of them there would be no Delta."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRequest:
+    """What a run needs of a session."""
+
+    settings: SparkSettings
+    configuration: Mapping[str, str]
+    places: tuple[str, ...]
+    """Where tables and raw files live: decides which connectors the session needs."""
+    state_folder: Path
+    name: str = "penstock"
+    is_short: bool = False
+    """The work is small: the JVM need not spend time on optimising its code."""
+
+
+def to_session_options(request: SessionRequest, java: Java, jars: Sequence[Path]) -> dict[str, str]:
+    """Every setting of a session that Penstock starts; the user's configuration wins over ours, or is joined with it."""
+    master = request.settings.master
+    options = {"spark.app.name": request.name, "spark.master": master, **EVERYWHERE, **_DELTA}
+    options["spark.sql.warehouse.dir"] = str(request.state_folder / "warehouse")
+    class_path = ":".join(map(str, jars))
+    java_options: list[str] = []
+    if master.startswith("local"):
+        options |= {**_LOCAL, "spark.driver.extraClassPath": class_path}
+        java_options = archive_options(java, jars)
+        if request.is_short:
+            options |= SHORT
+            java_options += QUICK_COMPILER
+    else:
+        options["spark.jars"] = ",".join(map(str, jars))
+    configuration = dict(request.configuration)
+    java_options.append(configuration.pop("spark.driver.extraJavaOptions", ""))
+    for key, separator in _JOINED.items():
+        if configuration.get(key) and options.get(key):
+            configuration[key] = _join(configuration[key], options[key], separator)
+    joined = " ".join(option for option in java_options if option)
+    return options | ({"spark.driver.extraJavaOptions": joined} if joined else {}) | configuration
+
+
+def _join(theirs: str, ours: str, separator: str) -> str:
+    given = theirs.split(separator)
+    return separator.join([*given, *(part for part in ours.split(separator) if part not in given)])

@@ -1,0 +1,65 @@
+"""Sessions beside a session: the same settings now, and their own from then on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from penstock.session.losses import best_effort
+from penstock.session.settings import SHORT
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+_for_few: WeakKeyDictionary[SparkSession, tuple[SparkSession, dict[str, str]]] = WeakKeyDictionary()
+"""The session beside another one, and the settings that it took over."""
+
+
+@contextmanager
+def sibling_of(session: SparkSession) -> Iterator[SparkSession]:
+    """A session beside this one for the block: the same settings now, and its own from now on."""
+    clone = getattr(session, "cloneSession", None)
+    if clone is None:
+        yield _new_sibling(session)
+        return
+    sibling = clone()
+    try:
+        yield sibling
+    finally:
+        with best_effort():  # a clone that is left open keeps its process from ending
+            sibling.client.release_session()
+            sibling.client.close()
+
+
+def _new_sibling(session: SparkSession) -> SparkSession:
+    sibling = session.newSession()
+    _set_all(sibling, session.conf.getAll, sibling.conf.getAll)
+    return sibling
+
+
+def frame_of_few(session: SparkSession, rows: pa.Table, schema: str) -> DataFrame:
+    """A frame of few rows, to be written by one task and without adaptive execution, which plans again between two stages.
+
+    It belongs to a session beside this one, which is made once: Spark starts half as many jobs for a small write then.
+    Over Connect a session beside costs more than it saves.
+    """
+    if hasattr(session, "cloneSession"):
+        return session.createDataFrame(rows, schema)
+    now = {**session.conf.getAll, **SHORT}
+    sibling, known = _for_few.get(session) or (_new_sibling(session), {})
+    _set_all(sibling, now, known)  # what was set on the session since: credentials among them
+    _for_few[session] = sibling, now
+    try:
+        return sibling.createDataFrame(rows, schema)
+    finally:
+        session.createDataFrame([], "x int")  # who makes a frame becomes the active session, which others may ask for
+
+
+def _set_all(session: SparkSession, settings: Mapping[str, str], known: Mapping[str, str]) -> None:
+    for name, value in settings.items():
+        if known.get(name) != value:
+            with suppress(Exception):  # some settings hold for all sessions, and cannot be set
+                session.conf.set(name, value)
