@@ -15,6 +15,13 @@ ROOT = Path(__file__).parents[2]
 PLANTED = {
     "model/graph.py": ("from penstock.storage import files", "Imports go downward only"),
     "definitions/loading.py": ("import pyspark", "No JVM is reachable"),
+    "kinds/staging/decide.py": ("from penstock.kinds.cdc import flow", "Kinds do not know each other"),
+    "kinds/derived/observe.py": (
+        "from penstock.lake import tables\nfrom penstock.session import opening",
+        "No JVM is reachable",
+    ),
+    "run/planner.py": ("from penstock.kinds.staging import decide", "Shared rooms know only the protocol"),
+    "lake/few_rows.py": ("import pyspark", "Only these modules import pyspark"),
     "cli/project.py": ("from penstock.lake import tables", "The command line goes through the engine"),
 }
 

@@ -5,42 +5,30 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from penstock.kinds.derived import observe
 from penstock.kinds.derived.decide import decide
 from penstock.kinds.derived.progress import CODEC, DerivedCodec
-from penstock.kinds.derived.values import DerivedObservation, fingerprint_settings, resolve_views
 from penstock.kinds.protocol import Loader, Needs, PipelineRun, Workspace
 from penstock.model.dataset import Dataset, Found, Place, Shown, table_places
 from penstock.model.names import DatasetName
 from penstock.model.plan import Item, PlanLine, Upstream, Wishes
 from penstock.model.progress import TableState
-from penstock.model.spec import DatasetKind
 
 if TYPE_CHECKING:
     from penstock.lake.tables import Lake
-
-_VIEW = DatasetKind.TEMPORARY_VIEW
 
 
 class DerivedKind:
     """Materialized views, tables and temporary views that a definition computes from other datasets."""
 
-    names = frozenset(map(str, (DatasetKind.MATERIALIZED_VIEW, DatasetKind.TABLE, _VIEW)))
+    names = observe.NAMES
     codec: DerivedCodec = CODEC
 
     def discover(self, workspace: Workspace) -> Found:
-        """The definitions; temporary views are listed, but have no table, and are folded into what reads them."""
-        specs = [spec for spec in workspace.specs if str(spec.kind) in self.names]
-        views = {spec.name: spec for spec in specs if spec.kind == _VIEW}
-        datasets = []
-        for spec in specs:
-            resolved = resolve_views(spec, views)
-            is_stored = spec.name not in views
-            datasets.append(Dataset(spec.name, str(spec.kind), resolved.inputs, spec, resolved, is_stored=is_stored))
-        return Found(tuple(datasets))
+        return observe.discover(workspace)
 
     def observe(self, dataset: Dataset, state: TableState[Any], workspace: Workspace) -> Any:
-        settings = fingerprint_settings(dataset.subject.spec, workspace.project.configuration)
-        return DerivedObservation(dataset.subject, state, settings)
+        return observe.observe(dataset, state, workspace)
 
     def observe_more(self, observation: Any, needs: Needs, workspace: Workspace) -> Any:
         del needs, workspace  # a decision about a derived dataset needs nothing more
