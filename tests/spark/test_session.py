@@ -88,3 +88,23 @@ def test_one_new_file_touches_only_its_table_and_its_readers(shop: ProjectFolder
     open_engine(shop.root, environment={}).run()
     after = {info.name: info.state.version for info in open_engine(shop.root, environment={}).inspector.datasets()}
     assert {str(name) for name in before if before[name] != after[name]} == {"staging.other3"}
+
+
+def test_in_a_with_block_the_session_is_kept_from_run_to_run_and_given_back_at_the_end(
+    shop: ProjectFolder, spark: Any
+) -> None:
+    setting = "spark.sql.variable.substitute"
+    before = spark.conf.get(setting)
+    spark.conf.set(setting, "true")
+    try:
+        with open_engine(shop.root, environment={}) as engine:
+            engine.run()
+            assert spark.conf.get(setting) == "false", "borrowed until the block ends"
+            shop.raw("orders", "9", {"id": [9], "customer": ["z"], "amount": [1.0]})
+            assert not engine.run().has_failed
+        assert spark.conf.get(setting) == "true"
+        engine.close()  # once more does no harm
+        open_engine(shop.root, environment={}).run()
+        assert spark.conf.get(setting) == "true", "without a block, each run gives it back"
+    finally:
+        spark.conf.set(setting, before or "false")
