@@ -15,6 +15,7 @@ settings.register_profile("penstock", deadline=None)  # a busy machine is no rea
 settings.load_profile("penstock")
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     balance(items)
 

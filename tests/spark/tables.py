@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from deltalake import DeltaTable, QueryBuilder
+from deltalake import DeltaTable
+
+from tests.projects import query_delta
 
 _SPARK_NAMES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
 
@@ -21,7 +23,7 @@ def read_table(spark: Any, path: Path | str) -> pa.Table:
     table = DeltaTable(str(path))
     if "typeWidening" in (table.protocol().reader_features or ()):
         return spark.read.format("delta").load(str(path)).toArrow()
-    return pa.table(QueryBuilder().register("t", table).execute("SELECT * FROM t").read_all())
+    return query_delta(path)
 
 
 def types_of(path: Path | str) -> dict[str, str]:
