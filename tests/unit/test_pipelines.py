@@ -91,7 +91,7 @@ def _function() -> None: ...
         (lambda: dp.table("orders"), "not a value of type 'str'"),
         (lambda: dp.expect("a", "b")(int), "not the class 'int'"),
         (lambda: dp.expect("a", "")(_function), "needs a name and a condition"),
-        (lambda: dp.expect_all(["a"])(_function), "as a dict"),
+        (lambda: dp.expect_all(["a"])(_function), "must be a dict"),
         (lambda: dp.expect("a", "b")(dp.expect("a", "c")(_function)), "given twice"),
         (lambda: dp.var("thersold"), "no variable 'thersold'"),
     ],

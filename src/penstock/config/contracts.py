@@ -12,12 +12,12 @@ from penstock.model.contract_rules import make_contract
 
 
 def read_contracts(root: Node, values: Mapping[str, Any]) -> dict[str, Contract]:
-    """The contracts of a project file, of which `values` are already known to have the right shape."""
+    """The contracts of a project file, whose `values` have already been checked for their shape."""
     nodes = root.mapping["staging"].mapping if values else {}
     contracts: dict[str, Contract] = {}
     for table, given in values.items():
         location = nodes[table].key_location or nodes[table].location
         if table.lower() in contracts:
-            raise ConfigError(f"`staging.{table}` is given twice, in other case", location=location)
+            raise ConfigError(f"`staging.{table}` is given twice: names are not case-sensitive", location=location)
         contracts[table.lower()] = make_contract(given or {}, f"staging.{table}", location)
     return contracts

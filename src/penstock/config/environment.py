@@ -1,4 +1,4 @@
-"""What the environment says about a project: `${NAME}` inside values, and `PENSTOCK__A__B` overrides of fields.
+"""What the environment sets in a project: `${NAME}` inside values, and `PENSTOCK__A__B` overrides of fields.
 
     PENSTOCK__STORAGE=s3a://bucket/lake
     PENSTOCK__SPARK__REMOTE=sc://host:15002
@@ -8,7 +8,7 @@
     PENSTOCK__CONFIGURATION__spark__sql__ansi__enabled=true                spark.sql.ansi.enabled
 
 In a Spark setting `__` is a dot, a single `_` before an upper-case word starts a capital letter, and a part with a
-lower-case letter in it is taken as it is; a setting that the file already has is found whatever its case.
+lower-case letter in it is used as written; a setting that the file already has is found regardless of case.
 Values from the environment are never part of a message.
 """
 
@@ -30,7 +30,7 @@ _REFERENCE = re.compile(r"\$\$\{|\$\{(?:(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P
 
 
 def fill_references(node: Node, environment: Mapping[str, str]) -> Node:
-    """Fill in `${NAME}` and `${NAME:-default}` in every text below a node; `$${` stands for a plain `${`."""
+    """Fill in `${NAME}` and `${NAME:-default}` in every text below a node; `$${` stands for a literal `${`."""
     if isinstance(node.value, dict):
         return replace(node, value={key: fill_references(part, environment) for key, part in node.value.items()})
     if isinstance(node.value, list):
@@ -46,7 +46,9 @@ def _referenced(match: re.Match[str], environment: Mapping[str, str], location: 
     if match[0] == "$${":
         return "${"
     if name is None:
-        raise ConfigError("`${` needs a name and `}` after it", hint="write `$${` for a plain `${`", location=location)
+        raise ConfigError(
+            "`${` must be followed by a name and `}`", hint="write `$${` for a literal `${`", location=location
+        )
     value = environment.get(name)
     if default is not None:
         return value or default
@@ -60,7 +62,7 @@ def _referenced(match: re.Match[str], environment: Mapping[str, str], location: 
 
 
 def read_overrides(environment: Mapping[str, str], existing: Node) -> Node:
-    """Read every `PENSTOCK__...` variable as a layer that goes over the file; `existing` is what the file says."""
+    """Read every `PENSTOCK__...` variable as a layer over the file; `existing` is the content of the file."""
     layer: dict[str, Node] = {}
     for variable in sorted(name for name in environment if name.startswith(PREFIX)):
         location = Location(f"environment variable {variable}")
@@ -101,7 +103,7 @@ def _to_key(field: str, parts: list[str], existing: Node, location: Location) ->
     """The key of a Spark setting or of a variable of the project."""
     if not parts or not all(parts):
         raise ConfigError(
-            f"it names nothing in `{field}`", hint=f"set {PREFIX}{field.upper()}__NAME", location=location
+            f"it names no entry of `{field}`", hint=f"set {PREFIX}{field.upper()}__NAME", location=location
         )
     entries = existing.mapping.get(field)
     known = entries.mapping if entries else {}
@@ -132,7 +134,7 @@ def _unknown(name: str, known: Iterable[str], prefix: str, location: Location) -
     names = sorted(known)
     near = [f"; did you mean {prefix}{match.upper()}?" for match in nearest_names(name, names, limit=1)]
     return ConfigError(
-        "there is no such field to override" + "".join(near),
-        hint=f"what can be set: {', '.join(prefix + field.upper() for field in names) or f'nothing below {prefix}'}",
+        "this field does not exist, or cannot be overridden" + "".join(near),
+        hint=f"available: {', '.join(prefix + field.upper() for field in names) or f'nothing below {prefix}'}",
         location=location,
     )

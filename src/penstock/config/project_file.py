@@ -1,6 +1,6 @@
 """penstock.yml becomes a Project: found, read, merged with a target and the environment, checked.
 
-What says something later wins: the file, then the target, then `PENSTOCK__...` variables, then `vars` of the command.
+Later layers win: the file, then the target, then `PENSTOCK__...` variables, then `vars` of the command.
 A `${NAME}` is filled in only where its value is used, so a target's secrets are needed only with that target.
 """
 
@@ -39,7 +39,7 @@ def find_project_file(start: Path) -> Path:
             )
     raise ConfigError(
         f"no {PROJECT_FILE} in {folder} or any folder above it",
-        hint="go to a project, or make one with `penstock init NAME`",
+        hint="change to a project folder, or create one with `penstock init NAME`",
     )
 
 
@@ -50,7 +50,7 @@ def load_project(
     environment: Mapping[str, str],
     vars: Mapping[str, str] = {},  # noqa: A002  # the word the user types; never changed here
 ) -> Project:
-    """Read a project file and give the project, ready for use; whatever is wrong is a ConfigError with its place."""
+    """Read a project file and give the project, ready for use; any mistake is a ConfigError with its place."""
     root = read_yaml(file)
     if root.value is None:
         raise ConfigError("the file is empty", hint="it needs at least `name: my_project`", location=root.location)
@@ -78,7 +78,9 @@ def _apply_target(root: Node, target: str | None, environment: Mapping[str, str]
     if target not in targets:
         known = ", ".join(sorted(targets)) or "none"
         raise ConfigError(
-            f"there is no target `{target}`{did_you_mean(target, targets)}", hint=f"targets: {known}", location=location
+            f"unknown target `{target}`{did_you_mean(target, targets)}",
+            hint=f"known targets: {known}",
+            location=location,
         )
     return _merge(base, targets[target]), target
 
@@ -164,7 +166,7 @@ def _to_event_log(root: Path, uri: str) -> str:
 
 
 def _check_places(project: Project, node: Node) -> None:
-    """Refuse a project whose raw files and tables would lie in one another: a clean-up of one could take the other."""
+    """Refuse a project in which raw files and tables share a folder: cleaning up one could delete the other."""
     raw, storage = project.raw.path if project.raw else "", project.storage
     if f"{storage}/".startswith(f"{raw}/") or f"{raw}/".startswith(f"{storage}/"):
         _refuse_overlap(node)
@@ -173,5 +175,5 @@ def _check_places(project: Project, node: Node) -> None:
 def _refuse_overlap(node: Node) -> NoReturn:
     given = node.mapping.get("raw") or node.mapping.get("storage") or node
     raise ConfigError(
-        "`raw` and `storage` must be apart: neither may be the other or lie inside it", location=given.location
+        "`raw` and `storage` must be separate folders, and neither may be inside the other", location=given.location
     )

@@ -1,4 +1,4 @@
-"""The fields of penstock.yml: what each one means, what it may hold, and what is wrong with a value that it may not.
+"""The fields of penstock.yml: what each one means, which values it allows, and what is wrong with other values.
 
 Names are those of Spark's `spark-pipeline.yml` where they mean the same. A problem never quotes the value.
 """
@@ -33,13 +33,17 @@ def project_name_problem(text: str) -> str | None:
     """What is wrong with the name of a project, if anything."""
     if _PROJECT_NAME.match(text) and len(text) <= 100:
         return None
-    return "must start with a letter and have only letters, digits, `_` and `-` in it, at most 100 of them"
+    return "must start with a letter and contain only letters, digits, `_` and `-`, at most 100 characters"
 
 
 def _database_problem(text: str) -> str | None:
     if not is_name_part(text):
         return "must be letters, digits and `_`, and not start with a digit"
-    return f"cannot be `{STAGING_DATABASE}`: raw tables live there" if text.lower() == STAGING_DATABASE else None
+    return (
+        f"cannot be `{STAGING_DATABASE}`, which is reserved for staging tables"
+        if text.lower() == STAGING_DATABASE
+        else None
+    )
 
 
 def _place_problem(text: str) -> str | None:
@@ -57,7 +61,7 @@ def _place_problem(text: str) -> str | None:
     if scheme == "abfss" and not re.match(r"[^@]+@[^@]+\Z", place):
         return "must look like `abfss://container@account.dfs.core.windows.net/folder`"
     if scheme != "abfss" and ("@" in place or ":" in place):
-        return "must not hold a key or a port; give credentials to Spark through `configuration` or the environment"
+        return "must not contain credentials or a port; pass credentials through `configuration` or the environment"
     return None
 
 
@@ -71,7 +75,7 @@ def _event_log_problem(text: str) -> str | None:
     if EVENT_LOGS[scheme].is_file:
         if not rest.startswith("/") or rest.strip("/") == "":
             return f"needs three slashes and a path: `{scheme}:///path`, or four slashes for an absolute path"
-        return "cannot be in memory this way; use `memory://`" if ":memory:" in rest else None
+        return "cannot be in memory; use `memory://`" if ":memory:" in rest else None
     if scheme == "postgresql":
         return _postgresql_problem(text)
     if scheme != "memory" and not rest.partition("/")[0]:
@@ -84,15 +88,15 @@ def _postgresql_problem(text: str) -> str | None:
         parts = urlsplit(text)
         _ = parts.port
     except ValueError:
-        return "is not a valid `postgresql://user:password@host:port/database` address; is a sign in it not %-encoded?"
-    return "names no database after the host" if not parts.path.strip("/") else None
+        return "is not a valid `postgresql://user:password@host:port/database` address; special characters must be %-encoded"
+    return "has no database after the host" if not parts.path.strip("/") else None
 
 
 def _master_problem(text: str) -> str | None:
     if _MASTER.match(text):
         return None
     if text.startswith("sc://"):
-        return "is a Spark Connect address; give it as `spark.remote`"
+        return "is a Spark Connect address; use `spark.remote` for it"
     return "must be `local[N]`, `local[*]`, `yarn`, `spark://host:port` or `k8s://...`"
 
 
@@ -129,7 +133,7 @@ def _type_problem(text: str) -> str | None:
 
 
 _INCLUDE = Field(Text(_glob_problem, examples=("transformations/**",)), "A glob below the project.", required=True)
-_GLOB = Field(Record({"include": _INCLUDE}), "Which files to take.", required=True)
+_GLOB = Field(Record({"include": _INCLUDE}), "Which files to load.", required=True)
 _PLACE = Text(_place_problem, private=True, examples=("storage", "s3a://bucket/lake"))
 
 _RAW = Record(
@@ -150,14 +154,14 @@ _SPARK = Record(
             Text(_remote_problem, private=True, examples=("sc://host:15002",)),
             "Address of a Spark Connect server to use instead of starting a session.",
         ),
-        "jars": Field(Text(), "Folder of jars to use instead of resolving them, for work without a network."),
+        "jars": Field(Text(), "Folder of jars to use instead of downloading them, to work offline."),
     },
     exclusive=("master", "remote"),
 )
 _DECLARED_COLUMN = Record(
     {
-        "type": Field(Text(_type_problem, examples=("bigint", "decimal(18,2)")), "The least type that the column has."),
-        "required": Field(Flag(), "Whether NULL is refused.", default=False),
+        "type": Field(Text(_type_problem, examples=("bigint", "decimal(18,2)")), "The minimum type of the column."),
+        "required": Field(Flag(), "Whether NULL values are rejected.", default=False),
     },
     short="type",
 )
@@ -165,25 +169,27 @@ _CONTRACT = Record(
     {
         "columns": Field(MapOf(_DECLARED_COLUMN, "columns"), "Columns of the table: a type, or `type` and `required`."),
         "renames": Field(
-            MapOf(Text(), "columns in raw files"), "From a column's name in raw files to that in the table."
+            MapOf(Text(), "columns in raw files"), "From a column name in raw files to its name in the table."
         ),
         "on_drift": Field(
-            Text(choices=tuple(OnDrift)), "When a column's type cannot follow in place.", default=OnDrift.EVOLVE.value
+            Text(choices=tuple(OnDrift)),
+            "What to do if a column type cannot be changed in place.",
+            default=OnDrift.EVOLVE.value,
         ),
         "on_removed_files": Field(
             Text(choices=tuple(OnRemovedFiles)),
-            "When loaded files are gone from raw.",
+            "What to do if loaded files are missing from raw.",
             default=OnRemovedFiles.KEEP.value,
         ),
         "nested": Field(
-            Text(choices=tuple(Nested)), "How structs, arrays and maps are kept.", default=Nested.JSON.value
+            Text(choices=tuple(Nested)), "How structs, arrays and maps are stored.", default=Nested.JSON.value
         ),
     }
 )
 _OVERRIDABLE = {
     "name": Field(Text(project_name_problem), "Name of the project.", required=True),
-    "storage": Field(_PLACE, "Folder or object store in which the tables live.", default="storage"),
-    "database": Field(Text(_database_problem), "Database of names written without one.", default="main"),
+    "storage": Field(_PLACE, "Folder or object store for the tables.", default="storage"),
+    "database": Field(Text(_database_problem), "Database of names without a database.", default="main"),
     "libraries": Field(ListOf(Record({"glob": _GLOB})), "Where the definition files are."),
     "configuration": Field(MapOf(AnyScalar(as_text=True), "Spark settings"), "Settings of the Spark session."),
     "raw": Field(_RAW, "Where raw batches arrive: a folder, or a mapping with `path` and `layout`."),
@@ -195,8 +201,8 @@ _OVERRIDABLE = {
         default="sqlite:///.penstock/events.db",
     ),
     "spark": Field(_SPARK, "How to get a Spark session."),
-    "threads": Field(Whole(most=1024), "How many datasets may be worked on at the same time.", default=4),
-    "staging": Field(MapOf(_CONTRACT, "tables", _table_problem), "What is declared about staging tables."),
+    "threads": Field(Whole(most=1024), "How many datasets are processed at the same time.", default=4),
+    "staging": Field(MapOf(_CONTRACT, "tables", _table_problem), "Declarations about staging tables."),
     "vars": Field(MapOf(AnyScalar(), "names", _var_problem), "Values that definitions read and a run may override."),
 }
 _TARGET = Record({name: Field(f.shape, f.description, default=f.default) for name, f in _OVERRIDABLE.items()})
@@ -204,7 +210,7 @@ _TARGET = Record({name: Field(f.shape, f.description, default=f.default) for nam
 PROJECT = Record(
     {
         **_OVERRIDABLE,
-        "default_target": Field(Text(_target_problem), "Target to use when the command names none."),
+        "default_target": Field(Text(_target_problem), "Target to use if the command does not name one."),
         "targets": Field(
             MapOf(_TARGET, "target names", _target_problem), "Named sets of fields that replace those above."
         ),

@@ -1,7 +1,7 @@
 """Shapes of values in penstock.yml: one declaration serves the check, the error messages and the JSON Schema.
 
-This stands in for a model library because loading a project is part of every command a user waits for, and importing
-one costs more CPU time than everything else in this room together (docs/decisions/0002-own-shape-check.md).
+It replaces a model library because every command loads the project, and importing such a library costs more CPU time
+than everything else in this room together (docs/decisions/0002-own-shape-check.md).
 A message shows a value only if it was written in the file and the shape is not `private`.
 """
 
@@ -17,7 +17,7 @@ from penstock.model.nearest import did_you_mean
 from penstock.model.project import Scalar
 
 Problem = Callable[[str], str | None]
-"""Tells what is wrong with a text, without quoting it, or None when it is fine."""
+"""Says what is wrong with a text, without quoting it, or returns None if it is valid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +94,12 @@ def has_reference(node: Node) -> bool:
 
 
 def check(node: Node, shape: Shape, path: str) -> None:
-    """Check a part of the file before variables are filled in; what holds a `${...}` is checked later, when it is."""
+    """Check a part of the file before variables are filled in; a value with `${...}` is checked later, when it is filled in."""
     to_plain(node, shape, path, before_references=True)
 
 
 def to_plain(node: Node, shape: Shape, path: str, *, before_references: bool = False) -> Plain:
-    """Check a value against its shape and give plain data; whatever is wrong is a ConfigError that names the place."""
+    """Check a value against its shape and give plain data; any mistake is a ConfigError that names the place."""
     match shape:
         case Record():
             return _record(node, shape, path, before_references)
@@ -133,7 +133,7 @@ def _record(node: Node, shape: Record, path: str, before_references: bool) -> di
 
 
 def refuse_unknown_field(key: str, shape: Record, path: str, location: Location) -> NoReturn:
-    """Say that there is no such field, and which one was probably meant."""
+    """Report an unknown field, and suggest the nearest one."""
     where = f" in `{path}`" if path else ""
     raise ConfigError(
         f"unknown field `{key}`{where}{did_you_mean(key, shape.fields)}",
@@ -196,7 +196,7 @@ def _text(node: Node, shape: Text, path: str) -> str:
     if not text.strip():
         _refuse(node, path, "is empty")
     if any(ord(character) < 32 for character in text):
-        _refuse(node, path, "has a line break or a control character in it")
+        _refuse(node, path, "contains a line break or a control character")
     if shape.choices and text not in shape.choices:
         _refuse(node, path, f"must be one of {_listed(shape.choices)}", shown=not shape.private)
     problem = shape.problem(text) if shape.problem else None

@@ -1,4 +1,4 @@
-"""YAML in which every value remembers its line and column, so that an error can name them.
+"""YAML in which every value keeps its line and column, so that an error can name them.
 
 Values follow YAML 1.2 (`no` is text, `22:30` is text) as editors do, not PyYAML's YAML 1.1.
 Nothing here knows what a project is; no message quotes a value, which may be a secret.
@@ -68,7 +68,7 @@ def scalar_node(text: str, location: Location) -> Node:
 
 
 def read_yaml(file: Path) -> Node:
-    """Read a YAML file as nodes with positions; whatever is wrong is a ConfigError that names the place."""
+    """Read a YAML file as nodes with positions; any mistake is a ConfigError that names the place."""
     return parse_yaml(_read_text(file), str(file))
 
 
@@ -105,7 +105,7 @@ def _read_text(file: Path) -> str:
         before = content[: error.start].decode("utf-8-sig", errors="replace")
         raise ConfigError(
             "the file is not UTF-8 text",
-            hint="save the file with the encoding UTF-8",
+            hint="save the file as UTF-8",
             location=_location_of_offset(str(file), before, len(before)),
         ) from None
 
@@ -116,7 +116,7 @@ def _check_depth(text: str, file: str) -> None:
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > MAX_DEPTH:
-                raise ConfigError("values are nested too deep", location=_location(file, event.start_mark))
+                raise ConfigError("values are nested too deeply", location=_location(file, event.start_mark))
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
 
@@ -141,7 +141,7 @@ class _Loader(_BaseLoader):  # type: ignore[misc]  # the C loader has no type th
 
 
 class _Converter:
-    """Turns PyYAML's nodes into ours: duplicate keys, tags, merge keys (`<<`) and anchors are settled here."""
+    """Turns PyYAML's nodes into ours: duplicate keys, tags, merge keys (`<<`) and anchors are resolved here."""
 
     def __init__(self, file: str) -> None:
         self._file = file
@@ -154,7 +154,7 @@ class _Converter:
             return self._done[id(node)]
         where = _location(self._file, node.start_mark)
         if id(node) in self._open:
-            raise ConfigError("an anchor that contains itself", location=where)
+            raise ConfigError("a YAML anchor contains itself", location=where)
         self._open.add(id(node))
         self._done[id(node)] = converted = self._convert(node, where)
         self._open.discard(id(node))
@@ -164,7 +164,7 @@ class _Converter:
         kind = "map" if isinstance(node, yaml.MappingNode) else "seq" if isinstance(node, yaml.SequenceNode) else "str"
         if node.tag != _TAG + kind:
             raise ConfigError(
-                "tags such as `!name` have no meaning here",
+                "YAML tags such as `!name` are not supported",
                 hint="put text that starts with `!` in quotes",
                 location=where,
             )
@@ -182,7 +182,7 @@ class _Converter:
         for key_node, value_node in node.value:
             where = _location(self._file, key_node.start_mark)
             if not isinstance(key_node, yaml.ScalarNode) or not key_node.value:
-                raise ConfigError("a name is needed before the colon", location=where)
+                raise ConfigError("a key is missing before the colon", location=where)
             key = str(key_node.value)
             if key == "<<" and not key_node.style:
                 merged.append(value_node)

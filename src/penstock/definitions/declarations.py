@@ -12,7 +12,7 @@ from penstock.pipelines.registry import StagingDeclaration
 
 
 def from_declaration(declaration: StagingDeclaration, location: Location) -> tuple[str, Contract]:
-    """The table and the contract that a definition file declares; DefinitionError when it says what cannot be."""
+    """The table and the contract that a definition file declares; DefinitionError if the declaration is invalid."""
     what = f"declare_staging({declaration.table!r})"
     try:
         _check_given(declaration)
@@ -23,7 +23,7 @@ def from_declaration(declaration: StagingDeclaration, location: Location) -> tup
         contract = make_contract({**declaration.given, "columns": columns}, what, location)
     except ValueError as error:
         raise DefinitionError(
-            f"{what}: {error}", hint="docs/staging.md says what can be declared", location=location
+            f"{what}: {error}", hint="docs/staging.md lists what can be declared", location=location
         ) from None
     except ConfigError as error:
         raise DefinitionError(error.message, hint=error.hint, location=location) from None
@@ -31,17 +31,17 @@ def from_declaration(declaration: StagingDeclaration, location: Location) -> tup
 
 
 def _check_given(declaration: StagingDeclaration) -> None:
-    """ValueError when a value is not of the kind that it must be; what it says is checked after."""
+    """Raise ValueError for a value of the wrong type; its meaning is checked later."""
     given = declaration.given
     if not isinstance(declaration.table, str) or not is_name_part(declaration.table):
-        raise ValueError("this is no table: use its name in raw, without a database")
+        raise ValueError("the table must be a name from raw, without a database")
     for field_ in ("columns", "renames"):
         if given[field_] is not None and not isinstance(given[field_], Mapping):
             raise ValueError(f"{field_} must be a dictionary")
     for name, column in (given["columns"] or {}).items():
         parts = column if isinstance(column, Mapping) else {"type": column}
         if unknown := parts.keys() - {"type", "required"}:
-            raise ValueError(f"a column has no {min(map(str, unknown))!r}, only type and required")
+            raise ValueError(f"a column has no setting {min(map(str, unknown))!r}; use type and required")
         if not isinstance(parts.get("required", False), bool):
             raise ValueError(f"required of {name!r} must be True or False")
         _check_text(name, parts.get("type", "int"))
@@ -55,4 +55,4 @@ def _check_given(declaration: StagingDeclaration) -> None:
 def _check_text(*texts: object) -> None:
     for text in texts:
         if not isinstance(text, str) or not text.strip():
-            raise ValueError(f"{text!r} must be a text that is not empty")
+            raise ValueError(f"{text!r} must be non-empty text")

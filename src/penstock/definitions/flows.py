@@ -23,7 +23,7 @@ ToName = Callable[[str, Location], DatasetName]
 
 @dataclass(frozen=True, slots=True)
 class FlowNames:
-    """How names in flows are understood: what they fill is defined here, what they read may be anybody's."""
+    """How names in flows are resolved: targets belong to this project, sources may be any dataset."""
 
     target: ToName
     source: ToName
@@ -62,7 +62,9 @@ def _to_spec(
 ) -> DatasetSpec:
     place = Location(shown(target.location.file), target.location.line)
     if not flows:
-        raise DefinitionError(f"nothing flows into {name}", hint="add dp.create_auto_cdc_flow(...)", location=place)
+        raise DefinitionError(
+            f"the streaming table {name} has no flow", hint="add dp.create_auto_cdc_flow(...)", location=place
+        )
     names = [flow.name for flow in flows]
     if repeated := {flow for flow in names if names.count(flow) > 1}:
         raise DefinitionError(
@@ -93,8 +95,8 @@ def _check_together(name: DatasetName, flows: Sequence[FlowSpec]) -> None:
         _check_folders_apart(name, flow, flows)
     if len(flows) > 1 and (snapshot := next((flow for flow in flows if flow.is_snapshot), None)):
         raise DefinitionError(
-            f"the snapshot flow {snapshot.name} is not the only flow into {name}: it would delete what others bring",
-            hint="give each a table of its own",
+            f"the snapshot flow {snapshot.name} is not the only flow into {name}: it would delete the rows of the others",
+            hint="give each flow its own table",
             location=snapshot.location,
         )
 
@@ -109,14 +111,14 @@ def _check_folders_apart(name: DatasetName, flow: FlowSpec, flows: Sequence[Flow
             rest = f"{other.source.path.rstrip('/')}/"
             if rest.startswith(folder) or folder.startswith(rest):
                 raise DefinitionError(
-                    f"the flows {other.name} and {flow.name} into {name} read folders of which one lies in the other",
-                    hint="let each flow read a folder of its own",
+                    f"the flows {other.name} and {flow.name} into {name} read nested folders",
+                    hint="give each flow its own folder",
                     location=flow.location,
                 )
 
 
 def to_flow(declared: FlowDeclaration, target: DatasetName, place: Location, to_name: ToName, root: Path) -> FlowSpec:
-    """One flow, checked as far as its words go; DefinitionError names the user's line."""
+    """One flow, with its options checked; DefinitionError names the user's line."""
     given = declared.given
     source = given["source"]
     options = FlowOptions(
@@ -131,8 +133,8 @@ def to_flow(declared: FlowDeclaration, target: DatasetName, place: Location, to_
         raise DefinitionError(error.message, hint=error.hint, location=place) from None
     if declared.is_snapshot and isinstance(source, FeedFiles):
         raise DefinitionError(
-            "change files are no snapshots",
-            hint="use dp.create_auto_cdc_flow, or a function that gives snapshots",
+            "change files cannot be the source of a snapshot flow",
+            hint="use dp.create_auto_cdc_flow, or a function that returns snapshots",
             location=place,
         )
     if declared.is_snapshot and callable(source):
@@ -167,8 +169,8 @@ def _text(given: Mapping[str, Any], name: str, place: Location) -> str:
     value = given.get(name)
     if not isinstance(value, str) or not value.strip():
         raise DefinitionError(
-            f"{name} must be given as text",
-            hint="columns and expressions of a definition are SQL text: there is no Spark session while it is loaded",
+            f"{name} must be text",
+            hint="write columns and expressions as SQL text: no Spark session exists while definitions are loaded",
             location=place,
         )
     return value
@@ -183,5 +185,5 @@ def _names(given: Mapping[str, Any], name: str, place: Location) -> tuple[str, .
     if value is None:
         return None
     if isinstance(value, str) or not all(isinstance(item, str) for item in value):
-        raise DefinitionError(f"{name} must be a list of texts", hint=f'write {name}=["..."]', location=place)
+        raise DefinitionError(f"{name} must be a list of strings", hint=f'write {name}=["..."]', location=place)
     return tuple(value)

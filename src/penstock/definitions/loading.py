@@ -1,4 +1,4 @@
-"""From the files of a project to specs: finds definition files, loads them, and checks what they say together."""
+"""From the files of a project to specs: finds definition files, loads them, and checks them against each other."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 def load_definitions(project: Project) -> tuple[DatasetSpec, ...]:
     """Load every definition of the project, ordered by file and place.
 
-    Raises DefinitionError with the user's file and line before anything runs. Files are called by their path from the
-    project's root. Inputs and cycles are checked apart, by `check_inputs` and `check_cycles`.
+    Raises DefinitionError with the user's file and line before anything runs. Messages show paths from the
+    project's root. Inputs and cycles are checked separately, by `check_inputs` and `check_cycles`.
     """
     return load_everything(project)[0]
 
@@ -88,8 +88,8 @@ def check_inputs(specs: Iterable[DatasetSpec], known: AbstractSet[DatasetName]) 
         for flow in spec.flows:
             if flow.source in views:
                 raise DefinitionError(
-                    f"the flow {flow.name} reads the temporary view {flow.source}, whose changes nobody keeps",
-                    hint="make it a materialized view, or let the flow read what the view reads",
+                    f"the flow {flow.name} reads the temporary view {flow.source}, which keeps no changes",
+                    hint="make it a materialized view, or let the flow read the tables below the view",
                     location=flow.location,
                 )
 
@@ -244,7 +244,7 @@ class _Loader:
                 found[to_dataset_name(text, self._project.database)] = None
             except ValueError:
                 raise DefinitionError(
-                    f"reads {text!r}, which is not a name of a dataset: use name or database.name", location=location
+                    f"reads {text!r}, which is not a valid dataset name: use name or database.name", location=location
                 ) from None
         return tuple(found)
 
@@ -279,7 +279,7 @@ def _check_duplicates(specs: tuple[DatasetSpec, ...]) -> None:
 def _check_views(
     specs: tuple[DatasetSpec, ...], qualified_reads: Iterable[tuple[DatasetName, Location]], database: str
 ) -> None:
-    """Temporary views live in the session: they belong to no database and have no rows to set aside."""
+    """Temporary views live in the session: they are in no database and have no rows to quarantine."""
     views = {spec.name for spec in specs if spec.kind is DatasetKind.TEMPORARY_VIEW}
     for spec in specs:
         if spec.name in views and spec.name.database != database:
@@ -297,7 +297,7 @@ def _check_views(
     for name, location in qualified_reads:
         if name in views:
             raise DefinitionError(
-                f"{name} is a temporary view, which belongs to no database",
+                f"{name} is a temporary view, which is in no database",
                 hint=f"read it as {name.name}",
                 location=location,
             )

@@ -1,7 +1,7 @@
 """Results of parsing, kept between processes by content, so that an unchanged SQL text does not import the parser.
 
-The cache is never the truth: a missing, damaged or foreign file is the same as an empty one, and a failed write is
-not reported. Only pure results are kept: the same text, variables and parser always give the same entry.
+The cache is optional: a missing, damaged or foreign file counts as empty, and a failed write is not reported.
+Only pure results are kept: the same text, variables and parser always give the same entry.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-PARSER_VERSION = "4"
-"""Raise it when what is read from a statement changes."""
+PARSER_VERSION = "5"
+"""Increase it when the parsed result of a statement changes."""
 
 
 class ParseCache:

@@ -29,7 +29,7 @@ class ProjectFiles:
         self._environments: dict[Path, bool] = {}
 
     def is_project_file(self, file: Path) -> bool:
-        """Tell whether the file lies below the project's root and not in a virtual environment."""
+        """Tell whether the file is below the project's root and not in a virtual environment."""
         if not file.is_relative_to(self.root) or "site-packages" in file.parts:
             return False
         folders = [folder for folder in file.parents if folder.is_relative_to(self.root) and folder != self.root]
@@ -42,7 +42,7 @@ class ProjectFiles:
         return self.sources[file]
 
     def shown(self, file: str | Path) -> str:
-        """How a file is called in messages: from the root of the project."""
+        """The path to show in messages, from the root of the project."""
         path = Path(file)
         return path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else str(file)
 
@@ -73,7 +73,7 @@ class ProjectLoader(SourceFileLoader):
     files: ProjectFiles
 
     def get_code(self, fullname: str) -> CodeType:  # noqa: ARG002
-        """Compile the module; refuses a session at module level, which would start a JVM for a mere plan."""
+        """Compile the module; refuses a session at module level, which would start a JVM just for a plan."""
         path = Path(self.path)
         self.files.sources[path] = source = self.get_data(self.path)
         tree = ast.parse(source, self.path)
@@ -95,7 +95,7 @@ class ProjectFinder:
         self._loader = Loader
 
     def find_spec(self, fullname: str, path: Sequence[str] | None = None, target: Any = None) -> ModuleSpec | None:  # noqa: ARG002
-        """What Python's import asks; gives nothing for modules outside the project."""
+        """Called by Python's import; returns None for modules outside the project."""
         entries = [self._files.root] if path is None else [Path(entry) for entry in path]
         for entry in entries:
             if entry != self._files.root and not self._files.is_project_file(entry / "x"):
@@ -120,7 +120,7 @@ class ProjectFinder:
 
 @contextmanager
 def project_imports(finder: ProjectFinder, files: ProjectFiles) -> Iterator[None]:
-    """Import project modules afresh inside the block, with the root on Python's path.
+    """Import project modules again inside the block, with the root on Python's path.
 
     The finder stays afterwards, so that an import inside a function works when the function runs.
     """
@@ -151,7 +151,7 @@ def loaded_project_modules() -> list[ModuleType]:
 
 
 def check_no_session(tree: ast.Module, file: str) -> None:
-    """Refuse `SparkSession.active()` and the like outside functions: no session exists while definitions are loaded."""
+    """Refuse `SparkSession.active()` and similar calls outside functions: no session exists while definitions are loaded."""
     for node in _module_level(tree.body):
         called = node.func if isinstance(node, ast.Call) else None
         if (
@@ -160,7 +160,7 @@ def check_no_session(tree: ast.Module, file: str) -> None:
             and "SparkSession" in ast.unparse(called)
         ):
             raise DefinitionError(
-                f"SparkSession {called.attr}() at module level: there is no session while definitions are loaded",
+                f"SparkSession {called.attr}() at module level: no Spark session exists while definitions are loaded",
                 hint="use dp.spark, or `from penstock.pipelines import spark`, inside your functions",
                 location=Location(file, node.lineno),
             )

@@ -1,4 +1,4 @@
-"""Loads Python definition files inside a boundary: what goes wrong in them is said with the user's file and line."""
+"""Loads Python definition files; errors in them are reported with the user's file and line."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from penstock.pipelines.registry import Definition
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_NO_SESSION = "there is no Spark session while definitions are loaded: move this into your function, and use dp.spark"
-_NO_SESSION_TYPE = "; give the types of a UDF as types, such as T.StringType(), not as text"
+_NO_SESSION = "no Spark session exists while definitions are loaded: move this into your function and use dp.spark"
+_NO_SESSION_TYPE = "; declare UDF types as objects, such as T.StringType(), not as text"
 
 
 def load_python_file(file: Path, files: ProjectFiles, finder: ProjectFinder) -> None:
-    """Run a definition file, so that its decorators register; raises DefinitionError for anything that goes wrong."""
+    """Run a definition file, so that its decorators register; raises DefinitionError for any failure."""
     name = files.module_name(file)
     with user_code(files, file):
         if name is not None:
             module = importlib.import_module(name)
             if Path(getattr(module, "__file__", None) or "") == file:
                 return
-        # The name is taken by another module, or cannot be imported: load it under a name of its own.
+        # Another module has this name, or it cannot be imported: load the file under a unique name.
         shown = files.shown(file)
         finder.load_file(file, "_definitions_" + re.sub(r"\W", "_", shown))
 
@@ -53,7 +53,7 @@ def user_code(files: ProjectFiles, file: Path) -> Iterator[None]:
 
 
 def shown_error(error: DefinitionError, files: ProjectFiles, file: Path) -> DefinitionError:
-    """The same error with the file as users call it."""
+    """The same error with the path that users know."""
     location = error.location
     if location is None or not files.is_project_file(Path(location.file)):
         location = _last_line(error.__traceback__, files) or Location(str(file))

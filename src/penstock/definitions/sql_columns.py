@@ -1,7 +1,7 @@
 """Which columns of its inputs a parsed query reads. Needs sqlglot; see `sql_parse`.
 
-A column too many costs a needless recompute; one too few leaves a table wrong. So every word that may be a name counts for
-every table, unless the parser tells where it belongs, and an input of which the query may read all columns is left out.
+An extra column costs a needless recompute; a missing one leaves a table wrong. So every word that may be a column name counts
+for every table, unless the parser knows its table. An input of which the query may read all columns is left out.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _JOIN_ARGS = frozenset({"this", "on", "using", "side", "kind"})
 
 
 class _Source(NamedTuple):
-    """Something in FROM or JOIN: what the query calls it, and the input that it is, if it is one."""
+    """An entry of FROM or JOIN: its name in the query, and the input behind it, if any."""
 
     name: str
     table: str | None
@@ -41,7 +41,7 @@ class _Source(NamedTuple):
 def find_columns(
     query: exp.Expr, inputs: Iterable[str], tokens: list[Token], sql: SqlText, with_reads: WithReads
 ) -> Columns:
-    """The columns that are read of each input, in lower case, with the place where that is sure.
+    """The columns that are read of each input, in lower case, with the place where that is certain.
 
     An input that is absent may be read as a whole.
     """
@@ -57,7 +57,7 @@ def find_columns(
 
 
 class _Reads:
-    """What is read of each table, gathered name by name."""
+    """The columns read of each table, collected name by name."""
 
     def __init__(self, query: exp.Expr, sql: SqlText, with_reads: WithReads) -> None:
         self._sql = sql
@@ -157,7 +157,7 @@ def _text(table: exp.Table) -> str:
 
 
 def _is_plain(table: exp.Table) -> bool:
-    """Tell whether a table is read in a way in which columns are read by name only: no PIVOT, NATURAL JOIN and the like."""
+    """Tell whether a table is read in a way in which columns are read by name only: no PIVOT, NATURAL JOIN or similar."""
     clause = table.parent
     select = clause.parent if isinstance(clause, exp.From | exp.Join) else None
     if not isinstance(select, exp.Select) or not _has_only(select, _SELECT_ARGS) or not _has_only(table, _TABLE_ARGS):
@@ -168,7 +168,7 @@ def _is_plain(table: exp.Table) -> bool:
 
 
 def _is_in_hint(node: exp.Expr) -> bool:
-    """A hint is parsed apart: its places are not those of the text, and the tables that it names are read anyway."""
+    """A hint is parsed separately: its places are not those of the text, and the tables that it names are read anyway."""
     return node.find_ancestor(exp.Hint) is not None
 
 

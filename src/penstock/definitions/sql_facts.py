@@ -1,4 +1,4 @@
-"""What is known of a SQL statement once it was parsed: plain values, kept in the parse cache as JSON."""
+"""What is known about a parsed SQL statement: plain values, kept in the parse cache as JSON."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ NOT_DETERMINISTIC = frozenset(
         "try_reflect",
     }
 )
-"""SQL functions whose answer differs from run to run, or with how rows are spread over tasks."""
+"""SQL functions whose result differs from run to run, or depends on how rows are distributed over tasks."""
 
 WITHOUT_PARENTHESES = frozenset({"current_timestamp", "current_date", "current_time", "localtimestamp", "current_user"})
-"""Those of them that SQL also takes as a bare word."""
+"""Those that SQL also accepts without parentheses."""
 
 FILE_FUNCTIONS = frozenset({"read_files", "cloud_files", "read_kafka", "read_kinesis", "read_pubsub"})
 """Table functions that read from outside the project."""
@@ -51,7 +51,7 @@ UNKNOWN_PART = "unknown_part"
 """The code of a remark about a part of the text that only a run knows."""
 
 Columns = Mapping[str, Mapping[str, tuple[int, int] | None]]
-"""By input as written, then by column in lower case: the line and column where it is surely read, None if it only may be."""
+"""By input as written, then by column in lower case: the line and column where it is certainly read, None if it may be."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ _DAMAGED = (TypeError, KeyError, ValueError, AttributeError)
 def read_sql_file(file: str, text: str, variables: Mapping[str, Scalar], cache: ParseCache) -> tuple[SqlStatement, ...]:
     """Read the statements of a SQL definition file; raises with file, line and column.
 
-    `file` is how the file is called in messages. Variables are part of the cache's key, because places depend on them.
+    `file` is the path shown in messages. Variables are part of the cache key, because places depend on them.
     """
     sql = fill_variables(file, text, variables)
     # The places in a result follow from the two texts, so the two texts are the key.
@@ -54,5 +54,5 @@ def read_query(text: str, cache: ParseCache) -> QueryFacts:
 
 
 def _as_stored(value: object) -> object:
-    """The value as it will be read back, so that an unchanged cache is seen as unchanged."""
+    """The value as it will be read back, so that an unchanged cache compares equal."""
     return json.loads(json.dumps(value))

@@ -1,4 +1,4 @@
-"""Reads a query of which parts are known only at run time: each hole gets something that lets the rest parse.
+"""Reads a query of which parts are known only at run time: each hole is filled so that the rest parses.
 
 Needs sqlglot; see `sql_parse`. A hole inside a quoted text cannot read anything. About every other hole there is a remark.
 """
@@ -25,7 +25,7 @@ _PART_OF_WORD = re.compile(rf"(?<=[\w.`{HOLE}]){HOLE}|{HOLE}(?=[\w.`])")
 
 
 def parse_with_holes(text: str) -> QueryFacts:
-    """Read what a query reads; raises DefinitionError when it parses with nothing in its holes."""
+    """Read what a query reads; raises DefinitionError if no filling of its holes parses."""
     if HOLE not in text:
         return parse_query(SqlText("query", text, text))
     first: DefinitionError | None = None
@@ -65,9 +65,9 @@ def _without_holes(filled: str, structural: int | None, *, is_all_words: bool) -
     remarks = list(facts.remarks)
     if unknown:
         shown = unknown[0].replace(_WORD, "{...}")
-        text = f"reads a table whose name cannot be seen before the run: {shown}"
+        text = f"reads a table whose name is known only at run time: {shown}"
         remarks.append(SqlRemark(UNKNOWN_PART, text, 1, 1))
     elif not is_all_words or any(_WORD in token.text and not is_text(token) for token in tokens):
-        text = "runs SQL of which a part cannot be seen before the run"
+        text = "runs SQL with a part that is known only at run time"
         remarks.append(SqlRemark(UNKNOWN_PART, text, 1, 1))
     return replace(facts, inputs=tuple(inputs), remarks=tuple(remarks), columns={})

@@ -1,8 +1,8 @@
 """Reads SQL with sqlglot: CREATE statements of a file, and what a query reads.
 
 Importing sqlglot costs about a third of a second, so only `sql_files` imports this module, and only on a cache miss.
-The head of a statement is read token by token, so that what we do not support is refused by name and place;
-the query is sqlglot's to parse, and its text is never rewritten.
+The head of a statement is read token by token, so that unsupported clauses are refused by name and place.
+sqlglot parses the query; its text is never rewritten.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _facts(sql: SqlText, tokens: list[Token]) -> QueryFacts:
 
 def _parse(sql: SqlText, tokens: list[Token]) -> exp.Expr:
     if not tokens:
-        raise DefinitionError("there is no query here", location=sql.location(0))
+        raise DefinitionError("the query is empty", location=sql.location(0))
     if tokens[0].text.upper() not in _QUERY_STARTS:
         raise _not_a_query(sql, tokens[0])
     try:
@@ -104,7 +104,7 @@ def _syntax_error(sql: SqlText, error: ParseError) -> DefinitionError:
 
 
 def _advice(description: str) -> str | None:
-    """The parser's own words, when they are meant for people."""
+    """The message of the parser, if it is meant for users."""
     text = description.partition(" but got <")[0]
     return None if "<class" in text or text.startswith("Invalid expression") or not text else text.lower()
 
@@ -121,7 +121,7 @@ class _StatementReader:
         self._properties: dict[str, str] | None = None
 
     def read(self) -> SqlStatement:
-        """Read the statement, or raise with the place of the first word that does not belong."""
+        """Read the statement, or raise with the place of the first unexpected word."""
         start = self._location()
         kind = self._read_kind()
         if self._take("IF"):
@@ -134,7 +134,7 @@ class _StatementReader:
         if not query:
             raise self._error("the query after AS is missing")
         if self._columns.get("PARTITIONED BY") and self._columns.get("CLUSTER BY"):
-            raise DefinitionError("give PARTITIONED BY or CLUSTER BY, not both", location=start)
+            raise DefinitionError("use PARTITIONED BY or CLUSTER BY, not both", location=start)
         return SqlStatement(
             kind=kind.value,
             name=name,
@@ -163,7 +163,7 @@ class _StatementReader:
         raise self._refused(words)
 
     def _refused(self, statement: str) -> DefinitionError:
-        return self._error(f"a definition file cannot hold the statement {statement!r}", hint=f"allowed are {ALLOWED}")
+        return self._error(f"a definition file cannot contain the statement {statement!r}", hint=f"allowed: {ALLOWED}")
 
     def _read_name(self) -> str:
         parts = [self._identifier("the name of the dataset")]
@@ -174,7 +174,7 @@ class _StatementReader:
     def _read_clause(self, kind: DatasetKind) -> None:
         if self._peek() == "(":
             raise self._error(
-                "a column list is not supported", hint="name the columns in the query, with SELECT expression AS name"
+                "a column list is not supported", hint="name the columns in the query: SELECT expression AS name"
             )
         if self._take("COMMENT"):
             if self._comment is not None:
@@ -188,7 +188,7 @@ class _StatementReader:
                 if kind is DatasetKind.TEMPORARY_VIEW
                 else "COMMENT, PARTITIONED BY, CLUSTER BY, TBLPROPERTIES"
             )
-            raise self._error(f"{self._shown()} is not expected here", hint=f"before AS may stand {known}")
+            raise self._error(f"unexpected {self._shown().removeprefix('the ')}", hint=f"before AS you can use {known}")
         if clause in self._columns or (clause == "TBLPROPERTIES" and self._properties is not None):
             raise self._error(f"{clause} is given twice")
         self._next += 1 if self._peek() == clause else len(clause.split())
@@ -233,17 +233,17 @@ class _StatementReader:
         sign = "-" if self._take("-") else ""
         if self._is(TokenType.NUMBER) or self._peek() in {"TRUE", "FALSE"}:
             return sign + self._advance().text.lower()
-        raise self._error(f"a value is expected here, not {self._shown()}")
+        raise self._error(f"expected a value, not {self._shown()}")
 
     def _identifier(self, what: str) -> str:
         token = self._tokens[self._next] if self._next < len(self._tokens) else None
         if token is None or not (token.token_type is TokenType.IDENTIFIER or token.text.replace("_", "a").isalnum()):
-            raise self._error(f"{what} is expected here, not {self._shown()}")
+            raise self._error(f"expected {what}, not {self._shown()}")
         return self._advance().text
 
     def _text(self, what: str) -> str:
         if not self._is(TokenType.STRING):
-            raise self._error(f"{what} is expected here in quotes, not {self._shown()}")
+            raise self._error(f"expected {what} in quotes, not {self._shown()}")
         token = self._advance()
         text = token.text
         while self._is(TokenType.STRING):
@@ -274,7 +274,7 @@ class _StatementReader:
 
     def _need(self, word: str) -> None:
         if not self._take(word):
-            raise self._error(f"{word} is expected here, not {self._shown()}")
+            raise self._error(f"expected {word}, not {self._shown()}")
 
     def _advance(self) -> Token:
         token = self._tokens[self._next]

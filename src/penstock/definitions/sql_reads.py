@@ -1,4 +1,4 @@
-"""What a parsed query reads, why it may not be traced, and its fingerprint. Needs sqlglot; see `sql_parse`."""
+"""What a parsed query reads, what cannot be traced in it, and its fingerprint. Needs sqlglot; see `sql_parse`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WithReads = frozenset[int]
 def to_fingerprint(query: exp.Expr, tokens: list[Token]) -> str:
     """A hash that comments, white space and the case of keywords do not change.
 
-    It covers the words as well as the parsed query: the words because a parser may drop what it does not know,
+    It covers the words as well as the parsed query: the words because a parser may drop what it does not support,
     the query because it knows which words are names, whose case shows in the result.
     """
     words = [token.text if token.token_type in _LITERALS else token.text.upper() for token in tokens]
@@ -66,14 +66,14 @@ def find_inputs(
 
 
 def find_remarks(tokens: list[Token], sql: SqlText) -> list[SqlRemark]:
-    """Functions that give another answer on every run, with their places."""
+    """Functions whose result differs on every run, with their places."""
     found = []
     for index, token in enumerate(tokens):
         before = tokens[index - 1] if index else None
         after = [item.text for item in tokens[index + 1 : index + 3]]
         if _is_changing(token, before, after) or _is_moment(token, before) or _is_sample(token, tokens[index:]):
             shown = f"{token.text}()" if after[:1] == ["("] else token.text
-            text = f"{shown} gives another answer on every run"
+            text = f"{shown} returns a different result on every run"
             found.append(_remark("not_deterministic", text, sql, token.start))
     return found
 
@@ -94,13 +94,13 @@ def _is_changing(token: Token, before: Token | None, after: list[str]) -> bool:
 
 
 def _is_moment(token: Token, before: Token | None) -> bool:
-    """DATE 'today' and the like."""
+    """DATE 'today' and similar literals."""
     is_text = token.token_type is TokenType.STRING and token.text.strip().lower() in _MOMENTS
     return is_text and before is not None and before.text.upper() in _DATE_TYPES
 
 
 def _is_sample(token: Token, rest: list[Token]) -> bool:
-    """TABLESAMPLE without REPEATABLE draws other rows each time."""
+    """TABLESAMPLE without REPEATABLE picks different rows each time."""
     if token.token_type is not TokenType.TABLE_SAMPLE:
         return False
     words = [ahead.text.upper() for ahead in rest]
@@ -113,8 +113,8 @@ def _read_function(function: exp.Func, sql: SqlText, offset: int, remarks: list[
     arguments = function.expressions
     if name == "stream":
         raise DefinitionError(
-            "a definition reads a table as a whole; STREAM is not supported",
-            hint="leave STREAM out",
+            "STREAM is not supported: a definition reads whole tables",
+            hint="remove STREAM",
             location=sql.location(offset),
         )
     if name == "identifier":

@@ -1,4 +1,4 @@
-"""The text of a SQL file before it is parsed: variables filled in, and every place still known in the user's file."""
+"""The text of a SQL file before it is parsed: variables filled in, with a mapping back to places in the user's file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.model.nearest import nearest_hint
 from penstock.model.project import Scalar
 
 HOLE = "\ufdd0"
-"""Stands in a text for a part that only a run knows; a character that no text has."""
+"""Stands in a text for a part that only a run knows; a character that never occurs in text."""
 
 _VARIABLE = re.compile(r"\$\{([^{}]*)\}")
 _QUOTED = r"""'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|`(?:[^`]|``)*`"""
@@ -22,7 +22,7 @@ _UNCLOSED = re.compile(rf"{_COMMENT}|{_QUOTED}|(?P<open>['\"`]|/\*)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class SqlText:
-    """SQL with variables filled in; `shifts` say how far a place has moved from the user's text."""
+    """SQL with variables filled in; `shifts` map its places back to the user's text."""
 
     file: str
     original: str
@@ -31,7 +31,7 @@ class SqlText:
     """(start in `text`, length in `text`, start in `original` of what follows), in order."""
 
     def location(self, offset: int) -> Location:
-        """Where a place of the filled text stands in the user's file."""
+        """The place in the user's file for an offset of the filled text."""
         return to_location(self.file, self.original, self._original_offset(offset))
 
     def _original_offset(self, offset: int) -> int:
@@ -51,7 +51,7 @@ def to_location(file: str, text: str, offset: int) -> Location:
 
 
 def fill_variables(file: str, original: str, variables: Mapping[str, Scalar]) -> SqlText:
-    """Replace `${name}` by the project's variables; not inside comments, so that an old remark breaks nothing."""
+    """Replace `${name}` by the project's variables; not inside comments, so that an old comment breaks nothing."""
     parts: list[str] = []
     shifts: list[tuple[int, int, int]] = []
     done = length = 0
@@ -66,7 +66,7 @@ def fill_variables(file: str, original: str, variables: Mapping[str, Scalar]) ->
 
 
 def find_unclosed(text: str) -> int:
-    """Where a quote or comment starts that never ends; the end of the text when there is none."""
+    """Where an unclosed quote or comment starts; the end of the text if there is none."""
     for match in _UNCLOSED.finditer(text):
         if match.group("open"):
             return match.start()

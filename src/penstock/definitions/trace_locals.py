@@ -26,7 +26,7 @@ class Imported:
 
 
 Source = ast.expr | Each | Imported | None
-"""None: only a run knows."""
+"""None: known only at run time."""
 
 
 @lru_cache(maxsize=256)

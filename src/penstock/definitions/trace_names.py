@@ -73,7 +73,7 @@ class UnresolvedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Dotted:
-    """Something known by its dotted name only, because its module is not loaded."""
+    """A value known only by its dotted name, because its module is not loaded."""
 
     name: str
 
@@ -288,7 +288,7 @@ def canonical_name(value: Any) -> str | None:
 
 
 def attribute(value: Any, name: str) -> Any:
-    """An attribute, or None; a user's object may do anything when it is asked."""
+    """An attribute, or None; a user's object may raise anything when it is asked."""
     try:
         return getattr(value, name, None)
     except Exception:  # noqa: BLE001
@@ -344,7 +344,7 @@ def _iterate(value: Any) -> list[Any]:
 
 
 def _listed(value: Any) -> Any:
-    """An iterator can be gone through once only; a list as often as the text says."""
+    """An iterator can be read only once; a list as often as the code needs."""
     return (
         list(itertools.islice(value, MOST_VALUES + 1))
         if isinstance(value, Iterator | KeysView | ValuesView | ItemsView)

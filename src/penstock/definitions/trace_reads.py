@@ -1,4 +1,4 @@
-"""What one function reads and calls, seen in its text: inputs, what is not deterministic, and functions to follow."""
+"""What one function reads and calls, found in its text: inputs, calls that are not deterministic, functions to follow."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _ARGUMENT_NAME = "__penstock_argument_"
 
 @dataclass(slots=True)
 class Findings:
-    """What was seen while following a definition."""
+    """What was found while following a definition."""
 
     inputs: dict[str, None] = field(default_factory=dict)
     untraced: dict[Untraced, None] = field(default_factory=dict)
@@ -60,7 +60,7 @@ ReadQuery = Callable[[str], QueryFacts]
 
 
 class FunctionScan:
-    """Looks through the text of one function, for one way of calling it."""
+    """Scans the text of one function, for one way of calling it."""
 
     def __init__(
         self, source: SourceFile, node: FunctionNode, names: Names, texts: TextNames, read_query: ReadQuery
@@ -98,9 +98,9 @@ class FunctionScan:
         shown = f"{ast.unparse(node)}()" if called else ast.unparse(node)
         if any(name in CODE_FROM_TEXT for name in dotted):
             if called is None or not is_literal_import(called):
-                self._report("untraced_import", f"{shown} loads code that cannot be seen", node)
+                self._report("untraced_import", f"{shown} loads code that cannot be traced", node)
         elif any(is_changing(name) for name in dotted) or self._is_now(dotted, called):
-            self._report("not_deterministic", f"{shown} gives another answer on every run", node)
+            self._report("not_deterministic", f"{shown} returns a different result on every run", node)
         elif any(is_reading(name) for name in dotted):
             self._report("untraced_read", f"{shown} reads from outside the project", node)
 
@@ -152,11 +152,11 @@ class FunctionScan:
             self._report("untraced_read", f"{ast.unparse(method)}() reads from outside the project", call)
         elif name in {"sample", "randomSplit"} and not _has_seed(call) and self._names.dotted(method) is None:
             self._report(
-                "not_deterministic", f"{ast.unparse(method)}() without a seed draws other rows each time", call
+                "not_deterministic", f"{ast.unparse(method)}() without a seed picks different rows each time", call
             )
 
     def _may_be_session(self, node: ast.expr) -> bool:
-        """Anything may hold the session, except what is known to be something else."""
+        """Any value may be the session, unless it is known to be something else."""
         value = self._names.try_object(node)
         return not isinstance(value, ModuleType | type | str | FunctionType)
 
@@ -168,7 +168,7 @@ class FunctionScan:
             names = [HOLE]
         if HOLE in names:
             shown = ast.unparse(given) if given is not None else ""
-            self._unresolved(f"reads a table whose name cannot be seen before the run: {shown}", call)
+            self._unresolved(f"reads a table whose name is known only at run time: {shown}", call)
         else:
             self._add_inputs([[name] for name in names], given)
 
@@ -179,7 +179,7 @@ class FunctionScan:
         except UnresolvedError:
             texts = [HOLE]
         if given is None or HOLE in texts:
-            self._unresolved("runs SQL whose text cannot be seen before the run", call)
+            self._unresolved("runs SQL whose text is known only at run time", call)
         has_arguments = any(keyword.arg not in {"sqlQuery", "args"} for keyword in call.keywords)
         found: list[list[str]] = []
         for text in texts:
@@ -196,7 +196,7 @@ class FunctionScan:
         self._add_inputs(found if len(found) == len(texts) else [*found, []], given)
 
     def _add_inputs(self, ways: list[list[str]], given: ast.expr | None) -> None:
-        """Add what the text reads in each of the ways it may be put together."""
+        """Add what the text reads in each form that it may take."""
         everywhere = set(ways[0]).intersection(*ways[1:]) if ways else set()
         is_sure = given is not None and self._values(given) is not None
         for name in dict.fromkeys(name for way in ways for name in way):
@@ -207,7 +207,7 @@ class FunctionScan:
             if remark.code == UNKNOWN_PART:
                 self._unresolved(remark.text, call)
                 continue
-            # Lines of a literal are lines of the file; a text put together elsewhere is shown where it is run.
+            # Lines of a literal are lines of the file; a text that was built is shown where it is run.
             place = given if given is not None else call
             line = place.lineno + (remark.line - 1 if isinstance(given, ast.Constant) else 0)
             self._found.untraced[Untraced(remark.code, remark.text, Location(self._source.shown, line))] = None
@@ -218,7 +218,7 @@ class FunctionScan:
                 for text in self._texts.texts_with_holes(argument):
                     name = changing_sql(text)
                     if name is not None:
-                        self._report("not_deterministic", f"{name} gives another answer on every run", argument)
+                        self._report("not_deterministic", f"{name} returns a different result on every run", argument)
 
     def _variable(self, call: ast.Call) -> None:
         # A name that is not known before the run may be any variable.
@@ -235,7 +235,7 @@ class FunctionScan:
             return None
 
     def _bindings(self, function: Any, call: ast.Call) -> Bindings:
-        """What is known of the arguments of a call; only plain data if the text had to be put together."""
+        """What is known of the arguments of a call; values that only `trace_texts` finds must be plain data."""
         target = plain_function(function)
         if target is None:
             return {}

@@ -1,4 +1,4 @@
-"""Which calls make a definition differ from run to run, or read what nobody tells us about."""
+"""Which calls make a definition differ from run to run, or read from outside the project."""
 
 from __future__ import annotations
 
@@ -49,18 +49,18 @@ _SQL_FUNCTION = re.compile(
 
 
 def changing_sql(text: str) -> str | None:
-    """The first SQL function in the text whose answer differs from run to run."""
+    """The first SQL function in the text whose result differs from run to run."""
     found = _SQL_FUNCTION.search(text)
     return next(name for name in found.groups() if name) if found else None
 
 
 def is_changing(dotted: str) -> bool:
-    """Tell whether the thing of this dotted name gives another answer on every run."""
+    """Tell whether the function with this dotted name returns a different result on every run."""
     module, _, name = dotted.rpartition(".")
     is_spark = module.startswith("pyspark.sql") and "functions" in module
     return dotted in CHANGING or dotted.startswith(CHANGING_MODULES) or (is_spark and name in NOT_DETERMINISTIC)
 
 
 def is_reading(dotted: str) -> bool:
-    """Tell whether the thing of this dotted name reads from outside the project."""
+    """Tell whether the function or value with this dotted name reads from outside the project."""
     return dotted in READING or dotted.startswith((*READING_MODULES, *READING_PREFIXES))

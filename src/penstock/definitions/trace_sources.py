@@ -1,6 +1,6 @@
-"""The text behind the user's functions: parsed once, found by code object, written without what does not count.
+"""The source of the user's functions: parsed once, found by code object, normalised for fingerprints.
 
-Comments, docstrings, white space and line numbers do not count. Nothing here runs user code.
+Comments, docstrings, white space and line numbers are left out. Nothing here runs user code.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class SourceFile:
         self.path = path
         self.shown = shown
         with warnings.catch_warnings():
-            # The import of the module has said it already.
+            # The import of the module has already shown it.
             warnings.simplefilter("ignore")
             self.tree = ast.parse(source, str(path))
         self._functions: dict[tuple[str, int], FunctionNode] = {}
@@ -109,7 +109,7 @@ class SourceFile:
         """The syntax of a function, by the place where its code starts."""
         if code.co_name != "<lambda>":
             return self._functions.get((code.co_name, code.co_firstlineno))
-        # Instructions that stand for no text, such as the return, have no width.
+        # Instructions without text, such as the implicit return, have no width.
         places = [(line, start) for line, _, start, end in code.co_positions() if line and end and start != end]
         if not places:
             return self._find_constant_lambda(code)
@@ -155,7 +155,7 @@ def _is_inside(place: tuple[int, int | None], node: ast.expr) -> bool:
 
 
 class Sources:
-    """Every file of the project that tracing has looked at."""
+    """Every file of the project that tracing has read."""
 
     def __init__(self, files: ProjectFiles) -> None:
         self.files = files
@@ -207,7 +207,7 @@ class Sources:
         file = self.files.module_file(name)
         if file is not None:
             return file
-        # A module that the user found through a path of his own may be the project's too.
+        # A module that the user imported through an extra path may be the project's too.
         loaded = getattr(sys.modules.get(name), "__file__", None)
         path = Path(loaded) if isinstance(loaded, str) else None
         return path if path is not None and path.suffix == ".py" and self.files.is_project_file(path) else None

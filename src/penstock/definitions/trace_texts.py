@@ -1,7 +1,7 @@
-"""Texts that a function puts together: names of tables and SQL, with holes for what only a run knows.
+"""Texts that a function builds: table names and SQL, with holes for parts that are known only at run time.
 
-More than `trace_names` follows: text that grows statement by statement, lists made by comprehensions, and the results of
-the project's own functions. None of it is run.
+It follows more than `trace_names`: text that grows statement by statement, list comprehensions, and the results of the
+project's own functions. Nothing is executed.
 """
 
 from __future__ import annotations

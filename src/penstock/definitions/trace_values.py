@@ -1,4 +1,4 @@
-"""Values as text that is equal exactly when they mean the same, in every process and on every machine."""
+"""Values as text that is equal exactly if the values are equal, in every process and on every machine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from typing import Any
 
 
 class UnstableValueError(Exception):
-    """The value has no text that could be compared between runs."""
+    """The value has no text that can be compared between runs."""
 
 
 Refer = Callable[[Any], Any]
@@ -99,7 +99,7 @@ class _Describer:
         return self._refer(value)
 
     def _without_root(self, text: str) -> str:
-        """A project that was moved or cloned elsewhere means the same."""
+        """A project that was moved or cloned keeps its fingerprints."""
         return text.replace(self._root.as_posix(), "<project>")
 
 

@@ -1,8 +1,8 @@
-"""What a Python definition rests on: a fingerprint of its logic, the datasets it reads, and what cannot be traced.
+"""What a Python definition depends on: a fingerprint of its logic, the datasets it reads, and what cannot be traced.
 
 The fingerprint covers the function's text, the values it closes over, the functions and classes of the project that it
 uses, and every project module that its file imports. It is the same in every process and on every machine; it holds no
-line numbers and no absolute paths. When in doubt a definition is reported as untraced, and so recomputed on every run.
+line numbers and no absolute paths. In doubt, a definition is reported as untraced and recomputed on every run.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from penstock.model.project import Scalar
 from penstock.model.spec import Untraced
 
 _MOST_CALLS = 40
-"""In how many ways of calling it one function is looked at; then without its arguments, which is always safe."""
+"""For how many different calls one function is scanned; later calls are scanned without arguments, which is always safe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +65,19 @@ class Tracer:
         self.cache = cache
 
     def trace(self, function: Callable[..., Any], *, has_depends_on: bool = False) -> Trace:
-        """Trace one definition; `has_depends_on` says that the user named the reads that cannot be seen."""
+        """Trace one definition; `has_depends_on` means that the user declared the reads that cannot be traced."""
         walk = _Walk(self)
         try:
             walk.follow(function, _own_defaults(function))
             return walk.finish(has_depends_on)
         except (RecursionError, AttributeError, TypeError, ValueError, LookupError, RuntimeError) as error:
-            # A value of the user may answer in any way when it is looked at; a plan must not end in a stack trace.
+            # A user's value may raise anything when it is inspected; a plan must not end in a stack trace.
             place = plain_function(function)
             line = place.__code__.co_firstlineno if place is not None else None
             file = self.sources.files.shown(place.__code__.co_filename) if place is not None else ""
             raise DefinitionError(
                 f"this definition cannot be traced ({type(error).__name__})",
-                hint="a value that it uses may not be readable; pass plain values, or use a simpler object",
+                hint="a value that it uses may not be readable: use plain values or a simpler object",
                 location=Location(file, line),
             ) from error
 
@@ -112,7 +112,7 @@ class _Walk:
                     self._waiting += self._scan(function, known)
 
     def finish(self, has_depends_on: bool) -> Trace:
-        """Put together what was found."""
+        """Combine what was found."""
         imported = {module for path in self._modules for module in self._sources.reachable_from(path)}
         for module in sorted(imported, key=lambda item: item.shown):
             self._parts.append(["module", module.shown, module.digest])
@@ -255,7 +255,7 @@ class _Walk:
     def _report_loading(self, source: SourceFile, calls: list[LoadingCall]) -> None:
         """Code that a module loads by a computed name cannot be part of the fingerprint."""
         for call in calls:
-            text = f"{call.name}() loads code that cannot be seen"
+            text = f"{call.name}() loads code that cannot be traced"
             self._found.untraced[Untraced("untraced_import", text, Location(source.shown, call.line))] = None
 
     def _behind(self, value: Any) -> Iterator[Any]:
@@ -297,7 +297,7 @@ class _Walk:
 
 
 def _is_made_elsewhere(function: FunctionType) -> bool:
-    """A function that a library put together, and that says nothing of what it holds."""
+    """A function that a library created, without a link to what it wraps."""
     return "<locals>" in function.__qualname__ and attribute(function, "__wrapped__") is None
 
 
@@ -373,7 +373,7 @@ def _plain_member(value: Any) -> Any:
 
 
 def _is_made_by_class(value: Any) -> bool:
-    """Slots and the like, which Python makes for every class."""
+    """Slots and similar members, which Python creates for every class."""
     return type(value).__name__ in {"member_descriptor", "getset_descriptor", "_abc_data", "_tuplegetter"}
 
 

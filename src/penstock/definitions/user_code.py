@@ -1,4 +1,4 @@
-"""The boundary around user code: whatever goes wrong inside is reported as the user's, with the user's file and line."""
+"""The boundary around user code: exceptions inside it become errors with the user's file and line."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class UserCode:
 
     @contextmanager
     def boundary(self, doing: str) -> Iterator[None]:
-        """Turn any exception of the block into an error that names the user's line; engine errors only gain the line."""
+        """Turn any exception of the block into an error with the user's line; errors of the engine only get the line added."""
         try:
             yield
         except ConcurrentRunError:
@@ -61,7 +61,7 @@ def _is_below(file: str, root: Path) -> bool:
 def describe(error: BaseException) -> str:
     """One line about an exception, without values from rows.
 
-    Spark's analysis errors speak of names and types only; errors while rows are computed quote values, which are hidden.
+    Spark's analysis errors contain only names and types; errors while computing rows quote values, so they are hidden.
     """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     first = lines[0] if lines else ""
@@ -72,7 +72,7 @@ def describe(error: BaseException) -> str:
     words = coded[-1] if coded else first
     if "Analysis" not in name and "Parse" not in name:
         code = words.split("]", 1)[0] + "]" if coded else name
-        return f"{code} while rows were computed; the whole message is in .penstock/logs/spark.log"
+        return f"{code} while computing rows; the full message is in .penstock/logs/spark.log"
     if name == "ParseException" and len(lines) > 1:
         words = " ".join(lines[:2])
     return words[:_LONGEST] or name

@@ -1,7 +1,7 @@
 """What a definition file imports: `from penstock import pipelines as dp`.
 
-Names and parameters are those of `pyspark.pipelines`. Decorating only registers: nothing is read or computed until a
-run calls the function. Outside a load (a notebook, a unit test of the user) the decorators give the function back
+Names and parameters are those of `pyspark.pipelines`. Decorators only register: nothing is read or computed until a
+run calls the function. Outside Penstock (a notebook, a unit test of the user) the decorators return the function
 unchanged. This room imports no Spark, so that a plan needs no JVM.
 """
 
@@ -73,7 +73,7 @@ def declare_staging(
     on_removed_files: str = "keep",
     nested: str = "json",
 ) -> None:
-    """Declare what is known about a staging table, as `staging:` of penstock.yml does."""
+    """Declare columns, renames and drift rules of a staging table, like `staging:` in penstock.yml."""
     registry = current_registry.get()
     if registry is None:
         return
@@ -83,7 +83,7 @@ def declare_staging(
 
 
 def create_streaming_table(name: str, **settings: Any) -> None:
-    """Create a table that flows of changes fill; settings as for `dp.table`."""
+    """Create a table that change flows fill; settings as for `dp.table`."""
     registry = current_registry.get()
     if registry is not None:
         check_settings(DatasetKind.STREAMING_TABLE, settings)
@@ -110,7 +110,7 @@ def create_auto_cdc_flow(
     name: str | None = None,
     quarantine: bool = False,
 ) -> None:
-    """Let change events of a dataset, or of change files, flow into a streaming table; see docs/changes.md."""
+    """Apply change events from a dataset or from change files to a streaming table; see docs/changes.md."""
     _add_flow(locals(), is_snapshot=False)
 
 
@@ -124,10 +124,10 @@ def create_auto_cdc_from_snapshot_flow(
     track_history_except_column_list: Sequence[str] | None = None,
     name: str | None = None,
 ) -> None:
-    """Let whole snapshots flow into a streaming table: what differs is what changed.
+    """Apply whole snapshots to a streaming table: the differences are the changes.
 
     The source is a dataset that holds the current state, or a function that takes the last version that was applied
-    (None at first) and returns the next snapshot and its version, or None when there is none.
+    (None at first) and returns the next snapshot and its version, or None if there is no newer one.
     """
     _add_flow(locals(), is_snapshot=True)
 
@@ -158,7 +158,7 @@ def var(name: str) -> Scalar: ...
 @overload
 def var(name: str, default: T) -> Scalar | T: ...
 def var(name: str, default: Any = _MISSING) -> Any:
-    """Give a variable of the project (`vars:` in penstock.yml, or the target's), or the default when it is not set."""
+    """Return a variable of the project (`vars:` in penstock.yml, or of the target), or the default if it is not set."""
     variables = current_variables.get()
     if variables is not None and name in variables:
         return variables[name]
@@ -176,7 +176,7 @@ def var(name: str, default: Any = _MISSING) -> Any:
 
 
 class _RunSession:
-    """Stands for the session of the run; every attribute is looked up on it when it is used, not before."""
+    """A stand-in for the session of the run; attributes are looked up on the real session when they are used."""
 
     __slots__ = ()
 
@@ -199,7 +199,7 @@ def _current_reader(what: str) -> Reader:
     if reader is None:
         raise DefinitionError(
             f"{what} works only inside a definition, while Penstock runs it",
-            hint="move it into the function that you decorate",
+            hint="move it into the decorated function",
             location=caller(),
         )
     return reader
@@ -222,7 +222,7 @@ def materialized_view(
     depends_on: Sequence[str] | None = ...,
 ) -> Callable[[F], F]: ...
 def materialized_view(query_function: Any = None, **settings: Any) -> Any:
-    """Define a table that equals the function's result, recomputed only when something it rests on changed."""
+    """Define a table that equals the function's result, recomputed only if something that it depends on changed."""
     return _dataset(DatasetKind.MATERIALIZED_VIEW, query_function, settings)
 
 
@@ -306,11 +306,11 @@ def _expectations(conditions: Mapping[str, str], on_violation: OnViolation) -> C
 
 def _to_expectations(conditions: Any, on_violation: OnViolation) -> tuple[Expectation, ...]:
     if not isinstance(conditions, Mapping):
-        raise DefinitionError("expectations are given as a dict of name and condition", location=caller())
+        raise DefinitionError("expectations must be a dict from name to condition", location=caller())
     for name, condition in conditions.items():
         if not (isinstance(name, str) and isinstance(condition, str) and name.strip() and condition.strip()):
             raise DefinitionError(
-                f"the expectation {name!r} needs a name and a condition, both as text",
+                f"the expectation {name!r} needs a name and a condition, both non-empty text",
                 hint="""write @dp.expect("positive amount", "amount > 0")""",
                 location=caller(),
             )

@@ -1,4 +1,4 @@
-"""What a definition file declares, as the functions of `penstock.pipelines` saw it, and who answers them during a run."""
+"""What definition files declare through `penstock.pipelines`, and what answers `dp.read` and `dp.var` during a run."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class StagingDeclaration:
-    """What a definition file says about a staging table; nothing is checked yet."""
+    """What a definition file declares about a staging table; nothing is checked yet."""
 
     table: str
     given: Mapping[str, Any]
@@ -73,7 +73,7 @@ class FlowDeclaration:
 
 @dataclass(slots=True)
 class Registry:
-    """What the decorators saw during one load."""
+    """What the decorators registered during one load."""
 
     definitions: list[Definition] = field(default_factory=list)
     declarations: list[StagingDeclaration] = field(default_factory=list)
@@ -86,13 +86,13 @@ class Registry:
         return self._expectations.get(inspect.unwrap(function), ())
 
     def add_expectations(self, function: Any, added: tuple[Expectation, ...]) -> None:
-        """Remember expectations; decorators apply from the bottom up, so what comes later stands higher."""
+        """Register expectations; decorators run from the bottom up, so later ones are higher in the file."""
         known = self.expectations_of(function)
         names = [expectation.name for expectation in (*added, *known)]
         if repeated := {name for name in names if names.count(name) > 1}:
             raise DefinitionError(
                 f"the expectation {min(repeated)!r} is given twice for {function.__name__!r}",
-                hint="give each expectation of a dataset its own name",
+                hint="give each expectation of a dataset a unique name",
                 location=location_of(function),
             )
         self._expectations[inspect.unwrap(function)] = (*added, *known)

@@ -1,4 +1,4 @@
-"""Checks of what a definition file gives to decorators; each error names the user's line."""
+"""Checks of the arguments of decorators; each error names the user's line."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ def to_layout(settings: dict[str, Any]) -> TableLayout:
     """How a table is stored."""
     partition_cols, cluster_by = texts_of(settings, "partition_cols"), texts_of(settings, "cluster_by")
     if partition_cols and cluster_by:
-        raise DefinitionError("give partition_cols or cluster_by, not both", location=caller())
+        raise DefinitionError("use partition_cols or cluster_by, not both", location=caller())
     return TableLayout(text_of(settings, "comment"), partition_cols, cluster_by, _properties(settings))
 
 
 def check_settings(kind: DatasetKind, settings: dict[str, Any]) -> None:
-    """Refuse what this kind of dataset does not know or support."""
+    """Refuse parameters that this kind of dataset does not support."""
     known = _VIEW_SETTINGS if kind is DatasetKind.TEMPORARY_VIEW else _TABLE_SETTINGS
     for name in settings:
         if name not in known:
             raise DefinitionError(
                 f"@dp.{kind} has no parameter {name!r}",
-                hint=f"{nearest_hint(name, known)}known are {', '.join(sorted(known))}",
+                hint=f"{nearest_hint(name, known)}known parameters: {', '.join(sorted(known))}",
                 location=caller(),
             )
     refused = {
         "spark_conf": (bool(settings.get("spark_conf")), "put the settings under configuration: in penstock.yml"),
         "schema": (settings.get("schema") is not None, "cast the columns in the function"),
-        "format": (str(settings.get("format") or "delta").lower() != "delta", "tables are Delta tables; leave it out"),
+        "format": (str(settings.get("format") or "delta").lower() != "delta", "tables are Delta tables; remove it"),
     }
     for name, (given, hint) in refused.items():
         if given:
@@ -47,8 +47,8 @@ def check_function(function: Any, decorator: str) -> None:
     """Refuse to decorate anything but a function."""
     if not isinstance(function, FunctionType):
         raise DefinitionError(
-            f"{decorator} decorates a function, not {_kind_of(function)}",
-            hint="write it above a `def` without parameters; settings are given by name, such as name='orders'",
+            f"{decorator} must decorate a function, not {_kind_of(function)}",
+            hint="put it above a `def` without parameters; pass settings by name, such as name='orders'",
             location=caller(),
         )
 
@@ -68,12 +68,12 @@ def text_of(settings: dict[str, Any], name: str) -> str | None:
 
 
 def texts_of(settings: dict[str, Any], name: str) -> tuple[str, ...]:
-    """A setting that is a list of texts; none when it is not given."""
+    """A setting that is a list of strings; empty if it is not given."""
     value = settings.get(name)
     if value is None:
         return ()
     if not isinstance(value, list | tuple | set | frozenset) or not all(isinstance(item, str) for item in value):
-        raise DefinitionError(f"{name} must be a list of texts", hint=f'write {name}=["..."]', location=caller())
+        raise DefinitionError(f"{name} must be a list of strings", hint=f'write {name}=["..."]', location=caller())
     return tuple(sorted(value)) if isinstance(value, set | frozenset) else tuple(value)
 
 
@@ -84,6 +84,6 @@ def _properties(settings: dict[str, Any]) -> tuple[tuple[str, str], ...]:
     if not isinstance(value, Mapping) or not all(
         isinstance(key, str) and isinstance(item, str | int | float) for key, item in value.items()
     ):
-        raise DefinitionError("table_properties must be a dict of texts", location=caller())
+        raise DefinitionError("table_properties must be a dict of strings", location=caller())
     texts = {key: str(item).lower() if isinstance(item, bool) else str(item) for key, item in value.items()}
     return tuple(sorted(texts.items()))

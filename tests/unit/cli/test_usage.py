@@ -43,7 +43,7 @@ COMMANDS = ("plan", "run", "rebuild", "ls", "show", "history", "init", "demo", "
         (["history", "ordrs"], "there is no dataset ordrs"),
         (["plan", "--var", "novalue"], "--var novalue: write it as name=value"),
         (["plan", "--var", "=x"], "--var =x"),
-        (["plan", "--target", "prod"], "there is no target `prod`"),
+        (["plan", "--target", "prod"], "unknown target `prod`"),
         (["plan", "--project-dir", "missing"], "there is no folder missing"),
         (["run", "--event-log", "nothing://x"], "--event-log: `event_log` must be a URI"),
         (["init", "bad/name"], "bad/name"),

@@ -37,7 +37,7 @@ WRONG = [
     ("name: x\x07", 1, 8, ["not allowed"]),
     ("name: x\nthreads: 1\nname: y", 3, 1, ["`name` is given twice", "line 1"]),
     ("name: x\nvars: {a: 1, a: 2}", 2, 14, ["`a` is given twice"]),
-    ("name: x\n? [a]\n: 1", 2, 3, ["name is needed"]),
+    ("name: x\n? [a]\n: 1", 2, 3, ["key is missing"]),
     ("name: x\nvars: {a: !!python/object:os.system x}", 2, 11, ["tags"]),
     ("name: x\nvars: &a {b: *a}", 2, 7, ["contains itself"]),
     ("name: x\nvars: {<<: 1}", 2, 12, ["`<<` needs a mapping"]),
@@ -61,7 +61,7 @@ WRONG = [
     ("name: x\nthreads: 0", 2, 10, ["between 1 and"]),
     ("name: x\nthreads: -3", 2, 10, ["between 1 and"]),
     ("name: x\ndatabase: a-b", 2, 11, ["letters, digits"]),
-    ("name: x\ndatabase: Staging", 2, 11, ["raw tables live there"]),
+    ("name: x\ndatabase: Staging", 2, 11, ["reserved for staging tables"]),
     ("name: x\nlibraries: transformations", 2, 12, ["`libraries` must be a list"]),
     ("name: x\nlibraries: [a]", 2, 13, ["`libraries[1]` must be a mapping"]),
     ("name: x\nlibraries: [{}]", 2, 13, ["`libraries[1].glob` is missing"]),
@@ -77,8 +77,8 @@ WRONG = [
     ("name: x\nstorage: file:///srv", 2, 10, ["must be a folder"]),
     ("name: x\nstorage: s3a:///lake", 2, 10, ["no bucket"]),
     ("name: x\nstorage: abfss://account/lake", 2, 10, ["container@account"]),
-    ("name: x\nstorage: raw", 2, 10, ["must be apart"]),
-    ("name: x\nraw: storage/raw", 2, 6, ["must be apart"]),
+    ("name: x\nstorage: raw", 2, 10, ["must be separate"]),
+    ("name: x\nraw: storage/raw", 2, 6, ["must be separate"]),
     ("name: x\nevent_log: events.db", 2, 12, ["must be a URI"]),
     ("name: x\nevent_log: sqllite:///e.db", 2, 12, ["did you mean `sqlite`?"]),
     ("name: x\nevent_log: sqlite://e.db", 2, 12, ["three slashes"]),
@@ -94,10 +94,10 @@ WRONG = [
     ("name: x\ntargets: {prod: {storag: a}}", 2, 18, ["`storag` in `targets.prod`", "`storage`"]),
     ("name: x\ntargets: {prod: {threads: lots}}", 2, 27, ["`targets.prod.threads`"]),
     ("name: x\ntargets: {prod: {targets: {}}}", 2, 18, ["unknown field `targets`"]),
-    ("name: x\ndefault_target: prd\ntargets: {prod: {}}", 2, 17, ["no target `prd`", "`prod`"]),
+    ("name: x\ndefault_target: prd\ntargets: {prod: {}}", 2, 17, ["unknown target `prd`", "`prod`"]),
     ("name: x\nstorage: ${NOPE}", 2, 10, ["environment variable NOPE is not set"]),
-    ("name: x\nstorage: ${NOPE", 2, 10, ["needs a name and `}`"]),
-    ("name: x\nstorage: ${a-b}", 2, 10, ["needs a name and `}`"]),
+    ("name: x\nstorage: ${NOPE", 2, 10, ["followed by a name and `}`"]),
+    ("name: x\nstorage: ${a-b}", 2, 10, ["followed by a name and `}`"]),
     ("name: x\nthreads: ${NOPE:-many}", 2, 10, ["whole number"]),
 ]
 
@@ -115,15 +115,15 @@ def test_a_wrong_file(tmp_path: Path, text: str | bytes, line: int, column: int,
     [
         ("PENSTOCK__STORAG", "x", ["did you mean PENSTOCK__STORAGE?"]),
         ("PENSTOCK__SPARK__MASTR", "x", ["did you mean PENSTOCK__SPARK__MASTER?"]),
-        ("PENSTOCK__SPARK", "x", ["no such field"]),
-        ("PENSTOCK__", "x", ["no such field"]),
-        ("PENSTOCK__TARGETS__A", "x", ["no such field"]),
+        ("PENSTOCK__SPARK", "x", ["does not exist"]),
+        ("PENSTOCK__", "x", ["does not exist"]),
+        ("PENSTOCK__TARGETS__A", "x", ["does not exist"]),
         ("PENSTOCK__NAME__A", "x", ["`name` has no fields below it"]),
-        ("PENSTOCK__CONFIGURATION", "x", ["names nothing"]),
-        ("PENSTOCK__CONFIGURATION__", "x", ["names nothing"]),
+        ("PENSTOCK__CONFIGURATION", "x", ["names no entry"]),
+        ("PENSTOCK__CONFIGURATION__", "x", ["names no entry"]),
         ("PENSTOCK__THREADS", "many", ["`threads` must be a whole number"]),
         ("PENSTOCK__STORAGE", "", ["`storage` has no value"]),
-        ("PENSTOCK__DEFAULT_TARGET", "prod", ["no target `prod`"]),
+        ("PENSTOCK__DEFAULT_TARGET", "prod", ["unknown target `prod`"]),
     ],
 )
 def test_a_wrong_override(tmp_path: Path, variable: str, value: str, words: list[str]) -> None:
@@ -140,7 +140,7 @@ def test_two_overrides_of_one_field(tmp_path: Path) -> None:
 def test_an_unknown_target(tmp_path: Path) -> None:
     error = fail(tmp_path, "name: x\ntargets: {prod: {}, test: {}}", target="prd")
     assert "did you mean `prod`?" in error.message
-    assert error.hint == "targets: prod, test"
+    assert error.hint == "known targets: prod, test"
 
 
 def test_a_variable_of_the_command_that_is_no_name(tmp_path: Path) -> None:

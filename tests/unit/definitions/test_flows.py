@@ -89,7 +89,7 @@ WRONG = {
         TARGET
         + 'dp.create_auto_cdc_flow("t", dp.change_files("feeds"), ["id"], "ts")\n'
         + 'dp.create_auto_cdc_flow("t", dp.change_files("feeds/x"), ["id"], "ts", name="u")\n',
-        "one lies in the other",
+        "read nested folders",
         4,
     ),
     "other SCD type": (
@@ -104,16 +104,16 @@ WRONG = {
     ),
     "a snapshot of change files": (
         TARGET + 'dp.create_auto_cdc_from_snapshot_flow("t", dp.change_files("f"), ["id"])\n',
-        "no snapshots",
+        "cannot be the source of a snapshot",
         3,
     ),
-    "no flow": (TARGET, "nothing flows into main.t", 2),
+    "no flow": (TARGET, "main.t has no flow", 2),
     "created twice": (TARGET + TARGET, "created twice", 3),
     "two flows of one name": (TARGET + FLOW + FLOW, "two flows called 't'", 4),
     "no keys": (TARGET + 'dp.create_auto_cdc_flow("t", "staging.feed", [], "ts")\n', "keys is empty", 3),
     "keys as text": (TARGET + 'dp.create_auto_cdc_flow("t", "staging.feed", "id", "ts")\n', "keys must be a list", 3),
     "no sequence": (TARGET + 'dp.create_auto_cdc_flow("t", "staging.feed", ["id"], None)\n', "sequence_by must be", 3),
-    "no source": (TARGET + 'dp.create_auto_cdc_flow("t", None, ["id"], "ts")\n', "source must be given", 3),
+    "no source": (TARGET + 'dp.create_auto_cdc_flow("t", None, ["id"], "ts")\n', "source must be text", 3),
     "scd type": (
         TARGET + 'dp.create_auto_cdc_flow("t", "staging.feed", ["id"], "ts", stored_as_scd_type=3)\n',
         "stored_as_scd_type",

@@ -92,9 +92,9 @@ def test_a_text_that_is_put_together_is_read(folder: Folder, body: str, inputs: 
     assert [item for item in spec.untraced if "open_it" not in item.text] == []
 
 
-PART = "a part cannot be seen"
-NAME = "name cannot be seen"
-WHOLE = "text cannot be seen"
+PART = "a part that is known only at run time"
+NAME = "name is known only at run time"
+WHOLE = "text is known only at run time"
 
 
 @pytest.mark.parametrize(

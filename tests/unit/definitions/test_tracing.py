@@ -103,9 +103,9 @@ class Loader:
 
 
 UNSEEN = [
-    ("return dp.read(get())", "untraced_read", 1, "name cannot be seen"),
+    ("return dp.read(get())", "untraced_read", 1, "name is known only at run time"),
     ("x = 1\nreturn spark.table(some.name)", "untraced_read", 2, "some.name"),
-    ("return spark.sql(get())", "untraced_read", 1, "SQL whose text cannot be seen"),
+    ("return spark.sql(get())", "untraced_read", 1, "SQL whose text is known only at run time"),
     ("return spark.sql('SELEC')", "untraced_read", 1, "cannot be traced"),
 ]
 

@@ -115,7 +115,7 @@ def test_an_interrupt_passes(tmp_path: Path) -> None:
         raise KeyboardInterrupt
 
 
-HIDDEN = " while rows were computed; the whole message is in .penstock/logs/spark.log"
+HIDDEN = " while computing rows; the full message is in .penstock/logs/spark.log"
 
 
 def spark_error(name: str, message: str, module: str = "pyspark.errors.exceptions.captured") -> Exception:
