@@ -1,38 +1,52 @@
-"""How tests on Spark share the processes of a run: what shares a server or a set-up stays together, and the longest comes first.
+"""How tests share the processes of `--dist loadfile`: what shares a server stays together, and the longest comes first.
 
-Used by `--dist loadgroup --no-loadscope-reorder`. A file that is not named here comes after those that are: name one when it
-takes more than half a minute, in the place of its time.
+A file that is not named here comes after those that are. Name one when it takes more than half a minute, in the place of its time.
 """
 
 from __future__ import annotations
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+FAULTS = "tests/faults/"
+"""All tests of this folder ask one Spark Connect server, which takes half a minute to be ready and warm."""
 
 LONGEST_FIRST = (
-    "connect",
-    "test_staging_invariant",
-    "test_drift",
-    "test_changes",
-    "test_change_cases",
-    "test_s3",
-    "test_continuous",
-    "test_change_flows",
-    "test_change_schema",
-    "test_staging",
-    "test_derived",
+    FAULTS,
+    "tests/e2e/test_s3.py",
+    "tests/spark/test_drift.py",
+    "tests/spark/test_staging_invariant.py",
+    "tests/spark/test_changes.py",
+    "tests/spark/test_change_cases.py",
+    "tests/e2e/test_continuous.py",
+    "tests/spark/test_change_flows.py",
+    "tests/spark/test_change_schema.py",
+    "tests/spark/test_change_feed.py",
+    "tests/spark/test_staging.py",
+    "tests/spark/test_derived.py",
 )
+_PLACES = {name: place for place, name in enumerate(LONGEST_FIRST)}
 
 
-def group_of(item: pytest.Item) -> str:
-    """The tests that must run in one process: those that ask the Connect server, or the tests of one file."""
-    return "connect" if "connect" in getattr(item, "fixturenames", ()) else item.path.stem
+def group_of(nodeid: str) -> str:
+    """The tests that run in one process, one after the other: those of a file, or those of the folder with one server."""
+    return FAULTS if nodeid.startswith(FAULTS) else nodeid.split("::", 1)[0]
 
 
-def balance(items: list[pytest.Item]) -> None:
-    """Group and sort the tests on Spark; all others stay where they are, before them."""
-    order = {name: place for place, name in enumerate(LONGEST_FIRST)}
-    on_spark = [item for item in items if item.get_closest_marker("spark")]
-    for item in on_spark:
-        item.add_marker(pytest.mark.xdist_group(group_of(item)))
-    on_spark.sort(key=lambda item: order.get(group_of(item), len(order)))
-    items[:] = [item for item in items if not item.get_closest_marker("spark")] + on_spark
+def sort_by_time(items: list[pytest.Item]) -> None:
+    """The longest groups first, so that no process is left with one of them when the others are done."""
+    items.sort(key=lambda item: _PLACES.get(group_of(item.nodeid), len(_PLACES)))
+
+
+class Balanced(LoadScopeScheduling):
+    """Gives groups to processes in the order in which they were collected.
+
+    `--dist loadgroup` would do this by marks, but pytest-xdist 3.8 loses the groups under pytest 9.2 (pytest-xdist issue 1386).
+    """
+
+    def __init__(self, config: pytest.Config, log: object = None) -> None:
+        config.option.loadscopereorder = False
+        super().__init__(config, log)  # type: ignore[arg-type]
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group_of(nodeid)

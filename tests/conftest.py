@@ -9,15 +9,18 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.balance import balance
+from tests.balance import Balanced, sort_by_time
 
 settings.register_profile("penstock", deadline=None)  # a busy machine is no reason for a test to fail
 settings.load_profile("penstock")
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    balance(items)
+    sort_by_time(items)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Balanced | None:
+    return Balanced(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.fixture(scope="session")
