@@ -1,6 +1,6 @@
 """How tests share the processes of `--dist loadfile`: what shares a server stays together, and the longest comes first.
 
-A file that is not named here comes after those that are. Name one when it takes more than half a minute, in the place of its time.
+A file that is not named here comes after those that are. Name one when it takes more than half a minute, by its time.
 """
 
 from __future__ import annotations
