@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from builders import NAME
+from penstock.kinds.protocol import Needs
 from penstock.kinds.staging.columns import merge_seen, resolve_schema
-from penstock.kinds.staging.decide import StagingFiles, StagingInput, compare_files, plan_staging
+from penstock.kinds.staging.decide import StagingItem, decide
+from penstock.kinds.staging.progress import StagingProgress
+from penstock.kinds.staging.values import OverlapsNeeded, StagingFiles, StagingObservation, compare_files
 from penstock.model.common_type import widens_in_place
-from penstock.model.plan import Action, Item
+from penstock.model.drift import Change
+from penstock.model.plan import Action, Wishes
 from penstock.model.progress import ConsumedFile, Damage, Progress, RawFile, TableState
 from penstock.model.schema import Schema
 from tests.model_based.staging_model import (
@@ -39,53 +45,56 @@ def to_raw(path: str, content: RawContent) -> RawFile:
 class ModelTable:
     """A table as Delta would hold it, changed only in the ways in which Delta changes one."""
 
-    state: TableState = field(default_factory=TableState)
+    state: TableState[StagingProgress] = field(default_factory=TableState)
     columns: dict[str, str] = field(default_factory=dict)
     rows: list[Row] = field(default_factory=list)
     loaded: dict[str, RawContent] = field(default_factory=dict)
     """What each file held when it was loaded."""
 
-    def plan(self, world: World) -> Item:
+    def plan(self, world: World) -> StagingItem:
+        """The decision, once it was told what it asks for."""
+        given = self.observe(world)
+        while isinstance(found := decide(given, Wishes()), Needs):
+            wanted: Any = found.what
+            if isinstance(wanted, OverlapsNeeded):
+                given = replace(given, overlaps=dict.fromkeys(wanted.pairs, False))
+            else:
+                footers = {path: to_footer(world.files[path]) for path in wanted.paths}
+                given = replace(given, footers={**given.footers, **footers})
+        return found[0]
+
+    def observe(self, world: World) -> StagingObservation:
         current = tuple(to_raw(path, content) for path, content in sorted(world.files.items()))
         files = StagingFiles(new=current)
-        if self.state.progress is not None:
-            files = compare_files(current, self.state.progress.files, lambda file: str(file.modified_ns))
+        if self.state.payload is not None:
+            files = compare_files(current, self.state.payload.files, lambda file: str(file.modified_ns))
         elif self.state.last_known:
-            gone = tuple(e for path, e in self.state.last_known.items() if path not in world.files)
+            gone = tuple(e for path, e in self.state.last_known.files.items() if path not in world.files)
             files = StagingFiles(new=current, removed=gone)
-        return plan_staging(
-            StagingInput(
-                NAME,
-                current,
-                self.state,
-                lambda wanted: {file.path: to_footer(world.files[file.path]) for file in wanted},
-                files,
-                world.contract,
-                retired=not current,
-            )
-        )
+        return StagingObservation(NAME, current, self.state, files, world.contract, is_retired=not current)
 
-    def apply(self, plan: Item, world: World) -> None:
+    def apply(self, plan: StagingItem, world: World) -> None:
         """Do what the plan says, with rules of Delta's own: what is not allowed in place fails."""
-        schema = plan.schema or Schema(())
+        work = plan.work
+        schema = work.schema or Schema(())
         if plan.action is Action.REBUILD:
             self.rows, self.loaded = [], {}
         else:
-            self._evolve(plan, schema)
+            self._evolve(work.changes, schema)
         self.columns = {column.key: column.type for column in schema.columns}
         sources = {column.key: column.sources for column in schema.columns}
-        for new in plan.files:
+        for new in work.files:
             self.loaded[new.file.path] = world.files[new.file.path]
             self.rows += read_rows(new.file.path, world.files[new.file.path], sources, self.columns)
-        known = self.state.progress.files if self.state.progress and plan.action is not Action.REBUILD else {}
-        added = {new.file.path: ConsumedFile(new.file, new.rows, str(new.file.modified_ns)) for new in plan.files}
-        files = {**known, **{entry.file.path: entry for entry in plan.kept}, **added}
+        known = self.state.payload.files if self.state.payload and plan.action is not Action.REBUILD else {}
+        added = {new.file.path: ConsumedFile(new.file, new.rows, str(new.file.modified_ns)) for new in work.files}
+        files = {**known, **{entry.file.path: entry for entry in work.kept}, **added}
         number = (self.state.number or 0) + 1
-        progress = Progress(number, (number,), files, schema, plan.seen, settings=plan.settings)
+        progress = Progress(number, (number,), StagingProgress(files, work.seen, work.settings), schema)
         self.state = TableState(version=number, number=number, progress=progress)
 
-    def _evolve(self, plan: Item, schema: Schema) -> None:
-        for change in plan.changes:
+    def _evolve(self, changes: Sequence[Change], schema: Schema) -> None:
+        for change in changes:
             if change.code == "column_renamed" and change.before and change.after:
                 assert change.after.lower() not in self.columns
                 self.columns[change.after.lower()] = self.columns.pop(change.before.lower())
@@ -101,7 +110,7 @@ class ModelTable:
 
     def damage(self) -> None:
         if self.state.exists:
-            known = self.state.progress.files if self.state.progress else self.state.last_known
+            known = self.state.payload or self.state.last_known
             damage = Damage("progress_missing", "progress manifest 7 is missing")
             self.state = replace(self.state, progress=None, damage=damage, last_known=known)
 
