@@ -102,7 +102,7 @@ def test_flows_take_keys_and_columns_by_name(empty_project: ProjectFolder, spark
     late = {"id${x}": 1, "id": 9, "city": "-", "city${x}": "Bonn", "ts": 2, "new${env:PATH}": 2.5}
     write_feed(empty_project, "customers", "2", {**late, "ts": 3, "city${x}": "Oslo"}, late)
     run(empty_project)
-    assert rows(spark, empty_project, "customers", "`id${x}`", "`city${x}`", "`new${env:PATH}`", "__START_AT") == [
+    assert rows(spark, empty_project, "customers", "id${x}", "city${x}", "new${env:PATH}", "__START_AT") == [
         (1, "Bonn", 2.5, 2),
         (1, "Oslo", 2.5, 3),
         (1, "Rome", None, 1),
@@ -147,8 +147,8 @@ def test_sql_of_users_is_read_as_it_is_written(
         "CREATE MATERIALIZED VIEW by_sql AS -- not ${env:PATH}\nSELECT '${text}' AS text, price, `${column}` FROM staging.prices",
     )
     run(empty_project)
-    assert rows(spark, empty_project, "by_sql", "text", "price", "`price${x}`") == [("${spark.app.name}", 1, 10)]
-    assert rows(spark, empty_project, "by_python", "text", "`price${x}`") == [("${env:PENSTOCK_TEST_SECRET}", 10)]
+    assert rows(spark, empty_project, "by_sql", "text", "price", "price${x}") == [("${spark.app.name}", 1, 10)]
+    assert rows(spark, empty_project, "by_python", "text", "price${x}") == [("${env:PENSTOCK_TEST_SECRET}", 10)]
 
 
 def test_an_error_tells_no_value_of_the_environment(spark: Any, tmp_path: Any) -> None:
