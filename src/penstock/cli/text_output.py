@@ -220,13 +220,12 @@ def _plan_row(item: Item, line: PlanLine) -> tuple[str, str, str, str]:
 
 
 def _plan_summary(plan: Plan) -> str:
-    counts = {action: sum(item.action is action for item in plan.items) for action in Action}
-    work = ", ".join(f"{counts[action]} {action.value}" for action in Action if action.is_work and counts[action])
+    work = ", ".join(f"{count} {action.value}" for action, count in plan.counts.items() if action.is_work and count)
     if not plan.items:
         return "No datasets: add Parquet files below raw/ or definitions below transformations/."
     if not work:
         return "Nothing to do." if not plan.has_problems else "Nothing can be done until the errors above are fixed."
-    idle = counts[Action.NONE]
+    idle = plan.counts[Action.NONE]
     rest = f"; {idle} up to date" if idle else ""
     return f"Plan: {work}{rest}.{_describe_saving(plan)} Run `penstock run` to apply it."
 

@@ -5,6 +5,7 @@ Nothing here knows the kinds of datasets: what only a kind understands is an ite
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -209,15 +210,18 @@ class Plan:
     def line(self, item: Item) -> PlanLine:
         return self.lines.get(item.id, PlanLine())
 
+    @property
+    def counts(self) -> dict[Action, int]:
+        """The number of items of each action, also of those that no item has."""
+        found = Counter(item.action for item in self.items)
+        return {each: found[each] for each in Action}
+
     def to_json(self) -> dict[str, Any]:
-        counts = {action.value: 0 for action in Action}
-        for item in self.items:
-            counts[item.action.value] += 1
         return {
             "format": 1,
             "project": self.project,
             "target": self.target,
-            "summary": counts,
+            "summary": {action.value: count for action, count in self.counts.items()},
             "warnings": list(self.warnings),
             "datasets": [_to_json(item, self.line(item)) for item in self.items],
         }
