@@ -19,7 +19,7 @@ from penstock.model.wording import counted, show_bytes
 if TYPE_CHECKING:
     from penstock.engine import DatasetDetails, DatasetInfo, HistoryEntry, Rows, SchemaVersion, TableSchema
     from penstock.model.changes import ChangeMetrics
-    from penstock.model.drift import Change
+    from penstock.model.drift import ColumnChange
     from penstock.model.names import DatasetName
 
 _STYLES = {
@@ -145,7 +145,7 @@ class TextOutput:
         count = len(schema.schema.columns)
         self.console.print(f"{schema.name}, version {schema.version}: {count} columns, {schema.schema.fingerprint}")
 
-    def changes(self, changes: Sequence[Change]) -> None:
+    def changes(self, changes: Sequence[ColumnChange]) -> None:
         if not changes:
             self.console.print("No column changes.")
             return
@@ -157,7 +157,7 @@ class TextOutput:
             (
                 str(version.commit.version),
                 _when(version.commit.timestamp_ms),
-                "; ".join(change.text for change in version.changes) or f"{len(version.schema.columns)} columns",
+                "; ".join(change.text for change in version.column_changes) or f"{len(version.schema.columns)} columns",
                 version.schema.fingerprint,
             )
             for version in versions
@@ -205,7 +205,7 @@ def _foreign(entry: HistoryEntry) -> str:
     return "not by Penstock" if entry.commit.changes_rows and not entry.commit.number else "-"
 
 
-def _without_column(change: Change) -> str:
+def _without_column(change: ColumnChange) -> str:
     return change.text.removeprefix(f"{change.column}: ")
 
 

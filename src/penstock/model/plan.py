@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from penstock.errors import Location, PenstockError
-from penstock.model.drift import Change
+from penstock.model.drift import ColumnChange
 from penstock.model.names import DatasetName
 from penstock.model.progress import TableState
 from penstock.model.schema import Schema
@@ -26,7 +26,7 @@ class Action(StrEnum):
     NONE = "none"
     APPEND = "append"
     EVOLVE = "evolve"
-    """Change the columns of a table in place, then append."""
+    """ColumnChange the columns of a table in place, then append."""
     APPLY = "apply"
     """Apply new change events to a streaming table."""
     REBUILD = "rebuild"
@@ -95,7 +95,7 @@ class Effect:
     """The rows that the table holds now are known to be wrong or outdated."""
     schema: Schema | None = None
     """The columns afterwards, where the plan knows them."""
-    changes: tuple[Change, ...] | None = None
+    column_changes: tuple[ColumnChange, ...] | None = None
     """How the columns change; None for a table whose columns come from its definition."""
 
 
