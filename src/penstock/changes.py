@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,24 +50,20 @@ def apply_changes(  # noqa: PLR0913 - the parameters of pyspark.pipelines.create
     to `<target>__quarantine` instead of failing the batch.
     """
     check_delta(spark)
-    names = partial(_names_of, changes)
-    options = FlowOptions(
-        keys=names(keys) or (),
-        scd_type=_scd_type(stored_as_scd_type),
-        column_list=names(column_list),
-        except_column_list=names(except_column_list),
-        track_history_column_list=names(track_history_column_list),
-        track_history_except_column_list=names(track_history_except_column_list),
-        ignore_null_updates=ignore_null_updates,
-        ignore_null_updates_column_list=names(ignore_null_updates_column_list),
-        ignore_null_updates_except_column_list=names(ignore_null_updates_except_column_list),
+    options = _to_options(
+        changes,
+        keys,
+        stored_as_scd_type,
+        ignore_null_updates,
+        column_list=column_list,
+        except_column_list=except_column_list,
+        track_history_column_list=track_history_column_list,
+        track_history_except_column_list=track_history_except_column_list,
+        ignore_null_updates_column_list=ignore_null_updates_column_list,
+        ignore_null_updates_except_column_list=ignore_null_updates_except_column_list,
     )
-    check_options(options)
     if sequence_by is None:
         raise ChangeFlowError("no_sequence", "sequence_by is missing", hint="name the column that orders the events")
-    is_path = "/" in target
-    location = target.rstrip("/") if is_path else find_location(spark, target)
-    folder, name = _split(location)
     batch = ChangeBatch(
         changes,
         options,
@@ -78,6 +73,32 @@ def apply_changes(  # noqa: PLR0913 - the parameters of pyspark.pipelines.create
         batch_id=None if batch_id is None else str(batch_id),
         quarantine=quarantine,
     )
+    return _apply_to(spark, target, batch)
+
+
+def _to_options(
+    changes: DataFrame,
+    keys: Sequence[ColumnOrText],
+    scd_type: int | str,
+    ignore_null_updates: bool,
+    **column_lists: Sequence[ColumnOrText] | None,
+) -> FlowOptions:
+    """The options with columns by name; ChangeFlowError when they contradict each other."""
+    options = FlowOptions(
+        keys=_names_of(changes, keys) or (),
+        scd_type=_scd_type(scd_type),
+        ignore_null_updates=ignore_null_updates,
+        **{parameter: _names_of(changes, columns) for parameter, columns in column_lists.items()},
+    )
+    check_options(options)
+    return options
+
+
+def _apply_to(spark: SparkSession, target: str, batch: ChangeBatch) -> ChangeMetrics:
+    """Apply the batch to a path, or to a table name, which is registered in the catalog if it is new."""
+    is_path = "/" in target
+    location = target.rstrip("/") if is_path else find_location(spark, target)
+    folder, name = _split(location)
     with borrow(spark):
         metrics = ChangeLoad(Lake(spark, open_files(folder, _storage_settings(spark, folder)))).apply(name, batch)
     if not is_path:

@@ -27,7 +27,7 @@ from penstock.kinds.catalog import Catalog, open_catalog
 from penstock.kinds.protocol import Kind, Workspace
 from penstock.kinds.registry import KINDS
 from penstock.model.clock import Clock, SystemClock, uuid7
-from penstock.model.drift import Change
+from penstock.model.drift import ColumnChange
 from penstock.model.plan import Plan
 from penstock.model.project import Project
 from penstock.model.recording import BuildRecorder
@@ -152,14 +152,14 @@ class Engine:
             if not was_entered:
                 self.close()
 
-    def schema_drift(self, name: str) -> tuple[Change, ...]:
+    def schema_drift(self, name: str) -> tuple[ColumnChange, ...]:
         """How the next run would change the columns of a staging table; an error says what keeps it from being changed."""
         dataset = self.catalog.find(name)
         for item in self.plan(PlanRequest(select=(str(dataset.name),))).items:
             if item.problem is not None:
                 raise item.problem.to_error()
-            if item.effect.changes is not None:
-                return item.effect.changes
+            if item.effect.column_changes is not None:
+                return item.effect.column_changes
         raise UsageError(
             f"{dataset.name} is computed: its columns are those of its definition",
             hint="compare two of its versions with --from and --to",

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 
 from tests.docs.markdown import PACKAGE
 
-_MAKERS = frozenset({"Reason", "Problem", "Damage", "ProgressError", "Untraced", "_report", "_remark", "to_change"})
+_MAKERS = frozenset(
+    {"Reason", "Problem", "Damage", "ProgressError", "Untraced", "_report", "_remark", "to_column_change"}
+)
 """What takes a code of a plan as its first argument."""
 
 

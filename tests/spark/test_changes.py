@@ -83,7 +83,7 @@ def replayed_here(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     replay_small = change_difference.replay_small
 
     def replay(flow: Any, found: Any) -> Any:
-        calls.append(found.changes.num_rows)
+        calls.append(found.new_events.num_rows)
         return replay_small(flow, found)
 
     monkeypatch.setattr(change_difference, "replay_small", replay)

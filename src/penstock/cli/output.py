@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from penstock.cli.text_output import TextOutput
     from penstock.engine import DatasetDetails, DatasetInfo, HistoryEntry, Rows, SchemaVersion, TableSchema
     from penstock.model.changes import ChangeMetrics
-    from penstock.model.drift import Change
+    from penstock.model.drift import ColumnChange
     from penstock.model.names import DatasetName
     from penstock.model.plan import Plan
     from penstock.model.results import RunResult
@@ -30,7 +30,7 @@ class Output(Protocol):
     def history(self, entries: Sequence[HistoryEntry]) -> None: ...
     def rows(self, rows: Rows) -> None: ...
     def schema(self, schema: TableSchema) -> None: ...
-    def changes(self, changes: Sequence[Change]) -> None: ...
+    def changes(self, changes: Sequence[ColumnChange]) -> None: ...
     def schema_history(self, versions: Sequence[SchemaVersion]) -> None: ...
     def show(self, value: object, draw: Callable[[TextOutput], None]) -> None: ...
     def batch(self, table: DatasetName, flow: str, number: int, metrics: ChangeMetrics) -> None: ...
@@ -70,7 +70,7 @@ class JsonOutput:
     def schema(self, schema: TableSchema) -> None:
         _print_json(schema.to_json())
 
-    def changes(self, changes: Sequence[Change]) -> None:
+    def changes(self, changes: Sequence[ColumnChange]) -> None:
         _print_json([change.to_json() for change in changes])
 
     def schema_history(self, versions: Sequence[SchemaVersion]) -> None:

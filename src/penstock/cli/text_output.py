@@ -19,7 +19,7 @@ from penstock.model.wording import counted, show_bytes
 if TYPE_CHECKING:
     from penstock.engine import DatasetDetails, DatasetInfo, HistoryEntry, Rows, SchemaVersion, TableSchema
     from penstock.model.changes import ChangeMetrics
-    from penstock.model.drift import Change
+    from penstock.model.drift import ColumnChange
     from penstock.model.names import DatasetName
 
 _STYLES = {
@@ -145,7 +145,7 @@ class TextOutput:
         count = len(schema.schema.columns)
         self.console.print(f"{schema.name}, version {schema.version}: {count} columns, {schema.schema.fingerprint}")
 
-    def changes(self, changes: Sequence[Change]) -> None:
+    def changes(self, changes: Sequence[ColumnChange]) -> None:
         if not changes:
             self.console.print("No column changes.")
             return
@@ -157,7 +157,7 @@ class TextOutput:
             (
                 str(version.commit.version),
                 _when(version.commit.timestamp_ms),
-                "; ".join(change.text for change in version.changes) or f"{len(version.schema.columns)} columns",
+                "; ".join(change.text for change in version.column_changes) or f"{len(version.schema.columns)} columns",
                 version.schema.fingerprint,
             )
             for version in versions
@@ -205,7 +205,7 @@ def _foreign(entry: HistoryEntry) -> str:
     return "not by Penstock" if entry.commit.changes_rows and not entry.commit.number else "-"
 
 
-def _without_column(change: Change) -> str:
+def _without_column(change: ColumnChange) -> str:
     return change.text.removeprefix(f"{change.column}: ")
 
 
@@ -220,13 +220,12 @@ def _plan_row(item: Item, line: PlanLine) -> tuple[str, str, str, str]:
 
 
 def _plan_summary(plan: Plan) -> str:
-    counts = {action: sum(item.action is action for item in plan.items) for action in Action}
-    work = ", ".join(f"{counts[action]} {action.value}" for action in Action if action.is_work and counts[action])
+    work = ", ".join(f"{count} {action.value}" for action, count in plan.counts.items() if action.is_work and count)
     if not plan.items:
         return "No datasets: add Parquet files below raw/ or definitions below transformations/."
     if not work:
         return "Nothing to do." if not plan.has_problems else "Nothing can be done until the errors above are fixed."
-    idle = counts[Action.NONE]
+    idle = plan.counts[Action.NONE]
     rest = f"; {idle} up to date" if idle else ""
     return f"Plan: {work}{rest}.{_describe_saving(plan)} Run `penstock run` to apply it."
 

@@ -83,7 +83,7 @@ def check_inputs(specs: Iterable[DatasetSpec], known: AbstractSet[DatasetName]) 
                     hint=_nearest_dataset(name, names),
                     location=spec.location,
                 )
-    views = {spec.name for spec in specs if spec.kind is DatasetKind.TEMPORARY_VIEW}
+    views = {spec.name for spec in specs if spec.is_view}
     for spec in specs:
         for flow in spec.flows:
             if flow.source in views:
@@ -280,7 +280,7 @@ def _check_views(
     specs: tuple[DatasetSpec, ...], qualified_reads: Iterable[tuple[DatasetName, Location]], database: str
 ) -> None:
     """Temporary views live in the session: they are in no database and have no rows to quarantine."""
-    views = {spec.name for spec in specs if spec.kind is DatasetKind.TEMPORARY_VIEW}
+    views = {spec.name for spec in specs if spec.is_view}
     for spec in specs:
         if spec.name in views and spec.name.database != database:
             raise DefinitionError(

@@ -182,12 +182,8 @@ class _StatementReader:
             self._comment = self._text("the comment")
             return
         clause = next((c for c in ("PARTITIONED BY", "CLUSTER BY", "TBLPROPERTIES") if self._starts(c)), None)
-        if clause is None or kind is DatasetKind.TEMPORARY_VIEW:
-            known = (
-                "COMMENT"
-                if kind is DatasetKind.TEMPORARY_VIEW
-                else "COMMENT, PARTITIONED BY, CLUSTER BY, TBLPROPERTIES"
-            )
+        if clause is None or kind.is_view:
+            known = "COMMENT" if kind.is_view else "COMMENT, PARTITIONED BY, CLUSTER BY, TBLPROPERTIES"
             raise self._error(f"unexpected {self._shown().removeprefix('the ')}", hint=f"before AS you can use {known}")
         if clause in self._columns or (clause == "TBLPROPERTIES" and self._properties is not None):
             raise self._error(f"{clause} is given twice")

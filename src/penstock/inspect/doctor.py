@@ -40,7 +40,7 @@ def check_java() -> Check:
         java = find_java()
         return f"Java {java.version} at {java.home}"
 
-    return _attempt("java", look)
+    return _run_check("java", look)
 
 
 def check_spark() -> Check:
@@ -64,7 +64,7 @@ def check_jars(project: Project | None) -> Check:
         return Check("delta jars", True, "on the Spark Connect server")
     if project is not None and project.spark.jars:
         folder = project.spark.jars
-        return _attempt("delta jars", lambda: f"{len(find_jars(folder))} jars in {folder}")
+        return _run_check("delta jars", lambda: f"{len(find_jars(folder))} jars in {folder}")
     cached = find_cached_jars("delta")
     if cached is None:
         return Check("delta jars", True, "not fetched yet; the first run fetches them (13 MB) by package name")
@@ -84,7 +84,7 @@ def check_storage(project: Project) -> Check:
             (files.root / "_penstock_doctor").rmdir()
         return f"{project.storage} can be written"
 
-    return _attempt("storage", look)
+    return _run_check("storage", look)
 
 
 def check_event_log(project: Project) -> Check:
@@ -94,7 +94,7 @@ def check_event_log(project: Project) -> Check:
         open_event_log(project.event_log).close()
         return f"{project.event_log.split('@')[-1].split('?')[0]} opens"
 
-    return _attempt("event log", look)
+    return _run_check("event log", look)
 
 
 def check_project(load: Callable[[], Project]) -> tuple[Check, Project | None]:
@@ -122,7 +122,7 @@ def run_checks(found: Check, project: Project | None) -> list[Check]:
     return checks
 
 
-def _attempt(name: str, look: Callable[[], str]) -> Check:
+def _run_check(name: str, look: Callable[[], str]) -> Check:
     try:
         return Check(name, True, look())
     except PenstockError as error:

@@ -17,7 +17,7 @@ from penstock.inspect.datasets import (
 from penstock.inspect.rows import read_rows, read_schema
 from penstock.inspect.schemas import SchemaVersion, TableSchema, describe_schema, diff_versions, read_schema_history
 from penstock.kinds.catalog import Catalog
-from penstock.model.drift import Change
+from penstock.model.drift import ColumnChange
 from penstock.model.results import Rows
 
 _NOT_BUILT = "build it with `penstock run`"
@@ -59,7 +59,7 @@ class Inspector:
         """The columns of a dataset's table."""
         return describe_schema(self.catalog.workspace.storage, self._find_built(name))
 
-    def schema_diff(self, name: str, before: int | None, after: int | None) -> tuple[Change, ...]:
+    def schema_diff(self, name: str, before: int | None, after: int | None) -> tuple[ColumnChange, ...]:
         """How the columns of two versions of a table differ."""
         return diff_versions(self.catalog.workspace.storage, self._find_built(name).name, before, after)
 

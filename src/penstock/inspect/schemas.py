@@ -10,7 +10,7 @@ from penstock.errors import UsageError
 from penstock.inspect.datasets import DatasetInfo
 from penstock.lake.delta_log import Commit, iter_commits
 from penstock.lake.manifests import find_schema
-from penstock.model.drift import Change
+from penstock.model.drift import ColumnChange
 from penstock.model.names import DatasetName
 from penstock.model.schema import Column, Schema
 from penstock.model.schema_diff import diff_tables
@@ -48,7 +48,7 @@ class SchemaVersion:
 
     commit: Commit
     schema: Schema
-    changes: tuple[Change, ...]
+    column_changes: tuple[ColumnChange, ...]
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -57,7 +57,7 @@ class SchemaVersion:
             "operation": self.commit.operation,
             "fingerprint": self.schema.fingerprint,
             "columns": self.schema.to_json(),
-            "changes": [change.to_json() for change in self.changes],
+            "changes": [change.to_json() for change in self.column_changes],
         }
 
 
@@ -82,7 +82,7 @@ def read_schema_history(files: Files, name: DatasetName) -> list[SchemaVersion]:
     return found[::-1]
 
 
-def diff_versions(files: Files, name: DatasetName, before: int | None, after: int | None) -> tuple[Change, ...]:
+def diff_versions(files: Files, name: DatasetName, before: int | None, after: int | None) -> tuple[ColumnChange, ...]:
     """How the columns of two versions differ."""
     return diff_tables(_schema_at(files, name, before or 0), _schema_at(files, name, after))
 

@@ -82,7 +82,7 @@ def remove_old_manifests(files: Files, name: DatasetName, oldest_needed: int, ne
             files.remove(_path(name, number))
 
 
-def find_attempts(files: Files, name: DatasetName, after: int) -> list[int]:
+def find_later_numbers(files: Files, name: DatasetName, after: int) -> list[int]:
     """The numbers above this one that some attempt has taken."""
     return [number for number in manifest_numbers(files, name) if number > after]
 

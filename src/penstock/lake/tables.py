@@ -16,7 +16,7 @@ from uuid import uuid4
 from penstock.errors import ConcurrentRunError, StorageError
 from penstock.faults import fault_point
 from penstock.lake.delta_log import APPLICATION, Commit, iter_commits
-from penstock.lake.manifests import FOLDER, create_manifest, find_attempts, remove_manifest, remove_old_manifests
+from penstock.lake.manifests import FOLDER, create_manifest, find_later_numbers, remove_manifest, remove_old_manifests
 from penstock.lake.progress import ENVELOPE, read_table_state
 from penstock.lake.statements import (
     MAPPED,
@@ -98,7 +98,7 @@ class Lake:
             state = self.state(name)
             if (state.progress.number if state.progress else None) != base:
                 raise ConcurrentRunError(f"{name} changed since it was planned; nothing was written", hint="run again")
-            if find_attempts(self.files, name, state.number or 0) == [begun.number]:
+            if find_later_numbers(self.files, name, state.number or 0) == [begun.number]:
                 return begun
             self._fence(name, manifest.build_request_id)
 

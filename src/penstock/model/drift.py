@@ -19,7 +19,7 @@ class Safety(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ColumnChange:
     """One change of one column; `before` and `after` are types, or names for a rename."""
 
     code: str

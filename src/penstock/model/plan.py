@@ -5,13 +5,14 @@ Nothing here knows the kinds of datasets: what only a kind understands is an ite
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from penstock.errors import Location, PenstockError
-from penstock.model.drift import Change
+from penstock.model.drift import ColumnChange
 from penstock.model.names import DatasetName
 from penstock.model.progress import TableState
 from penstock.model.schema import Schema
@@ -25,7 +26,7 @@ class Action(StrEnum):
     NONE = "none"
     APPEND = "append"
     EVOLVE = "evolve"
-    """Change the columns of a table in place, then append."""
+    """ColumnChange the columns of a table in place, then append."""
     APPLY = "apply"
     """Apply new change events to a streaming table."""
     REBUILD = "rebuild"
@@ -94,7 +95,7 @@ class Effect:
     """The rows that the table holds now are known to be wrong or outdated."""
     schema: Schema | None = None
     """The columns afterwards, where the plan knows them."""
-    changes: tuple[Change, ...] | None = None
+    column_changes: tuple[ColumnChange, ...] | None = None
     """How the columns change; None for a table whose columns come from its definition."""
 
 
@@ -209,15 +210,18 @@ class Plan:
     def line(self, item: Item) -> PlanLine:
         return self.lines.get(item.id, PlanLine())
 
+    @property
+    def counts(self) -> dict[Action, int]:
+        """The number of items of each action, also of those that no item has."""
+        found = Counter(item.action for item in self.items)
+        return {each: found[each] for each in Action}
+
     def to_json(self) -> dict[str, Any]:
-        counts = {action.value: 0 for action in Action}
-        for item in self.items:
-            counts[item.action.value] += 1
         return {
             "format": 1,
             "project": self.project,
             "target": self.target,
-            "summary": counts,
+            "summary": {action.value: count for action, count in self.counts.items()},
             "warnings": list(self.warnings),
             "datasets": [_to_json(item, self.line(item)) for item in self.items],
         }

@@ -21,6 +21,14 @@ class DatasetKind(StrEnum):
     STREAMING_TABLE = "streaming_table"
     TEMPORARY_VIEW = "temporary_view"
 
+    @property
+    def is_view(self) -> bool:
+        """Whether datasets of this name are computed where they are read, and have no table."""
+        return self is DatasetKind.TEMPORARY_VIEW
+
+
+_VIEWS = frozenset({DatasetKind.TEMPORARY_VIEW})
+
 
 class OnViolation(StrEnum):
     """What happens to rows that break an expectation."""
@@ -90,3 +98,8 @@ class DatasetSpec:
     """Those of them that are surely read, with the first place."""
     flows: tuple[FlowSpec, ...] = ()
     """What feeds a streaming table: it has flows instead of a query."""
+
+    @property
+    def is_view(self) -> bool:
+        """Whether it is a temporary view: computed where it is read, without a table."""
+        return self.kind in _VIEWS

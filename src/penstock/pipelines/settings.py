@@ -25,7 +25,7 @@ def to_layout(settings: dict[str, Any]) -> TableLayout:
 
 def check_settings(kind: DatasetKind, settings: dict[str, Any]) -> None:
     """Refuse parameters that this kind of dataset does not support."""
-    known = _VIEW_SETTINGS if kind is DatasetKind.TEMPORARY_VIEW else _TABLE_SETTINGS
+    known = _VIEW_SETTINGS if kind.is_view else _TABLE_SETTINGS
     for name in settings:
         if name not in known:
             raise DefinitionError(

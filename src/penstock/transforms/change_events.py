@@ -26,7 +26,7 @@ EVENT = ("key", "sequence", "kind", "data", "silent")
 _NAMES = "array<string>"
 
 
-def to_changes(
+def to_change_events(
     flow: Flow,
     frame: DataFrame,
     selected: Sequence[str],
@@ -85,7 +85,7 @@ class Scope:
     With a truncate it affects all keys, from its first event on. A timeless one affects all times of its keys.
     """
 
-    changes: DataFrame
+    new_events: DataFrame
     is_timeless: bool
     first: Column | None
     """The smallest sequence of the batch as a literal, where there is one: so that whole files can be left out."""
@@ -99,9 +99,9 @@ class Scope:
         if self.is_for_all:
             if self.is_timeless:
                 return stored
-            begins = F.broadcast(self.changes.agg(F.min("sequence").alias("its_sequence")))
+            begins = F.broadcast(self.new_events.agg(F.min("sequence").alias("its_sequence")))
             return stored.crossJoin(begins).where(is_from(begin)).drop("its_sequence")
-        batch = self.changes.select(F.col("key").alias("its_key"), F.col("sequence").alias("its_sequence"))
+        batch = self.new_events.select(F.col("key").alias("its_key"), F.col("sequence").alias("its_sequence"))
         batch = F.broadcast(batch) if self.is_small else batch
         condition = F.col("key") == F.col("its_key")
         return stored.join(batch, condition if self.is_timeless else condition & is_from(begin), "left_semi")
@@ -109,14 +109,14 @@ class Scope:
     def first_of_keys(self, events: DataFrame) -> DataFrame:
         """The keys in scope, each with the first sequence that matters; NULL when all do."""
         if self.is_timeless:
-            keys = events if self.is_for_all else self.changes
+            keys = events if self.is_for_all else self.new_events
             return (
                 keys.select("key").distinct().withColumn("first", F.lit(None).cast(events.schema["sequence"].dataType))
             )
         if self.is_for_all:
-            begins = F.broadcast(self.changes.agg(F.min("sequence").alias("first")))
+            begins = F.broadcast(self.new_events.agg(F.min("sequence").alias("first")))
             return events.select("key").distinct().crossJoin(begins)
-        return self.changes.groupBy("key").agg(F.min("sequence").alias("first"))
+        return self.new_events.groupBy("key").agg(F.min("sequence").alias("first"))
 
 
 def find_affected(flow: Flow, target: DataFrame, scope: Scope) -> DataFrame:

@@ -37,7 +37,7 @@ def replay(flow: Flow, stored: Stored, scope: Scope) -> DataFrame:
     """Union of what is stored and what is new, collapsed, replayed, compared."""
     rows = find_affected(flow, stored.target, scope)
     events = explode_rows(flow, rows)
-    events = events.unionByName(scope.changes.where(F.col("kind") != TRUNCATE), allowMissingColumns=True)
+    events = events.unionByName(scope.new_events.where(F.col("kind") != TRUNCATE), allowMissingColumns=True)
     empty = {"attempt": "bigint", "truncated": "boolean"}
     if stored.auxiliary is not None:
         copies = find_copies(stored.auxiliary, scope)
@@ -60,7 +60,7 @@ def replay(flow: Flow, stored: Stored, scope: Scope) -> DataFrame:
 
 def _truncates(stored: Stored, scope: Scope) -> DataFrame | None:
     """All truncates, old and new; None when there are none."""
-    frames = [scope.changes] if scope.is_for_all else []
+    frames = [scope.new_events] if scope.is_for_all else []
     if stored.has_truncates and stored.auxiliary is not None:
         frames.append(stored.auxiliary)
     found = [frame.where(F.col("kind") == TRUNCATE).select("sequence") for frame in frames]
@@ -69,7 +69,7 @@ def _truncates(stored: Stored, scope: Scope) -> DataFrame | None:
 
 def _new_truncates(flow: Flow, stored: Stored, scope: Scope) -> DataFrame:
     """Truncates to remember; of a target without history only the last one matters."""
-    new = scope.changes.where(F.col("kind") == TRUNCATE).select("sequence").distinct()
+    new = scope.new_events.where(F.col("kind") == TRUNCATE).select("sequence").distinct()
     if not flow.keeps_history:
         new = new.agg(F.max("sequence").alias("sequence"))
     if stored.has_truncates and stored.auxiliary is not None:

@@ -23,7 +23,7 @@ from penstock.model.changes import Flow, FlowOptions
 from penstock.model.progress import ConsumedFile
 from penstock.model.schema import Column
 from penstock.model.types import normal_type, quote_name
-from penstock.transforms.change_events import DELETE, EVENT, TRUNCATE, UPSERT, Scope, to_changes
+from penstock.transforms.change_events import DELETE, EVENT, TRUNCATE, UPSERT, Scope, to_change_events
 from penstock.transforms.equality import comparable
 from penstock.transforms.feeds import CHANGE, CORRUPT
 
@@ -125,7 +125,7 @@ def to_events(flow: Flow, batch: ChangeBatch, selected: Sequence[str]) -> DataFr
     kind = F.when(is_truncate, TRUNCATE).when(is_delete, DELETE).otherwise(UPSERT)
     if batch.is_understood is not None:
         kind = F.when(batch.is_understood, kind)
-    events = to_changes(flow, batch.frame, selected, batch.sequence, kind, batch.unavailable)
+    events = to_change_events(flow, batch.frame, selected, batch.sequence, kind, batch.unavailable)
     is_bad = has_null_key(flow) | F.col("sequence").isNull() | F.col("kind").isNull()
     return events.withColumn("is_bad", is_bad)
 
@@ -187,7 +187,7 @@ class NewEvents:
         return blake2b("\n".join(lines).encode(), digest_size=8).hexdigest()
 
     @property
-    def changes(self) -> DataFrame:
+    def new_events(self) -> DataFrame:
         """The events that can be applied."""
         return (self.events.where("NOT is_bad") if self.summary.bad else self.events).drop("is_bad")
 
@@ -200,7 +200,7 @@ class NewEvents:
         is_timeless = flow.is_partial or not flow.keeps_history
         first = self.summary.first
         literal = to_literal(flow, first) if first is not None and not is_timeless else None
-        return Scope(self.changes, is_timeless, literal, bool(self.summary.truncates), self.is_small)
+        return Scope(self.new_events, is_timeless, literal, bool(self.summary.truncates), self.is_small)
 
 
 @contextmanager

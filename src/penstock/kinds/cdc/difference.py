@@ -37,7 +37,7 @@ class Difference:
     flow: Flow
     found: DataFrame | pa.Table
     session: SparkSession
-    attempt: int
+    write_id: int
     added: int
     removed: int
     remembered: int
@@ -90,15 +90,15 @@ class Difference:
         if not count:
             return None
         if not isinstance(self.found, DataFrame):
-            return auxiliary.write_small(_to_segment(self.found, self.attempt), self.truncates)
+            return auxiliary.write_small(_to_segment(self.found, self.write_id), self.truncates)
         return auxiliary.write_large(self.segment_rows(), count, self.truncates)
 
     def segment_rows(self) -> DataFrame:
         """The rows of the segment: remembered events, and what to forget by key, sequence and attempt."""
         if not isinstance(self.found, DataFrame):
-            return self.session.createDataFrame(_to_segment(self.found, self.attempt), to_schema(self.flow))
+            return self.session.createDataFrame(_to_segment(self.found, self.write_id), to_schema(self.flow))
         columns = [F.col(name) for name in events_.EVENT]
-        remembered = self.found.where("is_remembered").select(*columns, F.lit(self.attempt).alias("attempt"))
+        remembered = self.found.where("is_remembered").select(*columns, F.lit(self.write_id).alias("attempt"))
         if not self.forgotten:
             return remembered
         nothing = {name: F.lit(None).cast(self.found.schema[name].dataType).alias(name) for name in ("data", "silent")}
@@ -138,16 +138,16 @@ def _row_numbers(number: int, partitions: int) -> Column:
 @contextmanager
 def find_difference(flow: Flow, stored: Stored, at_hand: AtHand, batch: NewEvents) -> Iterator[Difference]:
     """Find the difference that a batch makes, and keep it until the block ends."""
-    attempt = uuid4().int >> 65
+    write_id = uuid4().int >> 65
     if batch.is_small:
         table = _replay_here(flow, stored, at_hand, batch, batch.table) if batch.table is not None else None
         if table is None:
             table = replay(flow, stored, batch.scope(flow)).toArrow()
-        yield Difference(flow, table, stored.target.sparkSession, attempt, *_count(table))
+        yield Difference(flow, table, stored.target.sparkSession, write_id, *_count(table))
         return
     kept = replay(flow, stored, batch.scope(flow)).persist()
     try:
-        yield Difference(flow, kept, kept.sparkSession, attempt, *_count(kept))
+        yield Difference(flow, kept, kept.sparkSession, write_id, *_count(kept))
     finally:
         kept.unpersist()
 
@@ -210,23 +210,23 @@ def _to_target(flow: Flow, found: pa.Table, number: int) -> pa.Table:
     return pa.table({**columns, **times, RESERVED: struct})
 
 
-def _to_segment(found: pa.Table, attempt: int) -> pa.Table:
+def _to_segment(found: pa.Table, write_id: int) -> pa.Table:
     """A segment from a small difference, without Spark."""
     kept = found.filter(found.column("is_remembered")).select(list(events_.EVENT))
-    kept = kept.append_column("attempt", pa.array([attempt] * kept.num_rows, pa.int64()))
+    kept = kept.append_column("attempt", pa.array([write_id] * kept.num_rows, pa.int64()))
     forget = found.column("forget").combine_chunks()
-    attempts = pc.list_flatten(forget)
-    if not len(attempts):
+    write_ids = pc.list_flatten(forget)
+    if not len(write_ids):
         return kept
     given_up = found.take(pc.list_parent_indices(forget)).select(list(events_.EVENT))
-    count = len(attempts)
+    count = len(write_ids)
     for name, values in {
         "kind": pa.array([FORGET] * count, pa.int32()),
         "data": pa.nulls(count, found.schema.field("data").type),
         "silent": pa.nulls(count, found.schema.field("silent").type),
     }.items():
         given_up = given_up.set_column(given_up.schema.get_field_index(name), name, values)
-    given_up = given_up.append_column("attempt", attempts.cast(pa.int64()))
+    given_up = given_up.append_column("attempt", write_ids.cast(pa.int64()))
     return pa.concat_tables([kept, given_up.cast(kept.schema)])
 
 

@@ -25,14 +25,14 @@ def can_replay(flow: Flow) -> bool:
 
 
 def find_rows(
-    flow: Flow, stored: FewRows, names: Sequence[str], changes: pa.Table, first: str | None, most: int
+    flow: Flow, stored: FewRows, names: Sequence[str], events: pa.Table, first: str | None, most: int
 ) -> pa.Table | None:
     """The stored rows that events may affect, and perhaps more, with values in the events' types; None when too many.
 
     `names` are the target's columns, `first` is the smallest sequence of the events.
     """
     present = {name.lower(): name for name in names}
-    keys = _whole(changes, "key")
+    keys = _whole(events, "key")
     conditions = [
         is_one_of(present[column.key], column.type, pc.unique(keys.field(index).drop_null()).to_pylist())
         for index, column in enumerate(flow.key_columns)
@@ -44,7 +44,7 @@ def find_rows(
         conditions.append(is_open_or_from(END_AT, flow.sequence_type, first))
     columns = [present[column.key] for column in flow.columns if column.key in present]
     found = stored.read([*dict.fromkeys([*columns, *times, RESERVED])], filter(None, conditions), most)
-    return _to_rows(found, changes.schema, present) if found is not None else None
+    return _to_rows(found, events.schema, present) if found is not None else None
 
 
 def _to_rows(found: pa.Table, like: pa.Schema, present: Mapping[str, str]) -> pa.Table:
@@ -76,7 +76,7 @@ def _to_rows(found: pa.Table, like: pa.Schema, present: Mapping[str, str]) -> pa
 class Found:
     """New events, and what was found of the stored ones; each with `key` and `data` as structs."""
 
-    changes: pa.Table
+    new_events: pa.Table
     rows: pa.Table
     """Rows of the target that the events affect, and perhaps others."""
     copies: pa.Table | None
@@ -101,8 +101,8 @@ class _Ranked:
     def __init__(self, flow: Flow, found: Found) -> None:
         self.flow = flow
         self.rows = found.rows
-        parts = [found.changes, found.rows, *([found.copies] if found.copies is not None else [])]
-        self.offsets = [0, found.changes.num_rows, found.changes.num_rows + found.rows.num_rows]
+        parts = [found.new_events, found.rows, *([found.copies] if found.copies is not None else [])]
+        self.offsets = [0, found.new_events.num_rows, found.new_events.num_rows + found.rows.num_rows]
         self.total = sum(part.num_rows for part in parts)
         self.keys = _stack(parts, "key")
         self.data = _stack(parts, "data")
@@ -119,7 +119,7 @@ class _Ranked:
         tracked = [ranks[name] for name in flow.tracked]
         self.tracked = list(zip(*tracked, strict=True)) if tracked else [()] * len(self.contents)
         self.key_numbers = _number_keys(self.keys)
-        self.attempts = _whole(found.copies, "attempt") if found.copies is not None else None
+        self.write_ids = _whole(found.copies, "attempt") if found.copies is not None else None
         self.copy_offset = self.offsets[2]
         self.truncates: set[int] = set()
         self.first: dict[int, int] = {}
@@ -206,7 +206,9 @@ class _Output:
     def to_table(self) -> pa.Table:
         ranked, count = self._ranked, len(self._lines)
         forget = [line.get("forget") for line in self._lines]
-        attempts = ranked.attempts.take(pa.array(forget, pa.int64())).to_pylist() if ranked.attempts is not None else []
+        write_ids = (
+            ranked.write_ids.take(pa.array(forget, pa.int64())).to_pylist() if ranked.write_ids is not None else []
+        )
         columns = {
             "key": ranked.keys.take(self._places("key")),
             "sequence": self._times("sequence"),
@@ -219,7 +221,8 @@ class _Output:
             "removed": _whole(ranked.rows, "row").take(self._places("removed")),
             "is_remembered": self._flags("is_remembered"),
             "forget": pa.array(
-                [[a] if a is not None else [] for a in attempts or [None] * count], pa.list_(pa.int64())
+                [[write_id] if write_id is not None else [] for write_id in write_ids or [None] * count],
+                pa.list_(pa.int64()),
             ),
             "is_damaged": self._flags("is_damaged"),
         }

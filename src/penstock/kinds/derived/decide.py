@@ -128,7 +128,7 @@ def _find_lost_column(given: DerivedObservation, inputs: Inputs) -> Problem | No
         read = given.resolved.column_places.get(name, {})
         for effect in (item.effect for item in upstream.items):
             kept = {column.key for column in effect.schema.columns} if effect.schema else set()
-            for change in effect.changes or ():
+            for change in effect.column_changes or ():
                 old = (change.before or "").lower()
                 if change.code == "column_renamed" and old in read and old not in kept:
                     return Problem(

@@ -9,14 +9,13 @@ from penstock.model.dataset import Dataset, Found
 from penstock.model.progress import TableState
 from penstock.model.spec import DatasetKind
 
-_VIEW = DatasetKind.TEMPORARY_VIEW
-NAMES = frozenset(map(str, (DatasetKind.MATERIALIZED_VIEW, DatasetKind.TABLE, _VIEW)))
+NAMES = frozenset(map(str, (DatasetKind.MATERIALIZED_VIEW, DatasetKind.TABLE, DatasetKind.TEMPORARY_VIEW)))
 
 
 def discover(workspace: Workspace) -> Found:
     """The definitions; temporary views are listed, but have no table, and are folded into what reads them."""
     specs = [spec for spec in workspace.specs if spec.kind in NAMES]
-    views = {spec.name: spec for spec in specs if spec.kind == _VIEW}
+    views = {spec.name: spec for spec in specs if spec.is_view}
     datasets = []
     for spec in specs:
         resolved = resolve_views(spec, views)

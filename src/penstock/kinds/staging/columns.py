@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from penstock.model.common_type import common_type, widens_in_place
 from penstock.model.contract import Contract, OnDrift
-from penstock.model.drift import Change, Safety
+from penstock.model.drift import ColumnChange, Safety
 from penstock.model.schema import Column, Footer, Schema, SeenColumn, find_column
-from penstock.model.schema_diff import to_change
+from penstock.model.schema_diff import to_column_change
 from penstock.model.types import comparable_type
 from penstock.model.wording import counted
 
@@ -77,7 +77,9 @@ def keep_order(schema: Schema, previous: Schema) -> Schema:
     return Schema(tuple(column for _, column in sorted(found, key=lambda pair: pair[0])))
 
 
-def count_files(changes: Sequence[Change], schema: Schema, footers: Mapping[str, Footer]) -> tuple[Change, ...]:
+def count_files(
+    changes: Sequence[ColumnChange], schema: Schema, footers: Mapping[str, Footer]
+) -> tuple[ColumnChange, ...]:
     """The changes with the number of new files that ask for each, where files do."""
     sources = {column.name: column.sources for column in schema.columns}
     told = []
@@ -89,29 +91,31 @@ def count_files(changes: Sequence[Change], schema: Schema, footers: Mapping[str,
     return tuple(told)
 
 
-def note_files(schema: Schema, changes: Sequence[Change], footers: Mapping[str, Footer]) -> tuple[Change, ...]:
+def note_files(
+    schema: Schema, changes: Sequence[ColumnChange], footers: Mapping[str, Footer]
+) -> tuple[ColumnChange, ...]:
     """What new files do differently that the table need not follow: columns they lack, narrower types, tighter NULLs."""
     told = {change.column: change.code for change in changes}
     notes = (n for c in schema.columns if told.get(c.name) != "column_added" for n in _note_column(c, footers))
     return tuple(note for note in notes if note.code != "type_narrower" or told.get(note.column) != "type_widened")
 
 
-def _note_column(column: Column, footers: Mapping[str, Footer]) -> list[Change]:
+def _note_column(column: Column, footers: Mapping[str, Footer]) -> list[ColumnChange]:
     sources = (find_column(footer.by_name, column.sources) for footer in footers.values())
     found = [known for known in sources if known is not None]
     notes = []
     lacking = len(footers) - len(found)
     if lacking:
         text = f"missing in {counted(lacking, 'file')}, NULL there"
-        notes.append(to_change("column_missing", column.name, Safety.NOTED, text, column.type))
+        notes.append(to_column_change("column_missing", column.name, Safety.NOTED, text, column.type))
     types = sorted({known.type for known in found if _is_narrower(known.type, column.type)})
     if types:
         count = sum(known.type in types for known in found)
         text = f"{', '.join(types)} in {counted(count, 'file')}, kept as {column.type}"
-        notes.append(to_change("type_narrower", column.name, Safety.NOTED, text, column.type, types[0]))
+        notes.append(to_column_change("type_narrower", column.name, Safety.NOTED, text, column.type, types[0]))
     if found and not lacking and column.nullable and not any(known.nullable for known in found):
         text = f"required in {counted(len(found), 'file')}"
-        notes.append(to_change("nullability_tightened", column.name, Safety.NOTED, text))
+        notes.append(to_column_change("nullability_tightened", column.name, Safety.NOTED, text))
     return notes
 
 
@@ -119,7 +123,7 @@ def _is_narrower(type_: str, table: str) -> bool:
     return type_ != table and "<" not in type_ and widens_in_place(type_, table)
 
 
-def find_renames(changes: Sequence[Change], lacking: Sequence[Change]) -> list[tuple[str, str]]:
+def find_renames(changes: Sequence[ColumnChange], lacking: Sequence[ColumnChange]) -> list[tuple[str, str]]:
     """Pairs of a column that new files lack and one that they add, of a type that no other such column has."""
     added = [change for change in changes if change.code == "column_added"]
     pairs = []

@@ -14,7 +14,7 @@ from penstock.kinds.staging.columns import count_files, find_renames, keep_order
 from penstock.kinds.staging.contract_check import drift_problem, find_problem
 from penstock.kinds.staging.values import KIND, FootersNeeded, NewFile, OverlapsNeeded, StagingObservation, StagingWork
 from penstock.model.contract import Contract, OnDrift, OnRemovedFiles
-from penstock.model.drift import Change, Safety
+from penstock.model.drift import ColumnChange, Safety
 from penstock.model.fingerprint import fingerprint
 from penstock.model.plan import Action, Effect, Problem, Reason, Wishes, WorkItem
 from penstock.model.progress import RawFile
@@ -96,7 +96,7 @@ def _decide_increment(given: StagingObservation, wishes: Wishes) -> StagingItem 
 
 
 def _with_suggestions(
-    given: StagingObservation, item: StagingItem, changes: Sequence[Change], notes: Sequence[Change]
+    given: StagingObservation, item: StagingItem, changes: Sequence[ColumnChange], notes: Sequence[ColumnChange]
 ) -> StagingItem | Needs:
     """The item, with columns that look renamed named in its reasons."""
     pairs = find_renames(changes, [note for note in notes if note.code == "column_missing"])
@@ -115,7 +115,9 @@ def _suggest(given: StagingObservation, old: str, new: str) -> Reason:
     )
 
 
-def _decide_drift_rebuild(given: StagingObservation, wishes: Wishes, changes: Sequence[Change]) -> StagingItem | Needs:
+def _decide_drift_rebuild(
+    given: StagingObservation, wishes: Wishes, changes: Sequence[ColumnChange]
+) -> StagingItem | Needs:
     unsafe = [change for change in changes if change.safety is Safety.REBUILD]
     if given.contract.on_drift is OnDrift.FAIL:
         return _refuse(given, drift_problem(given.name, given.contract, unsafe[0].text))
@@ -248,7 +250,7 @@ def _new_files(given: StagingObservation) -> tuple[Reason, ...]:
     return (Reason("new_files", counted(count, "new file")),) if count else ()
 
 
-def _reasons_of(changes: Sequence[Change]) -> tuple[Reason, ...]:
+def _reasons_of(changes: Sequence[ColumnChange]) -> tuple[Reason, ...]:
     return tuple(Reason(change.code, change.text) for change in changes)
 
 
@@ -268,7 +270,7 @@ def _item(
     files: tuple[NewFile, ...] = (),
     schema: Schema | None = None,
     seen: tuple[SeenColumn, ...] = (),
-    changes: tuple[Change, ...] = (),
+    changes: tuple[ColumnChange, ...] = (),
 ) -> StagingItem:
     columns = schema or given.schema
     work = StagingWork(
@@ -276,7 +278,7 @@ def _item(
         files=files,
         schema=columns,
         seen=seen,
-        changes=changes,
+        column_changes=changes,
         contract=given.contract,
         kept=given.files.touched if action in _IN_PLACE else (),
         settings=fingerprint_contract(given.contract),

@@ -23,7 +23,7 @@ def describe(item: WorkItem[StagingWork]) -> PlanLine:
     is_named = 0 < len(paths) <= _MOST_FILES and item.action in {Action.APPEND, Action.EVOLVE}
     details = {
         "files": [{"path": new.file.path, "bytes": new.file.size, "rows": new.rows} for new in work.files],
-        "changes": [change.to_json() for change in work.changes],
+        "changes": [change.to_json() for change in work.column_changes],
         "reads": {"files": len(work.files), "bytes": work.bytes_read, "rows": work.rows_read},
         # A row that is read is written once, as Parquet again: so many bytes, more or less.
         "writes": {"rows": work.rows_read, "bytes_estimate": work.bytes_read},

@@ -80,7 +80,9 @@ class StagingLoad:
 
     def _rename_columns(self, item: StagingItem) -> StagingItem:
         """Rename columns in place, as a load of its own: a manifest says what is meant, and an empty commit that it is done."""
-        renames = {c.before: c.after for c in item.work.changes if c.code == "column_renamed" and c.before and c.after}
+        renames = {
+            c.before: c.after for c in item.work.column_changes if c.code == "column_renamed" and c.before and c.after
+        }
         progress = item.work.state.progress
         if not renames or progress is None or progress.schema is None:
             return item
@@ -96,8 +98,10 @@ class StagingLoad:
 
     def _prepare(self, item: StagingItem) -> None:
         """Set the properties that a table needs before an append can change its columns."""
-        added = {c.column: c.after or "" for c in item.work.changes if c.code in {"column_added", "type_widened"}}
-        widens = any(change.code == "type_widened" for change in item.work.changes)
+        added = {
+            c.column: c.after or "" for c in item.work.column_changes if c.code in {"column_added", "type_widened"}
+        }
+        widens = any(change.code == "type_widened" for change in item.work.column_changes)
         self.lake.prepare_evolution(item.dataset, added, widen=widens)
 
     def _quarantine(self, item: StagingItem, rows: RawRows, number: int) -> int:

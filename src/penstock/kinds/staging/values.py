@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from penstock.kinds.staging.progress import StagingProgress
 from penstock.model.contract import NO_CONTRACT, Contract
-from penstock.model.drift import Change
+from penstock.model.drift import ColumnChange
 from penstock.model.names import DatasetName
 from penstock.model.plan import Problem
 from penstock.model.progress import ConsumedFile, RawFile, TableState
@@ -118,7 +118,7 @@ class StagingWork:
     schema: Schema | None = None
     """The table's columns afterwards."""
     seen: tuple[SeenColumn, ...] = ()
-    changes: tuple[Change, ...] = ()
+    column_changes: tuple[ColumnChange, ...] = ()
     contract: Contract = NO_CONTRACT
     kept: tuple[ConsumedFile, ...] = ()
     """Files already in the table whose listing changed but not their content: refreshed with the next commit."""
