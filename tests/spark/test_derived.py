@@ -62,12 +62,12 @@ def test_dropped_rows_are_kept_in_quarantine(shop: ProjectFolder, open_shop: Ope
     result = by_name(open_shop().run())["big_orders"]
     assert result.load is not None
     assert [(e.name, e.violations) for e in result.load.expectations] == [("paid", 1), ("known", 1)]
-    rows = open_shop().rows("big_orders", 10, quarantine=True)
+    rows = open_shop().inspector.rows("big_orders", 10, quarantine=True)
     assert rows.columns[-1] == "__failed_expectations"
     assert [(row[0], row[-1]) for row in rows.rows] == [(1, ["paid"])]
     shop.define("big.py", BIG_PY.replace('@dp.expect_or_drop("paid", "amount > 10")\n', ""))
     open_shop().run()
-    assert open_shop().rows("big_orders", 10, quarantine=True).rows == ()
+    assert open_shop().inspector.rows("big_orders", 10, quarantine=True).rows == ()
 
 
 def test_a_row_that_must_not_be_fails_the_table_and_writes_nothing(shop: ProjectFolder, open_shop: Open) -> None:
@@ -175,7 +175,7 @@ def test_what_is_not_deterministic_is_recomputed_and_the_plan_says_why(shop: Pro
     open_shop().run()
     again = open_shop().plan()
     work = [dataset for dataset in again.items if dataset.action.is_work]
-    assert [dataset.name.name for dataset in work] == ["now_rows"]
+    assert [dataset.dataset.name for dataset in work] == ["now_rows"]
     assert work[0].reasons[0].code == "not_deterministic"
     assert "transformations/now.sql:2" in work[0].reasons[0].text
 
