@@ -17,7 +17,7 @@ from penstock.kinds.staging.decide import StagingItem, decide
 from penstock.kinds.staging.progress import StagingProgress
 from penstock.kinds.staging.values import OverlapsNeeded, StagingFiles, StagingObservation, compare_files
 from penstock.model.common_type import widens_in_place
-from penstock.model.drift import Change
+from penstock.model.drift import ColumnChange
 from penstock.model.plan import Action, Wishes
 from penstock.model.progress import ConsumedFile, Damage, Progress, RawFile, TableState
 from penstock.model.schema import Schema
@@ -93,7 +93,7 @@ class ModelTable:
         progress = Progress(number, (number,), StagingProgress(files, work.seen, work.settings), schema)
         self.state = TableState(version=number, number=number, progress=progress)
 
-    def _evolve(self, changes: Sequence[Change], schema: Schema) -> None:
+    def _evolve(self, changes: Sequence[ColumnChange], schema: Schema) -> None:
         for change in changes:
             if change.code == "column_renamed" and change.before and change.after:
                 assert change.after.lower() not in self.columns

@@ -35,5 +35,5 @@ def test_a_relative_path_begins_where_the_process_is(tmp_path: Path, monkeypatch
 
 @pytest.mark.parametrize("place", ["/", "/customers", "s3a://bucket/customers", "s3a://bucket"])
 def test_a_place_without_a_folder_above_is_refused(place: str) -> None:
-    with pytest.raises(ChangeFlowError, match="no place for a table"):
+    with pytest.raises(ChangeFlowError, match="not a valid location for a table"):
         _split(place)
