@@ -25,9 +25,12 @@ BORROWED = """
 import sys
 from pyspark.sql import SparkSession
 session = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
+for database in ("staging", "main"):  # what other projects registered on this server
+    session.sql(f"DROP DATABASE IF EXISTS {database} CASCADE")
 before = session.conf.get("spark.sql.variable.substitute")
 from penstock.engine import open_engine
-assert not open_engine(environment={}).run().has_failed
+result = open_engine(environment={}).run()
+assert not result.has_failed, [str(item.problem) for item in result.items]
 assert session.conf.get("spark.sql.variable.substitute") == before == "true"
 session.stop()
 """
