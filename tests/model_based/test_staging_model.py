@@ -80,7 +80,7 @@ class ModelTable:
         if plan.action is Action.REBUILD:
             self.rows, self.loaded = [], {}
         else:
-            self._evolve(work.changes, schema)
+            self._evolve(work.column_changes, schema)
         self.columns = {column.key: column.type for column in schema.columns}
         sources = {column.key: column.sources for column in schema.columns}
         for new in work.files:
