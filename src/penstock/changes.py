@@ -107,14 +107,14 @@ def _apply_to(spark: SparkSession, target: str, batch: ChangeBatch) -> ChangeMet
 
 
 def _split(location: str) -> tuple[str, DatasetName]:
-    """The folder above a table's last two, and the two as its name."""
+    """The storage folder of a table, and the last two folders of its path as its name."""
     scheme, is_address, rest = location.partition("://")
     is_local = not is_address or scheme == "file"
     path = str(Path(location.removeprefix("file:").removeprefix("//")).resolve()) if is_local else rest
     *above, database, name = ["", "", *path.strip("/").split("/")]
     if not database or (not is_local and len(above) < 3):
         raise ChangeFlowError(
-            "target", f"{location!r} is not a valid location for a table", hint="give a path of at least two folders"
+            "target", f"{location!r} is not a valid location for a table", hint="use a path of at least two folders"
         )
     folders = "/".join(above[2:])
     return f"/{folders}" if is_local else f"{scheme}://{folders}", DatasetName(database, name)
@@ -137,7 +137,7 @@ def _scd_type(given: int | str) -> int:
 def _names_of(frame: DataFrame, columns: Sequence[ColumnOrText] | None) -> tuple[str, ...] | None:
     if isinstance(columns, str):
         raise ChangeFlowError(
-            "not_a_list", f"a list of columns is needed, not the text {columns!r}", hint=f"write [{columns!r}]"
+            "not_a_list", f"columns must be a list, not the text {columns!r}", hint=f"write [{columns!r}]"
         )
     return None if columns is None else tuple(_name_of(frame, column) for column in columns)
 
@@ -146,14 +146,14 @@ def _name_of(frame: DataFrame, column: ColumnOrText) -> str:
     if isinstance(column, str):
         is_quoted = len(column) > 2 and column[0] == column[-1] == "`"
         return column[1:-1].replace("``", "`") if is_quoted else column
-    # Asked for its name alone, a field of a struct would pass for a column of the same name.
+    # By its name alone, a field of a struct would look like a column of the same name.
     left = frame.drop(column).columns
     found = [name for name in frame.columns if name not in left]
     if len(found) != 1:
         raise ChangeFlowError(
             "unknown_column",
             f"{_shown(column)} is not a column of the source",
-            hint=f"give one by its own name; the source has {', '.join(frame.columns)}",
+            hint=f"use the column's own name; the source has {', '.join(frame.columns)}",
         )
     return found[0]
 

@@ -1,6 +1,6 @@
-"""The composition root: opens the project, its log and its session, and is the only door for the command line and the web.
+"""The composition root: opens the project, its log and its session, and is the only entry point for the command line and the web.
 
-Nothing here imports Spark until a plan has work to do, so that planning and looking need no JVM.
+Nothing here imports Spark until a plan has work to do, so that planning and inspecting need no JVM.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ _BATCH_WAITS = 24 * 3600.0
 
 @dataclass(slots=True)
 class Engine:
-    """One opened project. In a `with` block its Spark session stays open from run to run; else each run ends its own."""
+    """One opened project. In a `with` block its Spark session stays open between runs; otherwise each run stops its own."""
 
     workspace: Workspace
     kinds: tuple[Kind, ...] = KINDS
     clock: Clock = field(default_factory=SystemClock)
     is_long_lived: bool = False
-    """Many runs will follow on one session."""
+    """Many pipeline runs will use the same session."""
     _executor: Executor | None = None
     _is_entered: bool = False
 
@@ -73,7 +73,7 @@ class Engine:
         self.close()
 
     def close(self) -> None:
-        """End the Spark session, or give a borrowed one back as it was; the engine can be used again."""
+        """Stop the Spark session, or restore the settings of a borrowed one; the engine can be used again."""
         self._is_entered = False
         executor, self._executor = self._executor, None
         if executor is not None:
@@ -90,7 +90,7 @@ class Engine:
 
     @property
     def inspector(self) -> Inspector:
-        """Looks at the tables of the project now, without running anything."""
+        """Inspects the tables of the project, without running anything."""
         return Inspector(self.catalog)
 
     def request(
@@ -102,7 +102,7 @@ class Engine:
         allow_history_loss: str | None = None,
         drop_retired: bool = False,
     ) -> PlanRequest:
-        """A request from the words of the command line."""
+        """A request from the arguments of the command line."""
         refresh, may_lose = _names(full_refresh), _names(allow_history_loss)
         return PlanRequest(tuple(select or ()), tuple(exclude or ()), refresh, full_refresh_all, may_lose, drop_retired)
 
@@ -119,24 +119,24 @@ class Engine:
         on_wait: Callable[[Holder], None] | None = None,
         wait_seconds: float = 600.0,
     ) -> RunResult:
-        """Plan and do it, while no other run works on this project."""
+        """Plan and execute, while no other run works on this project."""
         with self._recorded(wait_seconds, on_wait or _ignore) as recorder:
             return self._run(lambda: self.plan(request), recorder, listeners, on_plan or _ignore)
 
     def apply(self, plan: Plan, listeners: tuple[RunListener, ...] = ()) -> tuple[ItemResult, ...]:
-        """Do exactly what this plan says, under the project's lock; `run` is planning and this."""
+        """Execute exactly this plan, under the project's lock; `run` plans and then does this."""
         with self._recorded(0.0, _ignore) as recorder:
             return self._run(lambda: plan, recorder, listeners, _ignore).items
 
     def check_continuous(self) -> None:
-        """UsageError when `run_continuously` has nothing that it could keep up to date."""
+        """UsageError when the project has nothing that `run_continuously` could keep up to date."""
         if not any(dataset.is_continuous for dataset in self.catalog.datasets.values()):
             raise UsageError("no flow of this project can run continuously", hint="add dp.create_auto_cdc_flow(...)")
 
     def run_continuously(self, on_batch: OnBatch, stop: threading.Event, seconds: float) -> None:
         """Keep every streaming table of the project up to date until `stop` is set.
 
-        Each time that there is something new is recorded as a run, and waits for other runs of the project as a run does.
+        Each cycle with new data is recorded as a pipeline run, and waits for other runs of the project.
         """
         self.check_continuous()
         request = PlanRequest(continuous=True)
@@ -153,7 +153,7 @@ class Engine:
                 self.close()
 
     def schema_drift(self, name: str) -> tuple[ColumnChange, ...]:
-        """How the next run would change the columns of a staging table; an error says what keeps it from being changed."""
+        """How the next run would change the columns of a staging table; an error says what prevents the change."""
         dataset = self.catalog.find(name)
         for item in self.plan(PlanRequest(select=(str(dataset.name),))).items:
             if item.problem is not None:
@@ -172,7 +172,7 @@ class Engine:
         on_wait: Callable[[Holder], None],
         is_stopped: Callable[[], bool] = lambda: False,
     ) -> Iterator[RunRecorder]:
-        """A new build request, alone on the project; a build whose process died is closed first."""
+        """A new build request under the project's lock; a build whose process died is closed first."""
         build_request_id = uuid7(self.clock)
         holder = this_process(build_request_id, self.now().isoformat(timespec="seconds"))
         lock = hold_project(
@@ -210,7 +210,7 @@ class Engine:
         try:
             write_artifacts(self.workspace, plan, result)
         except OSError as error:
-            raise StorageError(f"the run's results cannot be written: {first_line(error)}") from None
+            raise StorageError(f"the results of the run cannot be written: {first_line(error)}") from None
         return result
 
     def _execute(self, plan: Plan, recorder: RunRecorder, listeners: tuple[RunListener, ...]) -> tuple[ItemResult, ...]:

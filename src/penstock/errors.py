@@ -1,4 +1,4 @@
-"""One tree of errors: every error has a code, a hint and says whether trying again can help.
+"""One tree of errors: every error has a code, a hint, and says whether a retry can help.
 
 A message names what is wrong and where; it never carries a secret or a value from the user's rows.
 The exit code is 2 when the command, the project file or a definition is wrong (nothing was tried), and 1 when work failed.
@@ -27,7 +27,7 @@ class Location:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of what an error says, cut to a bearable length; its type when it says nothing."""
+    """The first line of an error's message, shortened; its type when the message is empty."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0][:300] if lines else type(error).__name__
 
@@ -71,19 +71,19 @@ class DefinitionError(PenstockError):
 
 
 class UserCodeError(PenstockError):
-    """The user's function or query failed while running; the engine is fine."""
+    """The user's function or query failed while running."""
 
     code = "user_code"
 
 
 class UnplannedReadError(UserCodeError):
-    """A definition read a dataset that the plan did not know it reads."""
+    """A definition read a dataset that is not one of its known inputs."""
 
     code = "unplanned_read"
 
 
 class ExpectationError(PenstockError):
-    """Rows broke an `expect_or_fail` expectation; nothing was written."""
+    """Rows failed an `expect_or_fail` expectation; nothing was written."""
 
     code = "expectation_failed"
 
@@ -119,7 +119,7 @@ class SessionError(PenstockError):
 
 
 class ConcurrentRunError(PenstockError):
-    """Another run holds the project or moved the table meanwhile."""
+    """Another run has locked the project, or changed the table meanwhile."""
 
     code = "concurrent_run"
     retryable = True
@@ -144,6 +144,6 @@ class BadChangesError(ChangeFlowError):
 
 
 class VerificationError(PenstockError):
-    """What was written is not what was meant; the step is reported as failed."""
+    """What was written differs from what was expected; the load is reported as failed."""
 
     code = "verification"

@@ -12,7 +12,7 @@ from penstock.model.names import DatasetName
 from penstock.model.schema import Column
 
 RESERVED = "__penstock"
-"""The one column that is stored beside the user's: the row's own sequence, its number, and what its event gave."""
+"""The one column stored next to the user's columns: the row's own sequence, its row number, and what its event filled in."""
 START_AT, END_AT = "__START_AT", "__END_AT"
 
 
@@ -38,18 +38,18 @@ class FeedFiles:
     path: str
     format: str = "json"
     envelope: str | None = None
-    """`events` or `debezium`; None when rows are changes as they are."""
+    """`events` or `debezium`; None when each row is a change event already."""
     schema: str | None = None
     options: tuple[tuple[str, str], ...] = ()
 
 
 SnapshotVersion = int | str | date
-"""What tells one snapshot from the next: a number, a text, a date or a time; the later one is the greater one."""
+"""The version of a snapshot: a number, a text, a date or a time. A later snapshot has a greater version."""
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotFunction:
-    """A user's function that gives the snapshot after a version, and its own version; None when there is none yet."""
+    """A user's function that returns the next snapshot after a version, and its own version; None when there is none yet."""
 
     name: str
     function: Callable[[SnapshotVersion | None], Any] = field(repr=False)
@@ -57,13 +57,13 @@ class SnapshotFunction:
 
 @dataclass(frozen=True, slots=True)
 class FlowSpec:
-    """A flow of changes into a target, as a definition file declares it."""
+    """A flow of change events or snapshots into a target, as a definition file declares it."""
 
     name: str
     source: DatasetName | FeedFiles | SnapshotFunction
     options: FlowOptions
     sequence_by: str | None
-    """None for snapshots: their own time is their order."""
+    """None for snapshots: their versions order them."""
     apply_as_deletes: str | None = None
     apply_as_truncates: str | None = None
     quarantine: bool = False
@@ -81,9 +81,9 @@ class Flow:
     scd_type: int = 1
     tracked: tuple[str, ...] = ()
     ignore_null: tuple[str, ...] = ()
-    """Columns in which a NULL says nothing."""
+    """Columns in which a NULL means "not specified"."""
     is_partial: bool = False
-    """Events may say nothing about some columns: by `ignore_null`, or because the feed could not give a value."""
+    """Change events may leave some columns unspecified: by `ignore_null`, or because the feed has no value for them."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -105,16 +105,16 @@ class ChangeMetrics:
 
     events: int = 0
     rows_added: int = 0
-    """Rows written: new ones, and changed ones in their new form."""
+    """Rows written: new rows, and the new form of changed rows."""
     rows_removed: int = 0
-    """Rows taken out: gone, or changed and written anew."""
+    """Rows removed: deleted rows, and the old form of changed rows."""
     remembered: int = 0
-    """Events added to the auxiliary table."""
+    """Change events added to the auxiliary table."""
     auxiliary_rows: int = 0
     auxiliary_bytes: int = 0
     quarantined: int = 0
     version: int | None = None
-    """The version of the target that the batch made; None when there was nothing to commit."""
+    """The version of the target that the batch committed; None when there was nothing to commit."""
     is_repeat: bool = False
     """The batch id was applied before, with the same content."""
 

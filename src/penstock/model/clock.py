@@ -1,4 +1,4 @@
-"""Time and ids come in from outside, so that every decision can be tested with a clock that the test holds."""
+"""Time and ids come in from outside, so that every decision can be tested with a clock that the test controls."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Tells the time in nanoseconds since 1970 (UTC)."""
+    """Returns the time in nanoseconds since 1970 (UTC)."""
 
     def now_ns(self) -> int:
         """The time now."""
@@ -27,7 +27,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that stands still until it is told to move; for tests and replays."""
+    """A clock that moves only when `advance` is called; for tests and replays."""
 
     __slots__ = ("_now",)
 
@@ -39,7 +39,7 @@ class ManualClock:
         return self._now
 
     def advance(self, nanoseconds: int) -> None:
-        """Move the time."""
+        """Move the clock forward."""
         self._now += nanoseconds
 
 

@@ -1,4 +1,4 @@
-"""The least type that holds the values of several types exactly, and which changes of type Delta makes in place.
+"""The least type that holds the values of several types exactly, and which type changes Delta makes in place.
 
 A function of the *set* of types: the order in which files arrive cannot matter.
 """
@@ -16,9 +16,9 @@ INTEGERS = ("tinyint", "smallint", "int", "bigint")
 FLOATS = frozenset({"float", "double"})
 MOST_DIGITS = 38
 _DIGITS = {"tinyint": 10, "smallint": 10, "int": 10, "bigint": 20}
-"""What Delta's type widening asks of a decimal that takes over an integer column."""
+"""The digits before the decimal point that Delta's type widening requires for each integer type."""
 _EXACT_DECIMAL_DIGITS = 15
-"""Whole numbers with so many digits are doubles, every one of them."""
+"""A double holds every whole number of up to this many digits exactly."""
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 
 
@@ -83,7 +83,7 @@ def _common_number(types: set[str], is_large: bool) -> str:
 
 
 def _is_exact_in_double(type_: str, is_large: bool) -> bool:
-    """Whether a double holds every number of this type; a fraction such as 0.1 it does not hold."""
+    """Whether a double holds every number of this type exactly, which it does not for a fraction such as 0.1."""
     if type_ in FLOATS:
         return True
     if type_ == "bigint":
@@ -93,13 +93,13 @@ def _is_exact_in_double(type_: str, is_large: bool) -> bool:
 
 
 def _digits(type_: str) -> tuple[int, int]:
-    """How many digits a number of this type has in all, and how many of them behind the point."""
+    """How many digits a number of this type has in all, and how many of them are after the decimal point."""
     match = _DECIMAL.fullmatch(type_)
     return (int(match[1]), int(match[2])) if match else (_DIGITS[type_], 0)
 
 
 def widens_in_place(before: str, after: str) -> bool:
-    """Whether Delta makes a column of one type another without touching a data file, and without losing a value."""
+    """Whether Delta can change a column from one type to the other without rewriting a data file or losing a value."""
     return _widens(parse_type(before), parse_type(after))
 
 

@@ -1,4 +1,4 @@
-"""What a user declares about a staging table: its columns, renames, and what drift and vanished files lead to."""
+"""What a user declares about a staging table: its columns, renames, and what happens on drift and when files are removed."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from penstock.errors import Location
 
 
 class OnDrift(StrEnum):
-    """What happens when new files no longer fit and the table cannot follow in place."""
+    """What happens when new files no longer fit and the table cannot be changed in place."""
 
     EVOLVE = "evolve"
     """Rebuild the table with the least type that holds everything exactly."""
     FAIL = "fail"
     QUARANTINE = "quarantine"
-    """Declared columns keep their type; rows with values that do not fit are set aside."""
+    """Declared columns keep their type; rows with values that do not fit go to the quarantine table."""
 
 
 class OnRemovedFiles(StrEnum):
-    """What happens to the rows of files that are gone from raw."""
+    """What happens to the rows of files that were removed from raw."""
 
     KEEP = "keep"
     REBUILD = "rebuild"
@@ -28,7 +28,7 @@ class OnRemovedFiles(StrEnum):
 
 
 class Nested(StrEnum):
-    """How structs, arrays and maps are kept."""
+    """How structs, arrays and maps are stored."""
 
     JSON = "json"
     STRUCT = "struct"
@@ -36,7 +36,7 @@ class Nested(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DeclaredColumn:
-    """A column as the user wants it: a type that it has at least, and whether NULL is allowed."""
+    """A declared column: the least type that it may have, and whether NULL is allowed."""
 
     type: str | None = None
     required: bool = False
@@ -65,4 +65,4 @@ class Contract:
 
 
 NO_CONTRACT = Contract()
-"""What holds for a table that nothing is declared about."""
+"""The contract of a table without a declaration."""

@@ -1,4 +1,4 @@
-"""From the plain values of a declaration to a contract, checked for what contradicts itself. Pure."""
+"""From the plain values of a declaration to a contract, checked for contradictions. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.model.types import normal_type
 
 
 def make_contract(given: Mapping[str, Any], what: str, location: Location) -> Contract:
-    """A contract from plain values; ConfigError when its parts do not go together."""
+    """A contract from plain values; ConfigError when its parts contradict each other."""
     columns = {
         name: DeclaredColumn(normal_type(c["type"]) if c.get("type") else None, bool(c.get("required", False)))
         for name, c in (given.get("columns") or {}).items()
@@ -24,14 +24,14 @@ def make_contract(given: Mapping[str, Any], what: str, location: Location) -> Co
     for old, new in renames.items():
         if new.lower() in olds:
             raise ConfigError(
-                f"`{what}.renames`: {old} becomes {new}, which is renamed itself",
-                hint="name the column's last name for each of its earlier ones",
+                f"`{what}.renames`: {old} is renamed to {new}, which is renamed too",
+                hint="map each earlier name of the column directly to its final name",
                 location=location,
             )
     for name in columns:
         if name.lower() in olds:
             raise ConfigError(
-                f"`{what}`: {name} is declared as a column and renamed",
+                f"`{what}`: {name} is declared as a column and also renamed",
                 hint="declare it by its new name",
                 location=location,
             )
@@ -48,18 +48,22 @@ def make_contract(given: Mapping[str, Any], what: str, location: Location) -> Co
 def _check_columns(
     columns: Mapping[str, DeclaredColumn], given: Mapping[str, Any], what: str, location: Location
 ) -> None:
-    """Refuse declared types that the other settings make impossible."""
+    """Reject declared types that the other settings make impossible."""
     is_json = given.get("nested", Nested.JSON) == Nested.JSON
     sets_aside = given.get("on_drift") == OnDrift.QUARANTINE
     for name, column in columns.items():
         is_nested = "<" in (column.type or "")
         if is_nested and (is_json or sets_aside):
-            why = "quarantine judges single values only" if sets_aside else "nested values are kept as JSON text"
-            hint = "leave its type out" if sets_aside else "set nested: struct, or declare it as string"
+            why = (
+                "on_drift: quarantine supports only scalar types"
+                if sets_aside
+                else "nested values are stored as JSON text"
+            )
+            hint = "remove its type" if sets_aside else "set nested: struct, or declare it as string"
             raise ConfigError(f"`{what}`: {name} cannot be {column.type}: {why}", hint=hint, location=location)
         if sets_aside and column.required and column.type is None:
             raise ConfigError(
-                f"`{what}`: {name} is required, so quarantine must know its type",
+                f"`{what}`: {name} is required, so on_drift: quarantine needs its type",
                 hint="add its type",
                 location=location,
             )
@@ -69,5 +73,7 @@ def _check_once(names: Iterable[str], what: str, location: Location) -> None:
     seen: set[str] = set()
     for name in names:
         if name.lower() in seen:
-            raise ConfigError(f"`{what}`: {name} is given twice, in other case", location=location)
+            raise ConfigError(
+                f"`{what}`: {name} is given twice; names that differ only by case are equal", location=location
+            )
         seen.add(name.lower())

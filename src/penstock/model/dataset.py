@@ -1,4 +1,4 @@
-"""Datasets as their kinds find them in a project, what a kind tells about them, and the places where their rows lie."""
+"""Datasets as their kinds find them in a project, what a kind shows of them, and the places where their rows are stored."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Dataset:
     name: DatasetName
     kind: str
     inputs: tuple[DatasetName, ...] = ()
-    """The tables that it reads; temporary views are looked through."""
+    """The tables that it reads, directly or through temporary views."""
     spec: DatasetSpec | None = None
     """Its definition, if it has one."""
     subject: Any = None
-    """What only its kind understands."""
+    """A value that only its kind understands."""
     is_stored: bool = True
     """False for a temporary view, which has no table."""
     is_continuous: bool = False
@@ -43,7 +43,7 @@ class Found:
 
     datasets: tuple[Dataset, ...] = ()
     unusable: tuple[Item, ...] = ()
-    """What looks like a dataset but cannot be one, as items with a problem."""
+    """What looks like a dataset but cannot be used, as items with a problem."""
     warnings: tuple[str, ...] = ()
 
 
@@ -58,16 +58,16 @@ class Form(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place where rows of a dataset lie, or where they come from."""
+    """A place where rows of a dataset are stored, or where they come from."""
 
     uri: str
-    """Below the storage if it is relative."""
+    """Relative to the storage, or an absolute address."""
     form: Form
     is_ours: bool = True
     """Written by Penstock; sources are not."""
 
     def below(self, storage: str) -> str:
-        """The whole address."""
+        """The absolute address."""
         is_whole = "://" in self.uri or PurePosixPath(self.uri).is_absolute()
         return self.uri if is_whole else f"{storage.rstrip('/')}/{self.uri}"
 
@@ -79,7 +79,7 @@ def table_places(name: DatasetName) -> tuple[Place, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a kind tells about a dataset and its table in `ls`, `show` and `schema`, beyond what every table has."""
+    """What a kind shows of a dataset and its table in `ls`, `show` and `schema`, beyond what every table has."""
 
     facts: tuple[tuple[str, str], ...] = ()
     """Lines of `show`: a label and a text."""

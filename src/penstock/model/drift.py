@@ -1,4 +1,4 @@
-"""Drift as values: how a table's columns change, each change with its safety and in words."""
+"""Drift as values: how a table's columns change, each column change with its safety and a text."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 
 class Safety(StrEnum):
-    """What a change asks for."""
+    """What a column change needs."""
 
     NOTED = "noted"
     """Nothing: the table stays as it is."""
     IN_PLACE = "in_place"
-    """A change of the table's description; no row is written again."""
+    """A change of the table's metadata; no row is written again."""
     REBUILD = "rebuild"
     """Every row is written again, from the raw files."""
 

@@ -1,4 +1,4 @@
-"""The forms that an event log can have, by the scheme of its URI: one table for the project file and for opening a log."""
+"""The backends of the event log, by the scheme of its URI: one list for the project file and for opening a log."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job run came to a status; `config` and `manifests` are JSON values, say what ran and what it wrote."""
+    """A job run came to a status; `config` and `manifests` are JSON values: what ran, and what it wrote."""
 
     event_type: ClassVar[EventType] = EventType.JOB
     job_run_id: str
@@ -65,7 +65,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Delegation:
-    """This build waits for a partition that another build makes."""
+    """This build waits for a partition that another build produces."""
 
     event_type: ClassVar[EventType] = EventType.DELEGATION
     partition_ref: str
@@ -84,7 +84,7 @@ class JobGraph:
 
 @dataclass(frozen=True, slots=True)
 class PartitionInvalidation:
-    """A partition may not be used until it is made AVAILABLE again."""
+    """A partition may not be used until it is AVAILABLE again."""
 
     event_type: ClassVar[EventType] = EventType.PARTITION_INVALIDATION
     partition_ref: str
@@ -93,7 +93,7 @@ class PartitionInvalidation:
 
 @dataclass(frozen=True, slots=True)
 class TaskCancel:
-    """Somebody asks that a job run be stopped."""
+    """A user asked to cancel a job run."""
 
     event_type: ClassVar[EventType] = EventType.TASK_CANCEL
     job_run_id: str
@@ -102,7 +102,7 @@ class TaskCancel:
 
 @dataclass(frozen=True, slots=True)
 class BuildCancel:
-    """Somebody asks that a build be stopped."""
+    """A user asked to cancel a build."""
 
     event_type: ClassVar[EventType] = EventType.BUILD_CANCEL
     reason: str

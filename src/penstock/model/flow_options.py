@@ -7,7 +7,7 @@ from penstock.model.changes import FlowOptions
 
 
 def check_options(options: FlowOptions) -> None:
-    """ChangeFlowError for what is wrong without looking at any table."""
+    """ChangeFlowError for options that are wrong for any table."""
     if not options.keys:
         raise ChangeFlowError("empty_keys", "keys is empty", hint='name the columns that identify a row: keys=["id"]')
     if options.scd_type not in {1, 2}:
@@ -31,7 +31,7 @@ def check_options(options: FlowOptions) -> None:
         raise ChangeFlowError(
             "ignore_null_lists",
             "ignore_null_updates lists need ignore_null_updates=True",
-            hint="set it, or leave them out",
+            hint="set ignore_null_updates=True, or remove the lists",
         )
 
 

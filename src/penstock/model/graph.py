@@ -15,14 +15,14 @@ Graph = Mapping[DatasetName, Collection[DatasetName]]
 
 
 class CycleError(DefinitionError):
-    """Datasets read each other in a circle. `names`: each reads the next, and the last reads the first."""
+    """Datasets read each other in a cycle. `names`: each reads the next, and the last reads the first."""
 
     code = "cycle"
 
     def __init__(self, names: tuple[DatasetName, ...], *, location: Location | None = None) -> None:
         chain = ", which reads ".join(f"`{name}`" for name in (*names[1:], names[0]))
         super().__init__(
-            f"`{names[0]}` reads {chain}: a circle has no order in which it can be computed",
+            f"`{names[0]}` reads {chain}: datasets cannot read each other in a cycle",
             hint="remove one of these reads",
             location=location,
         )
@@ -32,7 +32,7 @@ class CycleError(DefinitionError):
 def order(inputs: Graph) -> tuple[DatasetName, ...]:
     """Order the datasets so that each comes after all it reads; those that could come together are in name order.
 
-    Raises CycleError, which carries the names; who knows the definitions adds the file and line.
+    Raises CycleError, which carries the names; the caller adds the file and line of the definition.
     """
     sorter: graphlib.TopologicalSorter[DatasetName] = graphlib.TopologicalSorter()
     for name in sorted(inputs):
@@ -50,19 +50,19 @@ def order(inputs: Graph) -> tuple[DatasetName, ...]:
 
 
 def _in_reading_order(circle: list[DatasetName]) -> tuple[DatasetName, ...]:
-    """Turn graphlib's circle (each is read by the next, the first again at the end) so that it starts at the least."""
+    """Rotate graphlib's cycle (each is read by the next, the first again at the end) so that it starts at the least name."""
     names = list(reversed(circle[1:]))
     start = names.index(min(names))
     return tuple(names[start:] + names[:start])
 
 
 def upstream(inputs: Graph, names: Iterable[DatasetName], depth: int | None = None) -> frozenset[DatasetName]:
-    """Give the datasets and all they read, directly or through others, up to `depth` steps away."""
+    """Return the datasets and all they read, directly or through others, up to `depth` steps away."""
     return _closure(inputs, names, depth)
 
 
 def downstream(inputs: Graph, names: Iterable[DatasetName], depth: int | None = None) -> frozenset[DatasetName]:
-    """Give the datasets and all that read them, directly or through others, up to `depth` steps away."""
+    """Return the datasets and all that read them, directly or through others, up to `depth` steps away."""
     readers: dict[DatasetName, list[DatasetName]] = {name: [] for name in inputs}
     for name, reads in inputs.items():
         for read in reads:

@@ -12,7 +12,7 @@ _PART = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
 def is_name_part(text: str) -> bool:
-    """Tell whether the text can be a database or table name on every storage and in SQL without surprises."""
+    """Whether the text is a valid database or table name on every storage and in SQL, without quotes."""
     return bool(_PART.match(text)) and len(text) <= 120
 
 

@@ -1,4 +1,4 @@
-"""The nearest known name, so that an error about a typing mistake can say what was probably meant."""
+"""The nearest known name, so that an error about a typo can suggest what was meant."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def nearest_names(name: str, known: Iterable[str], *, limit: int = 3) -> list[st
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Give the end of an error message: `; did you mean `storage`?`, or nothing when no known name is near."""
+    """Return the end of an error message: `; did you mean `storage`?`, or nothing when no known name is near."""
     matches = nearest_names(name, known, limit=1)
     return f"; did you mean `{matches[0]}`?" if matches else ""
 
 
 def nearest_hint(name: str, known: Iterable[str]) -> str:
-    """Give the start of a hint: `did you mean 'orders'? `, or nothing when no known name is near."""
+    """Return the start of a hint: `did you mean 'orders'? `, or nothing when no known name is near."""
     matches = nearest_names(name, known, limit=1)
     return f"did you mean {matches[0]!r}? " if matches else ""

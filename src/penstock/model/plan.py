@@ -1,4 +1,4 @@
-"""The plan: work items with their reasons. One object is explained by `plan` and executed by `run`.
+"""The plan: work items with their reasons. `plan` shows it, and `run` executes it.
 
 Nothing here knows the kinds of datasets: what only a kind understands is an item's `work`.
 """
@@ -49,7 +49,7 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why an action was chosen: a stable code for machines and words for people."""
+    """Why an action was chosen: a stable code for programs and a text for people."""
 
     code: str
     text: str
@@ -60,7 +60,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something wrong with one dataset that keeps it from being worked on; the others go on."""
+    """An error of one dataset that stops its work; the other datasets continue."""
 
     code: str
     message: str
@@ -111,14 +111,14 @@ class WorkItem(Generic[W]):
     """What the item's kind needs to do exactly this."""
     partition: str | None = None
     upstream: tuple[str, ...] = ()
-    """The datasets, or the ids of the items, that must be settled first."""
+    """The datasets, or the ids of the items, that must be done first."""
     problem: Problem | None = None
     effect: Effect = field(default_factory=Effect)
     bytes_read: int = 0
     source_bytes: int = 0
     """Size of all source files: what a full rebuild would read."""
     is_parallel: bool = False
-    """Whether it may run beside other items of the same table."""
+    """Whether it may run at the same time as other items of the same table."""
 
     @property
     def id(self) -> str:
@@ -135,7 +135,7 @@ Item: TypeAlias = WorkItem[Any]
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What the user asked for one dataset."""
+    """What the user asked for, for one dataset."""
 
     full_refresh: bool = False
     may_lose_history: bool = False
@@ -166,7 +166,7 @@ class Upstream:
 
     @property
     def actions(self) -> str:
-        """What happens to the input in this run, in words."""
+        """What happens to the input in this run, as text."""
         return ", ".join(sorted({item.action.value for item in self.work}))
 
 
@@ -192,7 +192,7 @@ class Plan:
     """What the kinds say about their items, by the item's id."""
     warnings: tuple[str, ...] = ()
     places: tuple[str, ...] = ()
-    """Every address that the work may touch: decides which connectors a session needs."""
+    """Every address that the work may read or write: decides which connectors a session needs."""
 
     @property
     def has_work(self) -> bool:
@@ -204,7 +204,7 @@ class Plan:
 
     @property
     def source_bytes(self) -> int:
-        """The size of all source files of these items: tells a small pipeline run from a large one."""
+        """The size of all source files of these items: shows whether a pipeline run is small."""
         return sum(max(item.source_bytes, item.bytes_read) for item in self.items)
 
     def line(self, item: Item) -> PlanLine:

@@ -1,6 +1,6 @@
-"""Progress as values: manifests, what they add up to, and the state of a table on storage.
+"""Progress as values: progress manifests, what they add up to, and the state of a table on storage.
 
-A manifest is an envelope that every kind of dataset shares, around a payload that belongs to the kind.
+A progress manifest is an envelope that every kind of dataset shares, around a payload that belongs to the kind.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ class RawFile:
     etag: str | None = None
 
     def is_same_listing(self, other: RawFile) -> bool:
-        """Whether nothing that a listing shows has changed; only then is the content not looked at."""
+        """Whether the listing shows no change; otherwise the content is compared."""
         return (self.size, self.modified_ns, self.etag) == (other.size, other.modified_ns, other.etag)
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumedFile:
-    """A source file whose rows are in the table, with what is needed to notice that it changed."""
+    """A source file whose rows are in the table, with what is needed to detect that it changed."""
 
     file: RawFile
     rows: int
@@ -49,7 +49,7 @@ class ConsumedFile:
 
 
 class Entry(StrEnum):
-    """A load changed the table's rows; a fence only made sure that older attempts can no longer commit."""
+    """A load changed the table's rows; a fence only makes sure that older, unfinished loads can no longer commit."""
 
     LOAD = "load"
     FENCE = "fence"
@@ -57,9 +57,9 @@ class Entry(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class InputMark:
-    """What a table remembers of an input that it read: the last version that changed its rows, and the columns read.
+    """What a table's progress keeps of an input that it read: the last version that changed its rows, and the columns read.
 
-    The time tells a table from one that was dropped and created again with the same version.
+    The time distinguishes the table from one that was dropped and created again with the same version.
     """
 
     version: int
@@ -68,7 +68,7 @@ class InputMark:
 
 
 class Codec(Protocol[P]):
-    """How a kind writes its payload of a manifest, reads it, and adds up a chain of them."""
+    """How a kind writes and reads its payload of a progress manifest, and adds up a chain of them."""
 
     kind: str
 
@@ -80,9 +80,9 @@ class Codec(Protocol[P]):
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One attempt to change a table, written before the table's commit and never changed after.
+    """A progress manifest: the description of one load, written before the table's commit and never changed after.
 
-    The payload states what this attempt adds, or everything the table holds when `complete` is set.
+    The payload states what this load adds, or everything the table holds when `complete` is set.
     """
 
     dataset: str
@@ -101,7 +101,7 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class Progress(Generic[P]):
-    """What the table's committed rows stand for, folded from the chain of committed manifests."""
+    """What the table's committed rows stand for: the sum of the committed progress manifests."""
 
     number: int
     chain: tuple[int, ...]
@@ -122,8 +122,8 @@ class Damage:
 class TableState(Generic[P]):
     """A table on storage as it is now, read without a JVM.
 
-    `number` is the last committed transaction number; `pending` says that attempts with higher numbers exist
-    that did not commit (dead, or still running somewhere): an append must fence them off first.
+    `number` is the last committed load number; `pending` says that loads with higher numbers exist
+    that did not commit (failed, or still running somewhere): an append must fence them off first.
     """
 
     version: int | None = None

@@ -58,5 +58,5 @@ class Project:
 
     @property
     def state_folder(self) -> Path:
-        """Where run results, logs and caches of this project live; never the truth about a table."""
+        """Where run results, logs and caches of this project live; never the progress of a table."""
         return self.root / ".penstock"

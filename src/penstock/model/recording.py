@@ -1,4 +1,4 @@
-"""How the engine makes events: a recorder per build request, which checks every move before it gives the event.
+"""How the engine makes events: a recorder per build request, which checks every transition before it returns the event.
 
     recorder = BuildRecorder(clock, build_request_id)
     log.append([recorder.build(BuildStatus.RECEIVED, requested_partitions=("sales.orders/day=1",))])
@@ -41,7 +41,7 @@ from penstock.model.status import (
 
 
 class BuildRecorder:
-    """Makes the events of one build request and refuses moves that the build, a partition or a job run cannot make."""
+    """Makes the events of one build request, and rejects illegal transitions of the build, a partition or a job run."""
 
     def __init__(self, clock: Clock, build_request_id: str, new_id: Callable[[Clock], str] = uuid7) -> None:
         self.build_request_id = build_request_id
@@ -54,7 +54,7 @@ class BuildRecorder:
         self._labels: dict[str, tuple[str, tuple[str, ...]]] = {}
 
     def resume(self, events: Iterable[Event]) -> None:
-        """Take over the state that earlier events of this build left, say after a restart; accepts any history."""
+        """Restore the state from earlier events of this build, for example after a restart; accepts any history."""
         with self._lock:
             for event in events:
                 if event.build_request_id == self.build_request_id:
@@ -92,7 +92,7 @@ class BuildRecorder:
         return self._make(Job(job_run_id, label, targets, status, message, config, tuple(manifests)))
 
     def delegation(self, partition_ref: str, to_build_request_id: str, *, message: str = "") -> Event:
-        """This build waits for the partition that another build makes."""
+        """This build waits for the partition that another build produces."""
         return self._make(Delegation(partition_ref, to_build_request_id, message))
 
     def job_graph(self, graph: Json, *, message: str = "") -> Event:
@@ -104,11 +104,11 @@ class BuildRecorder:
         return self._make(PartitionInvalidation(partition_ref, reason))
 
     def cancel_job(self, job_run_id: str, reason: str) -> Event:
-        """Ask that a job run be stopped."""
+        """Ask to cancel a job run."""
         return self._make(TaskCancel(job_run_id, reason))
 
     def cancel_build(self, reason: str) -> Event:
-        """Ask that the build be stopped."""
+        """Ask to cancel the build."""
         return self._make(BuildCancel(reason))
 
     def _make(self, payload: Payload) -> Event:
@@ -137,5 +137,5 @@ class BuildRecorder:
 
 
 def standalone_event(clock: Clock, build_request_id: str, payload: Payload) -> Event:
-    """An event outside a running build, such as a cancel or an invalidation that a person asks for."""
+    """An event outside a running build, such as a cancellation or an invalidation that a user asks for."""
     return Event(uuid7(clock), clock.now_ns(), build_request_id, payload)

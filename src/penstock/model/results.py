@@ -1,4 +1,4 @@
-"""What a run did: per load, per dataset and in all."""
+"""What a pipeline run did: per load, per dataset and in total."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.model.spec import OnViolation
 
 @dataclass(frozen=True, slots=True)
 class ExpectationOutcome:
-    """How many rows broke one expectation."""
+    """How many rows failed one expectation."""
 
     name: str
     on_violation: OnViolation
@@ -31,10 +31,10 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class LoadResult:
-    """What one load wrote, as Delta's own commit metrics tell it."""
+    """What one load wrote, by Delta's commit metrics."""
 
     version: int | None
-    """The table's version after the load; None when there is no table any more."""
+    """The table's version after the load; None when the table no longer exists."""
     rows: int
     expectations: tuple[ExpectationOutcome, ...] = ()
     quarantined: int = 0
@@ -42,7 +42,7 @@ class LoadResult:
     batches: tuple[Batch, ...] = ()
     """What was applied, batch by batch."""
     is_waiting: bool = False
-    """There is no table yet, because nothing to make it from has arrived."""
+    """The table does not exist yet, because no source data has arrived."""
 
     @property
     def has_violations(self) -> bool:
@@ -94,7 +94,7 @@ class ItemResult:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """A whole run."""
+    """A whole pipeline run."""
 
     build_request_id: str
     items: tuple[ItemResult, ...]
@@ -109,7 +109,7 @@ class RunResult:
 
     @property
     def summary(self) -> str:
-        """The last line of a run, for people and for scripts that look for it."""
+        """The last line of a pipeline run, for people and for scripts that parse it."""
         counts = " ".join(f"{outcome.value.upper()}={self.count(outcome)}" for outcome in Outcome)
         return f"Done. {counts} TOTAL={len(self.items)}"
 
@@ -125,7 +125,7 @@ class RunResult:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Some rows of a table, as they come."""
+    """Some rows of a table, in no particular order."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]

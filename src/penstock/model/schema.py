@@ -11,14 +11,14 @@ from typing import Any
 from penstock.model.fingerprint import fingerprint
 
 NANOSECONDS = "_ns"
-"""Ends the type of a file's timestamp column that counts nanoseconds, which no table column does."""
+"""The suffix of the type of a file's timestamp column with nanoseconds, which no table column can have."""
 EXACT_IN_DOUBLE = 2**53
-"""Every whole number up to this one is a double; not every one beyond is."""
+"""A double holds every whole number up to this one exactly."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileColumn:
-    """A column of one raw file; `type` is Spark's simple name, or that of a timestamp with `_ns` behind it."""
+    """A column of one raw file; `type` is Spark's simple name, or a timestamp type with the suffix `_ns`."""
 
     name: str
     type: str
@@ -26,7 +26,7 @@ class FileColumn:
     nulls: int | None = None
     """How many values are NULL; None when the footer does not say."""
     is_large: bool = False
-    """Whole numbers of which some may lie beyond what a double holds exactly."""
+    """Some of the whole numbers may be too large for a double to hold exactly."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def index_columns(columns: Iterable[FileColumn]) -> Mapping[str, FileColumn]:
 def find_column(by_name: Mapping[str, FileColumn], sources: AbstractSet[str]) -> FileColumn | None:
     """The column of a file that a table's column takes its values from.
 
-    A plan refuses a file with several of them; sorted all the same, so that plan and load can never choose differently.
+    The plan rejects a file with several of them; they are still sorted, so that plan and load always choose the same one.
     """
     return next((by_name[name] for name in sorted(sources) if name in by_name), None)
 
@@ -119,7 +119,7 @@ def _column_from_json(value: dict[str, Any]) -> Column:
 
 
 def seen_to_json(seen: Iterable[SeenColumn]) -> list[dict[str, object]]:
-    """What footers said, as a manifest keeps it."""
+    """What footers said, as a progress manifest stores it."""
     return [{"name": c.name, "types": sorted(c.types), "nullable": c.nullable, "large": c.is_large} for c in seen]
 
 

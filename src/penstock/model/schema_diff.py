@@ -1,4 +1,4 @@
-"""How the columns of a table differ from those of another version: a list of changes, each with its safety. Pure."""
+"""How the columns of a table differ from those of another version: a list of column changes, each with its safety. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.model.types import comparable_type
 
 
 def diff_tables(previous: Schema, current: Schema) -> tuple[ColumnChange, ...]:
-    """How the columns of a table must change; each change tells whether it can be made in place."""
+    """How the columns of a table must change; each column change says whether it can be made in place."""
     owners = {source: column for column in previous.columns for source in column.sources or {column.key}}
     takers: dict[str, list[Column]] = {}
     changes: list[ColumnChange] = []
@@ -40,7 +40,7 @@ def _compare(origins: Sequence[Column], column: Column, taken: set[str]) -> list
         return [to_column_change("column_added", column.name, Safety.IN_PLACE, text, None, column.type)]
     if len(origins) > 1:
         names = " and ".join(origin.name for origin in origins)
-        text = f"takes the place of {names}, which the table has as columns of their own"
+        text = f"replaces {names}, which are separate columns of the table"
         return [to_column_change("columns_merged", column.name, Safety.REBUILD, text)]
     origin = origins[0]
     changes = []
@@ -68,5 +68,5 @@ def _retype(origin: Column, column: Column) -> ColumnChange:
 def to_column_change(
     code: str, column: str, safety: Safety, text: str, before: str | None = None, after: str | None = None
 ) -> ColumnChange:
-    """One change of a column, in words that begin with its name."""
+    """A column change with a text that begins with the column's name."""
     return ColumnChange(code, column, safety, f"{column}: {text}", before, after)

@@ -1,4 +1,4 @@
-"""What a user defined: datasets, what they read, what they expect. Built by `config`, decided on by `plan`."""
+"""What a user defined: datasets, what they read, what they expect."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _VIEWS = frozenset({DatasetKind.TEMPORARY_VIEW})
 
 
 class OnViolation(StrEnum):
-    """What happens to rows that break an expectation."""
+    """What happens to rows that fail an expectation."""
 
     WARN = "warn"
     DROP = "drop"
@@ -40,7 +40,7 @@ class OnViolation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """A condition that rows should meet; NULL counts as broken."""
+    """A condition that rows should meet; NULL counts as failed."""
 
     name: str
     condition: str
@@ -80,7 +80,7 @@ class DatasetSpec:
 
     name: DatasetName
     kind: str
-    """An open name: one of DatasetKind, or what a kind from elsewhere calls its datasets."""
+    """An open set of names: one of DatasetKind, or the name of a third-party kind."""
     location: Location
     inputs: tuple[DatasetName, ...]
     fingerprint: str
@@ -93,9 +93,9 @@ class DatasetSpec:
     """The line of the file on which the SQL query begins, to translate Spark's positions."""
     function: Callable[[], Any] | None = None
     columns: Mapping[DatasetName, frozenset[str]] = field(default_factory=dict)
-    """The columns, in lower case, that may be read of an input; an input that is absent may be read as a whole."""
+    """The columns, in lower case, that may be read of an input; all columns of an input that is not listed."""
     column_places: Mapping[DatasetName, Mapping[str, Location]] = field(default_factory=dict)
-    """Those of them that are surely read, with the first place."""
+    """Those of them that are certainly read, with the location of the first read."""
     flows: tuple[FlowSpec, ...] = ()
     """What feeds a streaming table: it has flows instead of a query."""
 

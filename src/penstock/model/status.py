@@ -1,7 +1,7 @@
-"""Statuses of builds, partitions and job runs: a code, a name, and which moves are legal.
+"""Statuses of builds, partitions and job runs: a code, a name, and which transitions are legal.
 
 The code is what is stored and never changes its meaning; the name is stored beside it for people who query the log.
-Moves are checked where an event is emitted; whoever reads a history accepts any.
+Transitions are checked when an event is emitted; readers of a history accept any.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class BuildStatus(IntEnum):
 
     @property
     def is_final(self) -> bool:
-        """Nothing follows this status."""
+        """Whether the status is final."""
         return self in FINAL_BUILD
 
 
@@ -43,7 +43,7 @@ class PartitionStatus(IntEnum):
 
     @property
     def is_final(self) -> bool:
-        """Nothing follows this status within the same build."""
+        """Whether the status is final within the same build."""
         return self in FINAL_PARTITION
 
 
@@ -60,7 +60,7 @@ class JobStatus(IntEnum):
 
     @property
     def is_final(self) -> bool:
-        """Nothing follows this status."""
+        """Whether the status is final."""
         return self in FINAL_JOB
 
 
@@ -95,23 +95,23 @@ Status = TypeVar("Status", BuildStatus, PartitionStatus, JobStatus)
 
 
 class IllegalMoveError(EventLogError):
-    """A build, partition or job run cannot go from where it stands to the status asked for."""
+    """A build, partition or job run cannot go from its current status to the requested one."""
 
     code = "illegal_move"
 
 
 def check_build_move(build_request_id: str, before: BuildStatus | None, after: BuildStatus) -> None:
-    """Refuse a move that a build cannot make; `before` is None when it has no status yet."""
+    """Reject an illegal transition of a build; `before` is None when it has no status yet."""
     _check(f"build {build_request_id}", before, after, BUILD_MOVES)
 
 
 def check_partition_move(partition_ref: str, before: PartitionStatus | None, after: PartitionStatus) -> None:
-    """Refuse a move that a partition cannot make within one build."""
+    """Reject an illegal transition of a partition within one build."""
     _check(f"partition {partition_ref}", before, after, PARTITION_MOVES)
 
 
 def check_job_move(job_run_id: str, before: JobStatus | None, after: JobStatus) -> None:
-    """Refuse a move that a job run cannot make; RUNNING after RUNNING is a heartbeat."""
+    """Reject an illegal transition of a job run; RUNNING after RUNNING is a heartbeat."""
     _check(f"job run {job_run_id}", before, after, JOB_MOVES)
 
 

@@ -36,7 +36,7 @@ class Map:
 
 
 def parse_type(text: str) -> SparkType:
-    """Read a type; ValueError says what is wrong with it."""
+    """Parse a type; ValueError says what is wrong with it."""
     parser = _Parser(text)
     found = parser.read_type()
     if parser.place != len(text):
@@ -123,7 +123,7 @@ _DECIMAL = re.compile(r"(?:decimal|numeric)\((\d+)(?:,(\d+))?\)")
 
 
 def normal_type(text: str) -> str:
-    """The one spelling of a type that a user wrote; ValueError when there is no such type."""
+    """The canonical spelling of a type that a user wrote; ValueError when the type does not exist."""
     return to_text(rebuild(parse_type(text.strip()), _normal))
 
 

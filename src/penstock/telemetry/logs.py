@@ -1,4 +1,4 @@
-"""Log lines on stderr: text for people, JSON for machines. Messages are made by us and carry no values from rows."""
+"""Log lines on stderr: text for people, JSON for machines. Messages contain no values from rows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def configure_logging(log_format: str, *, quiet: bool, stream: TextIO | None = N
         _JsonFormatter() if log_format == "json" else logging.Formatter("%(asctime)s %(message)s", datefmt="%H:%M:%S")
     )
     LOGGER.handlers[:] = [handler]
-    # Libraries log stack traces to the root logger (py4j does, when its JVM dies); what failed is told by our errors.
+    # Libraries log stack traces to the root logger (py4j does, when its JVM dies); our errors say what failed.
     if not logging.getLogger().handlers:
         logging.getLogger().addHandler(logging.NullHandler())
     LOGGER.propagate = False
