@@ -319,7 +319,7 @@ def test_what_is_no_column_and_no_list(spark: Any, tmp_path: Path) -> None:
     frame = spark.sql("SELECT 1 AS id, 1 AS ts, named_struct('id', 5) AS addr")
     for given, words in (
         ({"keys": [F.col("addr.id")]}, "addr.id is not a column of the source"),
-        ({"keys": "id"}, "a list of columns is needed, not the text 'id'"),
+        ({"keys": "id"}, "columns must be a list, not the text 'id'"),
         ({"stored_as_scd_type": None}, "stored_as_scd_type"),
     ):
         with pytest.raises(ChangeFlowError, match=words):

@@ -1,1 +1,1 @@
-"""Looking at tables and at the machine, without running anything."""
+"""Inspecting tables and the machine, without running anything."""

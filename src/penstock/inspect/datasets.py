@@ -1,4 +1,4 @@
-"""Looking at datasets without a JVM: what there is, what a table holds, how it came to be."""
+"""Inspecting datasets without a JVM: which exist, what a table holds, and its history."""
 
 from __future__ import annotations
 
@@ -106,12 +106,12 @@ def describe_dataset(catalog: Catalog, dataset: Dataset) -> DatasetInfo:
 def _read_last(files: Files, name: DatasetName) -> Commit | None:
     try:
         return next(iter_commits(files, name.path), None)
-    except DamagedLogError:  # the state tells of it
+    except DamagedLogError:  # the state reports it
         return None
 
 
 def is_built(files: Files, name: DatasetName) -> bool:
-    """Whether there is such a table."""
+    """Whether the table exists."""
     return read_table_state(files, name, ENVELOPE).exists
 
 

@@ -59,7 +59,7 @@ def check_spark() -> Check:
 
 
 def check_jars(project: Project | None) -> Check:
-    """Whether Delta's jars are at hand."""
+    """Whether Delta's jars are available."""
     if project is not None and project.spark.remote:
         return Check("delta jars", True, "on the Spark Connect server")
     if project is not None and project.spark.jars:
@@ -98,7 +98,7 @@ def check_event_log(project: Project) -> Check:
 
 
 def check_project(load: Callable[[], Project]) -> tuple[Check, Project | None]:
-    """Whether there is a project and its file is right."""
+    """Whether there is a project with a valid project file."""
     try:
         project = load()
     except PenstockError as error:
@@ -107,15 +107,15 @@ def check_project(load: Callable[[], Project]) -> tuple[Check, Project | None]:
 
 
 def check_raw(project: Project) -> Check:
-    """Whether the raw folder is there."""
+    """Whether the raw folder exists."""
     path = project.raw.path if project.raw else ""
     if "://" not in path and not Path(path).is_dir():
-        return Check("raw", False, f"{path} is not a folder", "make the folder, or set `raw` in penstock.yml")
+        return Check("raw", False, f"{path} is not a folder", "create the folder, or set `raw` in penstock.yml")
     return Check("raw", True, path)
 
 
 def run_checks(found: Check, project: Project | None) -> list[Check]:
-    """Every check that makes sense: those of the project only if there is one."""
+    """Every check that applies: those of the project only if there is one."""
     checks = [check_java(), check_spark(), check_jars(project), found]
     if project is not None:
         checks += [check_raw(project), check_storage(project), check_event_log(project)]

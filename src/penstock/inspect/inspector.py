@@ -1,4 +1,4 @@
-"""What `ls`, `show`, `history` and `schema` ask: one opened project, looked at without running anything."""
+"""What `ls`, `show`, `history` and `schema` ask: one opened project, inspected without running anything."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NOT_BUILT = "build it with `penstock run`"
 
 @dataclass(frozen=True, slots=True)
 class Inspector:
-    """Looks at the datasets of a catalog."""
+    """Inspects the datasets of a catalog."""
 
     catalog: Catalog
 
@@ -45,13 +45,13 @@ class Inspector:
         return read_history(self.catalog.workspace.storage, self._find(name).name, limit)
 
     def rows(self, name: str, limit: int, *, quarantine: bool = False) -> Rows:
-        """A few rows of a dataset's table, or of those that its expectations dropped."""
+        """A few rows of a dataset's table, or of its quarantine table."""
         info = self._find(name)
         table = info.name.quarantine if quarantine else info.name
         if not is_built(self.catalog.workspace.storage, table):
             raise UsageError(
                 f"{info.name} has no {'quarantined rows' if quarantine else 'table yet'}",
-                hint="nothing was set aside" if quarantine else _NOT_BUILT,
+                hint="no rows were quarantined" if quarantine else _NOT_BUILT,
             )
         return read_rows(self.catalog.workspace, table, limit)
 

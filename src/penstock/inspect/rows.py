@@ -1,4 +1,4 @@
-"""A few rows of a table: without Spark where the JVM-free Delta reader knows the table's features, else by Spark."""
+"""A few rows of a table: without Spark where the JVM-free Delta reader supports the table's features, else by Spark."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.storage.files import Files
 
 
 class NeedsSparkError(StorageError):
-    """A table has features, such as widened types, that the JVM-free reader does not know."""
+    """A table has features, such as widened types, that the JVM-free reader does not support."""
 
 
 def read_schema(files: Files, name: DatasetName) -> Schema:
@@ -27,7 +27,7 @@ def read_schema(files: Files, name: DatasetName) -> Schema:
 
 
 def read_rows(workspace: Workspace, name: DatasetName, limit: int) -> Rows:
-    """A few rows, as they come."""
+    """A few rows, in no particular order."""
     try:
         return read_rows_without_spark(workspace.storage, name, limit)
     except NeedsSparkError:
@@ -35,10 +35,10 @@ def read_rows(workspace: Workspace, name: DatasetName, limit: int) -> Rows:
 
 
 def read_rows_without_spark(files: Files, name: DatasetName, limit: int) -> Rows:
-    """A few rows of a table, by the JVM-free Delta reader; NeedsSparkError when that one cannot read it.
+    """A few rows of a table, by the JVM-free Delta reader; NeedsSparkError when it cannot read the table.
 
-    Its query engine, not its pyarrow dataset: that one shows renamed columns as NULL, and its threads may still be at work
-    when the process ends, which then crashes.
+    Uses its query engine, not its pyarrow dataset, which shows renamed columns as NULL, and whose threads may still run
+    when the process ends, so that it crashes.
     """
     import pyarrow as pa
     from deltalake import QueryBuilder

@@ -1,4 +1,4 @@
-"""Looking at the columns of tables without a JVM: as they are, how two versions differ, and how they came to be."""
+"""Inspecting the columns of tables without a JVM: now, the difference between two versions, and their history."""
 
 from __future__ import annotations
 
@@ -91,18 +91,18 @@ def _schema_at(files: Files, name: DatasetName, version: int | None) -> Schema:
     schemas = list(_iter_schemas(files, name))
     newest = next((commit.version for commit in iter_commits(files, name.path)), -1)
     if version is not None and version > newest:
-        raise UsageError(f"{name} has no version {version}", hint=f"its newest is {newest}")
+        raise UsageError(f"{name} has no version {version}", hint=f"its newest version is {newest}")
     found = next((schema for commit, schema in schemas if version is None or commit.version <= version), None)
     if found is None:
         raise UsageError(
             f"the columns of version {version} of {name} are no longer known",
-            hint=f"the oldest that is known is {schemas[-1][0].version}" if schemas else None,
+            hint=f"the oldest known version is {schemas[-1][0].version}" if schemas else None,
         )
     return found
 
 
 def _iter_schemas(files: Files, name: DatasetName) -> Iterator[tuple[Commit, Schema]]:
-    """Commits that state the columns, newest first; the manifest of a load knows which columns were renamed."""
+    """Commits that state the columns, newest first; the progress manifest of a load has the renames."""
     for commit in iter_commits(files, name.path):
         columns = commit.columns
         if columns is None:

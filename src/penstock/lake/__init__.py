@@ -1,1 +1,1 @@
-"""The only door to Spark, Delta tables, raw files and progress."""
+"""Delta tables: their logs, their progress manifests, and every write to them."""

@@ -1,7 +1,7 @@
 """The head of a Delta table's log, read as files: no JVM, no Delta library, a few small reads per table.
 
 Only what planning needs: the current version, the last transaction number that Penstock committed, and whether
-anyone else changed rows since. Commit files older than the last clean-up are not needed for that in the usual case.
+anyone else changed rows since. Usually no commit file from before the last log clean-up is needed for that.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.")
 
 
 class DamagedLogError(StorageError):
-    """A commit file of a Delta table is there but cannot be understood."""
+    """A commit file of a Delta table exists but cannot be parsed."""
 
     code = "log_damaged"
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One commit of a Delta table, as its log file tells it."""
+    """One commit of a Delta table, from its log file."""
 
     version: int
     number: int | None
@@ -49,13 +49,13 @@ class Commit:
 
 
 def find_version(files: Files, table: str) -> int | None:
-    """The current version of the Delta table in this folder; None when there is no table."""
+    """The current version of the Delta table in this folder; None when the table does not exist."""
     commits, checkpoints = _versions(files, table)
     return max([*commits, *checkpoints], default=None)
 
 
 def find_checkpointed_number(files: Files, table: str) -> int | None:
-    """Penstock's last number as a checkpoint keeps it, when log clean-up removed the commit that had it."""
+    """Penstock's last load number from a checkpoint, for when log clean-up removed the commit that had it."""
     if not _versions(files, table)[1]:
         return None
     from deltalake.exceptions import DeltaError
@@ -78,13 +78,13 @@ def iter_commits(files: Files, table: str) -> Iterator[Commit]:
         except (ValueError, KeyError, TypeError, AttributeError):
             raise DamagedLogError(
                 f"the Delta log entry of version {version} of {table} cannot be read",
-                hint="bring the file back from a backup, or move the table's folder away and run again",
+                hint="restore the file from a backup, or move the table's folder away and run again",
             ) from None
         yield commit
 
 
 def is_same_table(files: Files, table: str, version: int, timestamp_ms: int) -> bool:
-    """Whether the table still has this version from that time; if not, it was made anew in its place, or nobody can tell."""
+    """Whether the table still has this version with this time; if not, the table was recreated, or that is unknown."""
     try:
         commit = _to_commit(version, files.read(f"{table}/_delta_log/{version:020d}.json"))
     except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
@@ -93,9 +93,9 @@ def is_same_table(files: Files, table: str, version: int, timestamp_ms: int) -> 
 
 
 def find_added_files(files: Files, table: str, version: int, timestamp_ms: int) -> list[str] | None:
-    """The data files that came after this version; None when rows were changed or removed too, or nobody can tell.
+    """The data files that came after this version; None when rows were changed or removed too, or that is unknown.
 
-    So it is when such a file was compacted already: its rows lie in another file, with older ones.
+    It is unknown when such a file was compacted already: its rows are in another file, with older ones.
     """
     if not is_same_table(files, table, version, timestamp_ms):
         return None
@@ -127,7 +127,7 @@ def _to_commit(version: int, content: bytes) -> Commit:
     changes_rows = False
     schema_json: str | None = None
     if not content.strip():
-        raise ValueError("a commit holds at least one action")
+        raise ValueError("a commit must hold at least one action")
     for line in content.splitlines():
         if not line.strip():
             continue
@@ -153,6 +153,6 @@ def _to_commit(version: int, content: bytes) -> Commit:
 
 
 def read_columns(schema_json: str) -> tuple[Column, ...]:
-    """Columns from the JSON in which Delta keeps a schema."""
+    """Columns from the JSON of a schema in Delta's log."""
     fields = json.loads(schema_json)["fields"]
     return tuple(Column(f["name"], to_text(type_from_json(f["type"])), f["nullable"]) for f in fields)

@@ -1,7 +1,7 @@
 """A few rows of a Delta table, read on the driver without Spark, whose planning alone takes longer than such a read.
 
-The conditions only narrow the search: rows that they let through must be looked at by the caller. Where the reader does
-not know a table's features, or the table is large, the answer is None, and Spark must be asked.
+The conditions only narrow the search: the caller must check the rows that it gets. Where the reader does
+not support a table's features, or the table is large, the result is None, and Spark must read the rows.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 _KNOWN_FEATURES = frozenset({"deletionVectors", "timestampNtz"})
 _MOST_BYTES = 256 << 20
-"""Of all data files; beyond that many executors are faster than one driver."""
+"""The size of all data files; above it, several executors are faster than one driver."""
 _SETTINGS = {"datafusion.execution.parquet.coerce_int96": "us"}
-"""Spark writes timestamps in 96 bits. Read as nanoseconds, which is the default, the year 9999 would become another one."""
+"""Spark writes timestamps in 96 bits. Read as nanoseconds, which is the default, the year 9999 would become a different year."""
 _WHOLE = frozenset({"tinyint", "smallint", "int", "bigint"})
 _MILLISECOND = 1000
 
@@ -62,7 +62,7 @@ def _is_readable(table: Any) -> bool:
 
 
 def is_one_of(name: str, type_: str, values: Iterable[Any]) -> str | None:
-    """That a column has one of these values; None for a type whose values have no text that is sure to be the same."""
+    """A condition: the column has one of these values; None for a type whose values have no unambiguous text."""
     if type_ in _WHOLE:
         texts = [str(value) for value in values]
     elif type_ == "string":
@@ -73,7 +73,7 @@ def is_one_of(name: str, type_: str, values: Iterable[Any]) -> str | None:
 
 
 def is_open_or_from(name: str, type_: str, first: str) -> str | None:
-    """That a sequence is NULL or not before `first`, its exact text; None where there is no way to say it."""
+    """A condition: the sequence is NULL or not before `first`, an exact text; None where this cannot be expressed."""
     if type_ in _WHOLE:
         value = first
     elif type_ == "string":
@@ -81,7 +81,7 @@ def is_open_or_from(name: str, type_: str, first: str) -> str | None:
     elif type_ == "date":
         value = f"DATE '{first}'"
     elif type_ == "timestamp":
-        # Statistics of files are cut to milliseconds: without one more, a file with a row in scope could be left out.
+        # Statistics of files are cut to milliseconds: without one more, a file with a row in scope could be skipped.
         micros = (int(first) // _MILLISECOND - 1) * _MILLISECOND
         value = f"arrow_cast({micros}, 'Timestamp(Microsecond, Some(\"UTC\"))')"
     else:

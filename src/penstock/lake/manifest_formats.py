@@ -1,4 +1,4 @@
-"""Progress manifests that earlier versions wrote, in today's form. The one place that infers the kind of an old manifest."""
+"""Progress manifests that earlier versions wrote, in the current format. The one place that infers the kind of an old manifest."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _STAGING, _DERIVED, _CDC = "staging", "derived", "cdc"
 
 
 def to_current_format(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A manifest of any format as the current one has it.
+    """A progress manifest of any format, in the current one.
 
     Formats 1 to 3 had the fields of every kind side by side, and did not name the kind.
     """
@@ -59,12 +59,12 @@ def _payload(kind: str, value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _mark(value: Any) -> Any:
-    """Format 1 kept versions only: such an input counts as changed."""
+    """Format 1 stored versions only: such an input counts as changed."""
     return {"version": -1, "at": 0, "columns": ""} if isinstance(value, int) else value
 
 
 def _seen_as(columns: Any) -> list[dict[str, Any]]:
-    """What format 1 did not keep: all files had the types of the table then, and its bigint values may be of any size."""
+    """What format 1 did not store: all files had the types of the table then, and its bigint values may have any size."""
     return [
         {"name": c["name"], "types": [c["type"]], "nullable": c["nullable"], "large": c["type"] == "bigint"}
         for c in columns

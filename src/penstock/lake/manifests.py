@@ -1,7 +1,7 @@
 """Progress manifests as files beside the table: created exclusively, one number each, never changed. No JVM.
 
-The table's commit carries the number as Delta's transaction identifier. So the commit decides what counts: a manifest
-whose number never committed is a dead attempt.
+The table's commit carries the number as Delta's transaction identifier. So the commit decides what counts: a progress manifest
+whose number was never committed belongs to a failed or unfinished load.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from penstock.storage.files import Files
 
 FOLDER = "_penstock"
 KEPT_MANIFESTS = 1000
-"""So many are kept of a table that gets a load every few seconds: listing them is part of every load."""
+"""The number of progress manifests that are kept of a table that is loaded every few seconds: each load lists them."""
 LONGEST_CHAIN = 20
-"""After this many increments the next manifest states everything again, so that a reader follows few files."""
+"""After this many increments the next progress manifest states everything again, so that readers follow few files."""
 _LARGE = 1 << 18
 _NAME = re.compile(r"(\d{20})\.json\Z")
 
@@ -36,7 +36,7 @@ class ProgressError(Exception):
 
 
 def create_manifest(files: Files, name: DatasetName, manifest: Manifest) -> Manifest:
-    """Write the manifest under the next free number above `manifest.number` and return it so; no number is used twice."""
+    """Write the manifest under the next free number above `manifest.number`, and return it with that number."""
     number = max(manifest_numbers(files, name), default=0)
     number = max(number, manifest.number) + 1
     while True:
@@ -67,14 +67,14 @@ def manifest_numbers(files: Files, name: DatasetName) -> list[int]:
 
 
 def remove_manifest(files: Files, name: DatasetName, number: int) -> None:
-    """Remove the manifest of a commit whose rows turned out wrong; its number stays used, by the commit itself."""
+    """Remove the manifest of a commit whose rows turned out wrong; its number stays taken by the commit itself."""
     files.remove(_path(name, number))
 
 
 def remove_old_manifests(files: Files, name: DatasetName, oldest_needed: int, newest: int) -> None:
-    """Remove manifests that nothing needs any more, but keep the last ones.
+    """Remove manifests that are no longer needed, but keep the last ones.
 
-    What is lost is only which build made a version so long ago.
+    Only the build that wrote an old version is no longer known.
     """
     oldest = min(oldest_needed, newest - KEPT_MANIFESTS + 1)
     for number in manifest_numbers(files, name):
@@ -83,12 +83,12 @@ def remove_old_manifests(files: Files, name: DatasetName, oldest_needed: int, ne
 
 
 def find_later_numbers(files: Files, name: DatasetName, after: int) -> list[int]:
-    """The numbers above this one that some attempt has taken."""
+    """The numbers above this one that other loads have taken."""
     return [number for number in manifest_numbers(files, name) if number > after]
 
 
 def find_build(files: Files, name: DatasetName, number: int) -> str | None:
-    """The build request that made a commit; None when its manifest is gone."""
+    """The build request that wrote a commit; None when its manifest was removed."""
     try:
         return read_manifest(files, name, number).build_request_id or None
     except ProgressError:
@@ -96,7 +96,7 @@ def find_build(files: Files, name: DatasetName, number: int) -> str | None:
 
 
 def find_schema(files: Files, name: DatasetName, number: int) -> Schema | None:
-    """The columns that a load gave the table; None when it did not say or its manifest is gone."""
+    """The table's columns after a load; None when its manifest does not state them or was removed."""
     try:
         return read_manifest(files, name, number).schema
     except ProgressError:
@@ -107,7 +107,7 @@ def _parse(content: bytes, number: int) -> Manifest:
     try:
         value = json.loads(content)
         if not isinstance(value, dict) or "format" not in value:
-            raise ProgressError("progress_unreadable", f"progress manifest {number} is not a manifest")
+            raise ProgressError("progress_unreadable", f"progress manifest {number} is not a valid manifest")
         if value["format"] > FORMAT:
             raise ProgressError(
                 "progress_newer",
@@ -119,11 +119,11 @@ def _parse(content: bytes, number: int) -> Manifest:
 
 
 _parse_once = lru_cache(maxsize=4)(_parse)
-"""A stream reads the same long list of files for every batch; what the file says now still decides."""
+"""The cache is by content: continuous runs parse the same long list of files for every batch."""
 
 
 def unreadable(number: int) -> ProgressError:
-    """A manifest that is there but makes no sense."""
+    """A manifest that exists but cannot be parsed."""
     return ProgressError("progress_unreadable", f"progress manifest {number} cannot be read")
 
 

@@ -1,4 +1,4 @@
-"""Finding tables by name in a Spark session: databases, places, and names that would hide a pipeline's dataset."""
+"""Finding tables by name in a Spark session: databases, locations, and views that would hide a pipeline's dataset."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def check_no_shadows(session: SparkSession, names: Iterable[str]) -> None:
-    """SessionError when the session has a temporary view by a name that definitions read: it would be read instead."""
+    """SessionError when the session has a temporary view with a name that definitions read: it would be read instead."""
     views = session.sql("SHOW VIEWS").where("isTemporary").select("viewName").collect()
     shadows = sorted({str(row[0]).lower() for row in views} & set(names))
     if shadows:
@@ -27,7 +27,7 @@ def check_no_shadows(session: SparkSession, names: Iterable[str]) -> None:
 
 
 def find_location(session: SparkSession, table: str) -> str:
-    """Where the Delta table of this name is stored; where it will be, for one that does not exist yet."""
+    """The location of the Delta table of this name; of one that does not exist yet, the future location."""
     if session.catalog.tableExists(table):
         return str(session.sql(f"DESCRIBE DETAIL {quote_table(table)}").select("location").collect()[0][0])
     *database, name = table_parts(table)
@@ -37,13 +37,13 @@ def find_location(session: SparkSession, table: str) -> str:
 
 
 def name_table(session: SparkSession, table: str, location: str) -> None:
-    """Let a table be found by name from now on."""
+    """Register a table in the catalog by its name."""
     session.sql(f"CREATE TABLE IF NOT EXISTS {quote_table(table)} USING DELTA LOCATION {text(location)}")
 
 
 @contextmanager
 def use_database(session: SparkSession, files: Files, database: str) -> Iterator[None]:
-    """Let unqualified names mean this database for the block; the session's own choice is put back after."""
+    """Make this the current database for the block; afterwards the session's own one is current again."""
     try:
         before = session.catalog.currentDatabase()
         session.sql(f"CREATE DATABASE IF NOT EXISTS {quote(database)} LOCATION {text(files.spark_path(database))}")
@@ -51,7 +51,7 @@ def use_database(session: SparkSession, files: Files, database: str) -> Iterator
     except Exception as error:  # noqa: BLE001 - whatever Spark's file system finds wrong with the place
         raise StorageError(
             f"Spark cannot use the storage {files.uri}: {first_line(error)}",
-            hint="check the place, its credentials (spark.hadoop.fs.* settings) and `penstock doctor`",
+            hint="check the address and its credentials (spark.hadoop.fs.* settings), and run `penstock doctor`",
         ) from None
     try:
         yield

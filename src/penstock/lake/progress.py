@@ -1,4 +1,4 @@
-"""The state of a table, as its manifests and its Delta log prove it. No JVM."""
+"""The state of a table, from its progress manifests and its Delta log. No JVM."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ P = TypeVar("P")
 
 
 class _EnvelopeOnly:
-    """For those who need to know of a table only what is the same for every kind."""
+    """For callers that need only what is the same for every kind."""
 
     kind = ""
 
@@ -39,9 +39,9 @@ ENVELOPE: Codec[None] = _EnvelopeOnly()
 
 
 def read_table_state(files: Files, name: DatasetName, codec: Codec[P]) -> TableState[P]:
-    """The state of a table now: version, committed progress, damage, and whether dead or running attempts are pending.
+    """The state of a table now: version, committed progress, damage, and whether failed or running loads are pending.
 
-    The codec is that of the table's kind, or ENVELOPE.
+    The codec is the one of the table's kind, or ENVELOPE.
     """
     return _Reader(files, name, codec).read()
 
@@ -110,7 +110,7 @@ class _Reader(Generic[P]):
         while not chain[-1].complete:
             parent = chain[-1].parent
             if parent is None or parent >= chain[-1].number:
-                text = f"progress manifest {chain[-1].number} names no earlier parent"
+                text = f"progress manifest {chain[-1].number} has no valid parent"
                 raise ProgressError("progress_unreadable", text)
             chain.append(read_manifest(self.files, self.name, parent))
         payload = reduce(self.codec.fold, [self._decode(manifest) for manifest in reversed(chain)])
@@ -120,7 +120,7 @@ class _Reader(Generic[P]):
 
     def _decode(self, manifest: Manifest) -> P:
         if self.codec is not ENVELOPE and manifest.kind != self.codec.kind:
-            text = f"the table was made by a dataset of another kind ({manifest.kind}, now {self.codec.kind})"
+            text = f"the table was built by a dataset of another kind ({manifest.kind}, now {self.codec.kind})"
             raise ProgressError("kind_changed", text)
         try:
             return self.codec.decode(manifest.payload)
@@ -130,7 +130,7 @@ class _Reader(Generic[P]):
     def _follow_alteration(
         self, progress: Progress[P], altered: Commit, numbers: Sequence[int]
     ) -> tuple[Progress[P] | None, Damage | None]:
-        """The progress of a table whose columns were altered since its last load: by us, as an attempt says, or by others."""
+        """The progress of a table whose columns were altered since its last load, by an unfinished load or another program."""
         now = _by_name(altered.columns or ())
         before = progress.schema.columns if progress.schema else self._read_columns_before(altered)
         if now == _by_name(before):
@@ -155,7 +155,7 @@ def _by_name(columns: Iterable[Column]) -> dict[str, str]:
 
 
 def _follow_renames(before: Schema, meant: Schema, now: Mapping[str, str]) -> Schema | None:
-    """The columns as they are when some of the renames that were meant are done; None when something else happened."""
+    """The columns when only some of the intended renames are done; None when something else happened."""
     if not len(before.columns) == len(meant.columns) == len(now):
         return None
     followed = []

@@ -14,13 +14,13 @@ MAPPED = {"delta.columnMapping.mode": "name"}
 
 
 def needed_properties(columns: SparkType) -> dict[str, str]:
-    """What a table must have to hold these columns; a new table gets the last by itself, an old one does not."""
+    """The properties that a table needs for these columns. Delta sets the timestampNtz feature for new tables only."""
     needed = dict(MAPPED) if any(_NEEDS_COLUMN_MAPPING & set(name) for name in field_names(columns)) else {}
     return needed | ({"delta.feature.timestampNtz": "supported"} if "timestamp_ntz" in parts_of(columns) else {})
 
 
 def complete_layout(layout: TableLayout, columns: SparkType) -> TableLayout:
-    """The layout with the properties that these columns need; what the user set stays."""
+    """The layout with the properties that these columns need; the user's own properties take precedence."""
     properties = needed_properties(columns) | dict(layout.table_properties)
     return replace(layout, table_properties=tuple(properties.items()))
 

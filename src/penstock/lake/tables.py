@@ -1,7 +1,7 @@
-"""Writing Delta tables, each change as one commit that carries Penstock's number; and finding tables by name in a session.
+"""Writing Delta tables, each load as one commit with its load number; and registering tables by name in a session.
 
-Every write is read back: Delta skips a number that is not higher than the committed one without a word, and that is
-how a run learns that another one was faster.
+Every write is read back: Delta silently skips a number that is not higher than the committed one. That is
+how a load detects that another one committed first.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ P = TypeVar("P")
 
 _CONFLICTS = ("DELTA_CONCURRENT", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
 _SMALL_FILE = 2 << 20
-"""Files of fewer bytes are brought together."""
+"""Smaller files, in bytes, are compacted."""
 
 
 @dataclass(slots=True)
@@ -68,29 +68,29 @@ class Lake:
         return self.session.read.format("delta").load(self.files.spark_path(name.path))
 
     def read_shown(self, name: DatasetName) -> DataFrame:
-        """The rows as users see them, without what AutoCDC keeps beside them."""
+        """The rows as users see them, without the column that AutoCDC adds."""
         return self.read(name).drop(RESERVED)
 
     def has_change_feed(self, name: DatasetName) -> bool:
-        """Whether the table records its changes."""
+        """Whether the table has a Delta change data feed."""
         detail = self.session.sql(f"DESCRIBE DETAIL delta.{quote(self.files.spark_path(name.path))}")
         properties = detail.select("properties").collect()[0][0]
         return str(properties.get("delta.enableChangeDataFeed", "false")).lower() == "true"
 
     def read_changes(self, name: DatasetName, since: int) -> DataFrame:
-        """The table's own changes from this version on."""
+        """The table's Delta change data feed from this version on."""
         reader = self.session.read.format("delta").option("readChangeFeed", "true")
         return reader.option("startingVersion", since).load(self.files.spark_path(name.path)).drop(RESERVED)
 
     def begin(self, manifest: Manifest, name: DatasetName, also: DatasetName | None = None) -> Manifest:
-        """Write the manifest of a new attempt and return it with its number, the highest yet for the table (and `also`)."""
+        """Write the manifest of a new load and return it with its number, the highest so far for the table (and `also`)."""
         committed = max(self.state(table).number or 0 for table in (name, also) if table is not None)
         return create_manifest(self.files, name, replace(manifest, number=committed))
 
     def begin_append(self, manifest: Manifest, name: DatasetName, base: int | None) -> Manifest:
-        """Begin an attempt to append to the very state that was planned for: the load with the number `base`.
+        """Begin a load that appends to exactly the state that was planned for: the load with the number `base`.
 
-        Once our number is taken, a rival with a lower one is fenced off here, and a rival with a higher one will fence
+        Once our number is taken, a writer with a lower one is fenced off here, and a writer with a higher one will fence
         us off: then our commit is skipped and read back as such. So of two appends of one batch only one can count.
         """
         while True:
@@ -113,9 +113,9 @@ class Lake:
         return self._read_back(name, number)
 
     def amend(self, rows: DataFrame, name: DatasetName, number: int, removed: str, *, evolve: bool = False) -> Commit:
-        """Take rows out and write others in one commit under this number; needs a number from `begin_append`.
+        """Remove rows and write others in one commit under this number; needs a number from `begin_append`.
 
-        `removed` is a condition that holds for the rows to take out, and for all rows that are written.
+        `removed` is a condition that holds for the rows to remove, and for all rows that are written.
         """
         writer = rows.write.format("delta").mode("overwrite").option("mergeSchema", str(evolve).lower())
         options = {"replaceWhere": removed, "txnAppId": APPLICATION, "txnVersion": str(number)}
@@ -124,7 +124,7 @@ class Lake:
         return self._read_back(name, number)
 
     def merge(self, rows: DataFrame, removed: DataFrame, name: DatasetName, number: int) -> Commit:
-        """As `amend`, for so many rows to take out that they are given as a frame of their numbers, called `removed`."""
+        """As `amend`, for many rows: those to remove are a frame with the column `removed`, their row numbers."""
         view = f"penstock_{uuid4().hex}"
         rows.unionByName(removed, allowMissingColumns=True).createGlobalTempView(view)
         columns = ", ".join(map(quote, rows.columns))
@@ -144,10 +144,10 @@ class Lake:
         return self._read_back(name, number)
 
     def compact(self, name: DatasetName) -> None:
-        """Bring small files together, and rewrite those of which much is deleted; a rival that writes meanwhile goes first.
+        """Compact small files, and rewrite those with many deleted rows; gives way to a concurrent writer.
 
-        Larger files stay as they are: rewriting the whole table again and again costs more than its small files do,
-        and would mix rows that were laid out apart.
+        Larger files are kept: rewriting the whole table again and again costs more than its small files do,
+        and would mix rows that were stored in separate files on purpose.
         """
         with suppress(ConcurrentRunError), _conflicts_named(name), sibling_of(self.session) as session:
             session.conf.set("spark.databricks.delta.optimize.minFileSize", str(_SMALL_FILE))
@@ -162,7 +162,7 @@ class Lake:
         return self._read_back(name, number)
 
     def prepare_evolution(self, name: DatasetName, columns: Mapping[str, str], *, widen: bool) -> None:
-        """Let later appends add these columns (with their types), and widen types; a change of properties only."""
+        """Allow later appends to add these columns (with their types) and to widen types; changes properties only."""
         properties = needed_properties(Struct(tuple((n, parse_type(type_)) for n, type_ in columns.items())))
         if widen:
             properties["delta.enableTypeWidening"] = "true"
@@ -170,7 +170,7 @@ class Lake:
             self._alter(name, f"SET TBLPROPERTIES ({pairs(properties)})")
 
     def rename_columns(self, name: DatasetName, renames: Mapping[str, str]) -> None:
-        """Rename columns by column mapping: no data file is touched."""
+        """Rename columns by column mapping: no data file is rewritten."""
         self._alter(name, f"SET TBLPROPERTIES ({pairs(MAPPED)})")
         for old, new in renames.items():
             self._alter(name, f"RENAME COLUMN {quote(old)} TO {quote(new)}")
@@ -180,7 +180,7 @@ class Lake:
             self.session.sql(f"ALTER TABLE delta.{quote(self.files.spark_path(name.path))} {what}")
 
     def drop(self, name: DatasetName) -> None:
-        """Remove a table and what was set aside from it; the log goes last, so that an interrupted drop is seen and redone."""
+        """Remove a table and its quarantine table; the log is removed last, so that an interrupted drop is repeated."""
         for table in (name.quarantine, name):
             self._forget(table)
             files = [file.path for file in self.files.walk(table.path)]
@@ -189,9 +189,9 @@ class Lake:
                 fault_point("drop.after_file", path)
 
     def _forget(self, name: DatasetName) -> None:
-        """Take a table out of the catalog before its files go: as long as its log is there, Delta can tell its place.
+        """Remove a table from the catalog before its files: while its log exists, Delta can return its location.
 
-        Something else by that name, or at another place, is not ours and stays.
+        Another table with that name, or at another location, is kept.
         """
         with self._lock, best_effort():
             self._registered.discard(name)
@@ -201,7 +201,7 @@ class Lake:
                 self.session.sql(f"DROP TABLE IF EXISTS {table}")
 
     def _fence(self, name: DatasetName, build_request_id: str) -> None:
-        """Make sure that no attempt begun so far can commit any more, by an empty commit with a higher number."""
+        """Make sure that no load that has begun can still commit, by an empty commit with a higher number."""
         manifest = Manifest(str(name), 0, None, entry=Entry.FENCE, build_request_id=build_request_id)
         number = self.begin(manifest, name).number
         nothing = self.read(name).limit(0)
@@ -209,17 +209,17 @@ class Lake:
         fault_point("fence.after_commit", str(name))
 
     def disown(self, name: DatasetName, number: int) -> None:
-        """Take back what a commit claims to have loaded: without its manifest the next plan rebuilds the table."""
+        """Remove the manifest of a commit: without it the next plan rebuilds the table."""
         remove_manifest(self.files, name, number)
 
     def forget_old_loads(self, name: DatasetName) -> None:
-        """Remove manifests that nothing rests on any more."""
+        """Remove manifests that are no longer needed."""
         progress = self.state(name).progress
         if progress is not None:
             remove_old_manifests(self.files, name, progress.chain[0], progress.number)
 
     def register(self, name: DatasetName) -> None:
-        """Make the table known by its name to SQL and `spark.table` in this session."""
+        """Register the table, so that SQL and `spark.table` find it by name in this session."""
         with self._lock:
             if name in self._registered:
                 return
@@ -254,18 +254,18 @@ class Lake:
             if commit.number is not None:
                 break
         raise ConcurrentRunError(
-            f"{name}: another run committed meanwhile; this attempt ({number}) changed nothing", hint="run again"
+            f"{name}: another run committed first; load {number} changed nothing", hint="run again"
         )
 
 
 def _drop_order(path: str) -> int:
-    """Progress first: without it nothing is trusted; the log last: as long as it is there, the table is seen."""
+    """Progress first: without it nothing is trusted. The log last: while it exists, the table exists."""
     return 0 if f"/{FOLDER}/" in path else 2 if "/_delta_log/" in path else 1
 
 
 @contextmanager
 def _conflicts_named(name: DatasetName) -> Iterator[None]:
-    """Turn Delta's conflict errors into one that says what happened; everything else passes."""
+    """Turn Delta's conflict errors into a ConcurrentRunError; other errors pass."""
     try:
         yield
     except Exception as error:

@@ -1,4 +1,4 @@
-"""What a run leaves for other programs to read: `manifest.json` and `run_results.json` in the project's state folder."""
+"""What a pipeline run writes for other programs: `manifest.json` and `run_results.json` in the project's state folder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.model.spec import DatasetSpec
 
 
 def write_artifacts(workspace: Workspace, plan: Plan, result: RunResult) -> None:
-    """Write both files, each in one step."""
+    """Write both files, each atomically."""
     project = workspace.project
     manifest = {
         "format": 1,

@@ -1,4 +1,4 @@
-"""`penstock run --continuous`: a poll that wakes the planner. It decides nothing, and does nothing that a run does not do."""
+"""`penstock run --continuous`: a poll that wakes the planner. It decides nothing itself."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ OnBatch = Callable[[DatasetName, str, int, ChangeMetrics], None]
 
 @dataclass(slots=True)
 class Continuous:
-    """Looks for work again and again, and runs what it finds."""
+    """Polls for work, and runs what it finds."""
 
     plan: Callable[[], Plan]
     run: Callable[[], RunResult]
     on_batch: OnBatch
-    """Told about each batch of change events: table, flow, its number since the start, what it did."""
+    """Called for each batch of change events: table, flow, its number since the start, what it did."""
     _numbers: Counter[tuple[DatasetName, str]] = field(default_factory=Counter)
 
     def follow(self, stop: threading.Event, seconds: float) -> None:
-        """Until `stop` is set; a problem of one table ends it. A stop falls between two runs."""
+        """Poll until `stop` is set, or until one table has a problem. It stops between two pipeline runs."""
         while not stop.is_set():
             plan = self.plan()
             for item in plan.items:

@@ -1,4 +1,4 @@
-"""Doing what plans say on Spark: a session that is opened with the first work, and the loaders of each kind."""
+"""Executing plans on Spark: a session that is opened when there is work, and the loaders of each kind."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.session.opening import carry_by_value, open_session
 from penstock.session.settings import SessionRequest
 
 SHORT_BYTES = 64_000_000
-"""Below this much source data a run is over before the JVM's best compiler would have paid off."""
+"""With fewer bytes of source data, a pipeline run ends before the JVM's optimizing compiler pays off."""
 
 
 @dataclass(slots=True)
@@ -28,12 +28,12 @@ class Executor:
     workspace: Workspace
     kinds: tuple[Kind, ...]
     is_long_lived: bool = False
-    """More runs will follow on the same session, so that the JVM's best compiler pays off."""
+    """More pipeline runs will use the same session, so that the JVM's optimizing compiler pays off."""
     _lake: Lake | None = None
     _resources: ExitStack = field(default_factory=ExitStack)
 
     def execute(self, plan: Plan, build_request_id: str, listeners: tuple[RunListener, ...]) -> tuple[ItemResult, ...]:
-        """Do the plan's work; the session is started if there is none yet."""
+        """Execute the plan; starts the session if there is none yet."""
         lake = self._open_lake(plan)
         with ExitStack() as stack:
             loaders = self._open_loaders(lake, plan, build_request_id, stack)
@@ -71,7 +71,7 @@ class Executor:
         return self._lake
 
     def close(self) -> None:
-        """End the session, or give a borrowed one back as it was."""
+        """Stop the session, or restore the settings of a borrowed one."""
         self._lake = None
         self._resources.close()
 

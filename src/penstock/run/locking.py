@@ -1,4 +1,4 @@
-"""One run at a time per project: a lock file that says who runs. Across machines, the tables' own numbers decide."""
+"""One run at a time per project: a lock file names the running process. Across machines, the load numbers of tables decide."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.errors import ConcurrentRunError, StorageError
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who runs, as far as is known."""
+    """The process that holds the lock, as far as it is known."""
 
     build_request_id: str = "unknown"
     process: int = 0
@@ -37,10 +37,10 @@ def hold_project(
     on_wait: Callable[[Holder], None],
     is_stopped: Callable[[], bool] = lambda: False,
 ) -> Iterator[Holder | None]:
-    """Hold the project's lock for the block; wait for another run if asked to, else say who runs.
+    """Hold the project's lock for the block; wait for another run if asked to, otherwise raise an error that names it.
 
     Waiting ends early when `is_stopped` says so.
-    Gives the holder that died without letting go, if there was one.
+    Yields the previous holder if it died without releasing the lock.
     """
     try:
         state_folder.mkdir(parents=True, exist_ok=True)
@@ -52,7 +52,9 @@ def hold_project(
             _wait(lock, note, wait_seconds, on_wait, is_stopped)
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()
-        raise StorageError(f"cannot write in {state_folder}: {reason}", hint="check the owner of the project") from None
+        raise StorageError(
+            f"cannot write in {state_folder}: {reason}", hint="check the owner and the permissions of the folder"
+        ) from None
     died = read_holder(note) if note.exists() else None
     try:
         note.write_text(json.dumps({field: getattr(holder, field) for field in Holder.__slots__}))
@@ -76,13 +78,13 @@ def _wait(
         lock.acquire(timeout=wait_seconds, cancel_check=is_stopped)
     except Timeout:
         raise ConcurrentRunError(
-            f"another run holds this project: {read_holder(note)}",
+            f"another run has locked this project: {read_holder(note)}",
             hint="wait for it to end, or use --wait SECONDS to wait longer",
         ) from None
 
 
 def read_holder(note: Path) -> Holder:
-    """Who holds the project now; unknown when the note cannot be read."""
+    """The current holder of the lock; unknown when the file cannot be read."""
     try:
         return Holder(**json.loads(note.read_text()))
     except (OSError, ValueError, TypeError):
@@ -90,5 +92,5 @@ def read_holder(note: Path) -> Holder:
 
 
 def this_process(build_request_id: str, since: str) -> Holder:
-    """The holder that stands for this process."""
+    """This process as a holder."""
     return Holder(build_request_id, os.getpid(), socket.gethostname(), since)

@@ -1,4 +1,4 @@
-"""Making the plan: the kinds look at their datasets (no JVM) and decide; each is asked after what it reads."""
+"""Making the plan: the kinds observe their datasets (no JVM) and decide, each dataset after its inputs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Planner:
     kinds: tuple[Kind, ...]
 
     def plan(self, request: PlanRequest) -> Plan:
-        """What would be done, and why, for every selected dataset."""
+        """What a pipeline run would do, and why, for every selected dataset."""
         catalog = open_catalog(self.workspace, self.kinds)
         selected = _select(catalog, request)
         wishes = _to_wishes(catalog, selected, request)
@@ -65,7 +65,7 @@ class Planner:
     def _decide(
         self, dataset: Dataset, state: TableState[object], wishes: Wishes, upstream: dict[DatasetName, Upstream]
     ) -> tuple[Item, ...]:
-        """Let the kind decide; what it needs to know for that is looked at, and it is asked again."""
+        """Let the kind decide; when it needs more facts, they are observed and it decides again."""
         kind = find_kind(self.kinds, dataset.kind)
         observation = kind.observe(dataset, state, self.workspace)
         for _ in range(_MOST_QUESTIONS):
@@ -73,7 +73,7 @@ class Planner:
             if not isinstance(decided, Needs):
                 return tuple(decided)
             observation = kind.observe_more(observation, decided, self.workspace)
-        raise RuntimeError(f"no decision about {dataset.name} after {_MOST_QUESTIONS} looks")
+        raise RuntimeError(f"no decision about {dataset.name} after {_MOST_QUESTIONS} observations")
 
 
 def _select(catalog: Catalog, request: PlanRequest) -> frozenset[DatasetName]:

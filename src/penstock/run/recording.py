@@ -1,4 +1,4 @@
-"""Writing what a run decides and does to the event log, as it happens."""
+"""Writing what a pipeline run decides and does to the event log, as it happens."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.model.status import BuildStatus, JobStatus, PartitionStatus
 
 @dataclass(slots=True)
 class RunRecorder:
-    """The events of one run: the build request, its graph, and a job run per item that was worked on."""
+    """The events of one pipeline run: the build request, its graph, and a job run per item with work."""
 
     log: EventLog
     events: BuildRecorder
@@ -26,14 +26,14 @@ class RunRecorder:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def received(self, message: str) -> None:
-        """The run was asked for and plans now."""
+        """The pipeline run was requested and is being planned."""
         fault_point("run.before_events")
         self.log.append(
             [self.events.build(BuildStatus.RECEIVED, message=message), self.events.build(BuildStatus.PLANNING)]
         )
 
     def planned(self, plan: Plan) -> None:
-        """The plan is made; work begins."""
+        """The plan is ready; work begins."""
         work = [item for item in plan.items if item.action.is_work]
         graph = [
             {
@@ -97,13 +97,13 @@ class RunRecorder:
         self.log.append([job, partition, *gone])
 
     def finished(self, result: RunResult) -> None:
-        """The run is over."""
+        """The pipeline run is done."""
         fault_point("run.before_finish")
         status = BuildStatus.FAILED if result.has_failed else BuildStatus.COMPLETED
         self.log.append([self.events.build(status, message=result.summary)])
 
     def failed(self, message: str) -> None:
-        """The run stopped before it could finish."""
+        """The pipeline run stopped before it was done."""
         self.log.append([self.events.build(BuildStatus.FAILED, message=message)])
 
 
@@ -112,7 +112,7 @@ def _why(item: Item) -> str:
 
 
 def close_dead_builds(log: EventLog, clock: Clock, build_request_ids: Iterable[str]) -> None:
-    """Say of builds whose process died that they failed, so that nothing waits for them."""
+    """Record builds whose process died as failed, so that nothing waits for them."""
     for build_request_id in build_request_ids:
         state = projections.build_state(log, build_request_id)
         if state is None or state.status.is_final:

@@ -1,4 +1,4 @@
-"""Executing a plan: each item after what it reads, independent ones side by side, and a failure stops only what needs it."""
+"""Executing a plan: each item after its inputs, independent items in parallel, and a failure stops only what depends on it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Apply = Callable[[Item], LoadResult]
 
 
 class RunListener(Protocol):
-    """Told about each item as it starts and ends; called from worker threads."""
+    """Notified when an item starts and ends; called from worker threads."""
 
     def started(self, item: Item) -> None:
         """Work on the item begins."""
 
     def ended(self, result: ItemResult) -> None:
-        """The item is done, one way or another."""
+        """The item is done, with or without success."""
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class Scheduler:
     _results: dict[str, ItemResult] = field(default_factory=dict)
 
     def execute(self, plan: Plan) -> tuple[ItemResult, ...]:
-        """Do all that the plan says; the results are in the order of the plan."""
+        """Execute the plan; the results are in the order of the plan."""
         waiting = {item.id: item for item in plan.items}
         for item in plan.items:
             if not item.action.is_work:
@@ -48,7 +48,7 @@ class Scheduler:
             try:
                 self._work_off(pool, waiting)
             except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)  # an interrupt stops what has not begun
+                pool.shutdown(wait=False, cancel_futures=True)  # an interrupt cancels what has not begun
                 raise
         return tuple(self._results[item.id] for item in plan.items)
 
@@ -73,7 +73,7 @@ class Scheduler:
             listener.ended(result)
 
     def _skip_blocked(self, waiting: dict[str, Item]) -> None:
-        """Skip whatever waits for something that failed or was skipped itself; repeated until nothing changes."""
+        """Skip every item that waits for one that failed or was skipped; repeated until nothing changes."""
         failed = {name: r for r in self._results.values() if _has_failed(r) for name in (r.id, str(r.dataset))}
         blocked = bool(failed)
         while blocked:
@@ -88,7 +88,7 @@ class Scheduler:
                     blocked = True
 
     def work(self, item: Item) -> ItemResult:
-        """Do what is planned for one item; whatever goes wrong becomes part of the result."""
+        """Execute one item; any error becomes part of the result."""
         begun = self.clock()
         for listener in self.listeners:
             listener.started(item)
@@ -138,7 +138,7 @@ def _settled(item: Item) -> ItemResult:
 
 
 def _find_ready(waiting: Mapping[str, Item], running: Collection[Item]) -> list[Item]:
-    """Items that wait for nothing; those of one table run one after another unless they may run beside each other."""
+    """Items that wait for nothing; those of one table run one after another unless they may run in parallel."""
     pending = {name for item in waiting.values() for name in (item.id, str(item.dataset))}
     started = {item.id for item in running}
     used = {item.dataset for item in running}

@@ -1,4 +1,4 @@
-"""Which datasets a command is about: `--select` and `--exclude`, in the words of dbt.
+"""Which datasets a command selects: `--select` and `--exclude`, with the selector syntax of dbt.
 
     orders              the dataset of that name in the project's database, else in any other
     staging.orders      with its database
@@ -8,7 +8,7 @@
     a b                 a and b; so do two arguments
     a,b                 only what both a and b select
 
-A selector that selects nothing is an error: a typing mistake must not look like "nothing to do".
+A selector that selects nothing is an error: a typo must not look like "nothing to do".
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def select_datasets(
     exclude: Sequence[str],
     default_database: str,
 ) -> frozenset[DatasetName]:
-    """Give the datasets that `--select` names (all, if it names none) without those that `--exclude` names."""
+    """Return the datasets that `--select` names (all, if it names none) without those that `--exclude` names."""
     scope = _Scope(graph, tags, default_database.lower())
     chosen = scope.union("--select", select) if select else frozenset(graph)
     return chosen - scope.union("--exclude", exclude)
@@ -53,7 +53,7 @@ class _Scope:
         for argument in arguments:
             words = argument.split()
             if not words:
-                raise UsageError(f"{option} is empty", hint="name a dataset, or leave the option out")
+                raise UsageError(f"{option} is empty", hint="name a dataset, or remove the option")
             for word in words:
                 found |= self._intersection(option, word)
         return found
@@ -62,7 +62,7 @@ class _Scope:
         parts = word.split(",")
         if not all(parts):
             raise UsageError(
-                f"{option} {word}: a selector is missing beside the comma",
+                f"{option} {word}: a selector is missing next to the comma",
                 hint="a comma without spaces selects what both sides select; a space selects what either selects",
             )
         found = frozenset.intersection(*(self._one(option, part) for part in parts))
@@ -74,7 +74,7 @@ class _Scope:
         match = _SELECTOR.match(text)
         if match is None:
             raise UsageError(
-                f"{option} {text}: this is not a selector",
+                f"{option} {text}: not a valid selector",
                 hint="use name, database.name, +name, name+, 2+name, tag:name, a glob such as staging.*",
             )
         start = self._matching(option, text, match["method"], match["body"])
@@ -87,10 +87,10 @@ class _Scope:
 
     def _matching(self, option: str, text: str, method: str | None, body: str) -> frozenset[DatasetName]:
         if method is not None and method != "tag":
-            raise UsageError(f"{option} {text}: unknown method `{method}:`", hint="the method that exists is `tag:`")
+            raise UsageError(f"{option} {text}: unknown method `{method}:`", hint="the only method is `tag:`")
         found = self._tagged(body) if method else self._named(body)
         if not found:
-            what = "has this tag" if method else "is called that"
+            what = "has this tag" if method else "has this name"
             raise UsageError(
                 f"{option} {text}: no dataset {what}{self._near(body, method)}",
                 hint=f"tags: {', '.join(self._all_tags()) or 'none'}" if method else "`penstock ls` lists the datasets",
@@ -126,6 +126,6 @@ class _Scope:
 
 
 def _depth(sign: str) -> int | None:
-    """The number beside a `+`; without one there is no limit."""
+    """The number next to a `+`; without one there is no limit."""
     digits = sign.strip("+")
     return int(digits) if digits else None

@@ -1,7 +1,7 @@
-"""A class-data archive: the JVM's parsed classes, kept in the cache so that the next session starts sooner.
+"""A class-data archive: the JVM's parsed classes, cached so that the next session starts faster.
 
-The first session that finds none asks its JVM to write one when it ends, under a name of its own. The next session
-adopts it once that JVM is gone. A damaged archive is ignored by the JVM, never an error.
+The first session without one asks its JVM to write one when it ends, under a unique name. The next session
+adopts it once that JVM has ended. A damaged archive is ignored by the JVM, never an error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SMALLEST = 10_000_000
 
 
 def archive_options(java: Java, class_path: Sequence[Path]) -> list[str]:
-    """The JVM options that use the archive, or make one at exit if there is none yet."""
+    """The JVM options that use the archive, or write one at exit if there is none yet."""
     quiet = ["-Xshare:auto", "-Xlog:cds=off", "-Xlog:cds+dynamic=off", "-Xlog:class+path=off"]
     archive = _archive(java, class_path)
     _adopt(archive)
@@ -38,11 +38,11 @@ def _archive(java: Java, class_path: Sequence[Path]) -> Path:
 
 
 def _adopt(archive: Path) -> None:
-    """Take over an archive that an ended session left, and drop the leftovers of killed ones."""
+    """Adopt the archive of an ended session, and remove the leftovers of killed ones."""
     for part in sorted(archive.parent.glob(f"{archive.name}.*.part")) if archive.parent.is_dir() else []:
         if _is_being_written(part):
             continue
-        with suppress(FileNotFoundError):  # another session adopts it at this moment
+        with suppress(FileNotFoundError):  # another session has just adopted it
             if part.stat().st_size >= _SMALLEST and not archive.exists():
                 part.rename(archive)
             else:
@@ -50,7 +50,7 @@ def _adopt(archive: Path) -> None:
 
 
 def _is_being_written(part: Path) -> bool:
-    """Whether some process still has the file open, or may yet write it (its session still lives)."""
+    """Whether some process still has the file open, or may still write it (its session is alive)."""
     session = part.name.rsplit(".", 2)[1]
     if session.isdigit() and Path(f"/proc/{session}").exists():
         return True

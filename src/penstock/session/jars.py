@@ -1,7 +1,7 @@
 """The jars that Spark needs for Delta and for object stores: resolved once by Ivy, which Spark ships, then used from a cache.
 
-Only the jars that Spark lacks are fetched (Delta's own dependencies repeat 75 MB that Spark already has). A folder of
-jars given by the user is taken as it is, so that a machine without a network can run.
+Only the jars that Spark lacks are fetched (Delta's own dependencies include 75 MB that Spark already has). A folder of
+jars from the user is used directly, so that a machine without a network can run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _AWS = "2.35.4"
 
 @dataclass(frozen=True, slots=True)
 class JarGroup:
-    """Jars that belong together: those named exactly, and those named with all that they need."""
+    """Jars that belong together: those named exactly, and those named with all their dependencies."""
 
     version: str
     exact: tuple[tuple[str, str, str], ...]
@@ -76,7 +76,7 @@ def find_cached_jars(group: str) -> list[Path] | None:
 
 
 def _find_missing(group: JarGroup, folder: Path) -> list[str]:
-    """The jars named by a group that are not in the folder; a cache may have lost some to a clean-up."""
+    """The jars named by a group that are not in the folder; a clean-up of the cache may have removed some."""
     wanted = (*group.exact, *group.with_needs)
     return [f"{name} {version}" for _, name, version in wanted if not (folder / f"{name}-{version}.jar").is_file()]
 
@@ -110,7 +110,7 @@ def resolve_jars(group: str, java: Java, settings: Mapping[str, str]) -> list[Pa
             raise _unresolved(f"{missing[0]} was not found")
         try:
             fetched.rename(target)
-        except OSError:  # another process was faster, or a clean-up left some of the jars
+        except OSError:  # another process was first, or a clean-up left some of the jars
             for jar in fetched.iterdir():
                 jar.replace(target / jar.name)
     return sorted(target.glob("*.jar"))

@@ -13,7 +13,7 @@ from pathlib import Path
 from penstock.errors import SessionError
 
 OLDEST = 17
-_HINT = "install Java 17 or 21 (Debian: apt-get install openjdk-17-jre-headless) or point JAVA_HOME at one"
+_HINT = "install Java 17 or 21 (Debian: apt-get install openjdk-17-jre-headless) or set JAVA_HOME"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +39,12 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
     else:
         found = shutil.which("java", path=environment.get("PATH", ""))
         if found is None:
-            raise SessionError("Java was not found: neither JAVA_HOME nor the path leads to one", hint=_HINT)
+            raise SessionError("Java was not found: JAVA_HOME is not set, and there is no java on the PATH", hint=_HINT)
         executable = Path(found).resolve()
     java = Java(executable.parent.parent, _read_version(executable))
     major = re.match(r"\d+", java.version.removeprefix("1."))
     if major is None:
-        raise SessionError(f"Java at {executable} does not tell its version", hint=_HINT)
+        raise SessionError(f"the version of Java at {executable} is unknown", hint=_HINT)
     if int(major[0]) < OLDEST:
         raise SessionError(f"Java {java.version} at {java.home} is too old: Spark 4 needs Java 17 or newer", hint=_HINT)
     return java
@@ -62,5 +62,5 @@ def _read_version(executable: Path) -> str:
         raise SessionError(f"Java at {executable} does not start ({type(error).__name__})", hint=_HINT) from None
     match = re.search(r'version "([^"]+)"', answer.stderr + answer.stdout)
     if match is None:
-        raise SessionError(f"Java at {executable} does not tell its version", hint=_HINT)
+        raise SessionError(f"the version of Java at {executable} is unknown", hint=_HINT)
     return match[1]

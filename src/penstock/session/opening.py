@@ -1,7 +1,7 @@
 """Getting a Spark session: the active one, a local one, a cluster by `spark.master`, Connect by `spark.remote`.
 
 The start is part of every run a user waits for, so a local session gets its jars on the class path, settings made for
-one machine, and a class-data archive. What Spark says goes to a file, not to the user's terminal.
+one machine, and a class-data archive. Spark's log goes to a file, not to the user's terminal.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _CONNECT_PORT = 15002
 @contextmanager
 def open_session(request: SessionRequest) -> Iterator[SparkSession]:
     """A session for one run: the one that is already active (a notebook's), or one that is stopped at the end."""
-    # PySpark logs failed queries with values from rows; what failed is told by the error itself, without them.
+    # PySpark logs failed queries with values from rows; our error says what failed, without them.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
     logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL + 1)
-    logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)  # stack traces when the JVM is gone
+    logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)  # stack traces when the JVM has ended
     active = find_active_session()
     if active is not None:
         check_delta(active)
@@ -53,7 +53,7 @@ def open_session(request: SessionRequest) -> Iterator[SparkSession]:
 
 @contextmanager
 def borrow(session: SparkSession) -> Iterator[None]:
-    """Give somebody else's session what loads need, and take it back."""
+    """Set what loads need in a session that the user started, and restore its settings afterwards."""
     before = {name: session.conf.get(name, None) for name in LOADS}
     for name, value in LOADS.items():
         session.conf.set(name, value)
@@ -66,7 +66,7 @@ def borrow(session: SparkSession) -> Iterator[None]:
 
 
 def find_active_session() -> SparkSession | None:
-    """The session that the user started, if any; looking for it does not import pyspark."""
+    """The session that the user started, if any; does not import pyspark."""
     if "pyspark.sql" not in sys.modules:
         return None
     from pyspark.sql import SparkSession
@@ -78,7 +78,7 @@ def find_active_session() -> SparkSession | None:
 
 
 def carry_by_value(modules: Sequence[ModuleType]) -> None:
-    """Let Python functions of these modules travel to Spark's workers, which cannot import the user's project."""
+    """Send the Python functions of these modules to Spark's workers by value: workers cannot import the user's project."""
     from pyspark import cloudpickle
 
     for module in modules:
@@ -110,7 +110,7 @@ def _connect(request: SessionRequest) -> SparkSession:
     _check_reachable(str(request.settings.remote))
     try:
         import pyspark.sql.connect.session  # noqa: F401
-    except SystemExit:  # PySpark ends the process when one of its client's packages is missing
+    except SystemExit:  # PySpark exits when a package of its client is missing
         raise SessionError(
             "spark.remote needs the Spark Connect client", hint="pip install 'penstock[connect]'"
         ) from None
@@ -128,7 +128,7 @@ def _connect(request: SessionRequest) -> SparkSession:
 
 
 def _check_reachable(remote: str) -> None:
-    """Say at once that nothing listens there; the client itself would try again for minutes."""
+    """Fail at once when nothing listens there; the client itself would retry for minutes."""
     place = urlsplit(remote.split(";", 1)[0])
     try:
         socket.create_connection((place.hostname or "", place.port or _CONNECT_PORT), timeout=10).close()
@@ -153,7 +153,7 @@ def _start(request: SessionRequest) -> SparkSession:
     from pyspark.sql import SparkSession
 
     conf = SparkConf(loadDefaults=False).setAll(list(options.items()))
-    # What stands on the JVM's command line can be read by everyone on the machine: no credentials there.
+    # Every user of the machine can read the JVM's command line: no credentials there.
     public = {name: value for name, value in options.items() if not name.startswith("spark.hadoop.")}
     start = SparkConf(loadDefaults=False).setAll(list(public.items()))
     log = request.state_folder / "logs" / "spark.log"

@@ -17,16 +17,16 @@ CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 LOADS = {
     # An append that evolves a table widens every type that Delta can widen, int to double and decimal included.
     "spark.databricks.delta.typeWidening.allowAutomaticWidening": "always",
-    # Else Spark puts settings and environment values where `${...}` stands in a name or a text.
+    # Otherwise Spark substitutes `${...}` in names and texts by settings and environment values.
     "spark.sql.variable.substitute": "false",
 }
-"""What loads rest on, in whatever session they run."""
+"""What loads need in every session."""
 
 _DELTA = {"spark.sql.extensions": EXTENSION, "spark.sql.catalog.spark_catalog": CATALOG}
 
 EVERYWHERE = {
     "spark.sql.session.timeZone": "UTC",
-    # Spark 4.2.0 hangs for ever when a Python UDF reads a file scan directly (ColumnarArrowEvalPython).
+    # Spark 4.2.0 hangs forever when a Python UDF reads a file scan directly (ColumnarArrowEvalPython).
     "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false",
     **LOADS,
 }
@@ -46,11 +46,11 @@ _LOCAL = {
 SHORT = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
 
 QUICK_COMPILER = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m")
-"""One compiler instead of two. Java reserves a fifth of the usual room for its code then, which many queries fill: it would stop
-compiling, and later die."""
+"""One compiler instead of two. Java then reserves a fifth of the usual code cache, which many queries fill: it would stop
+compiling, and later crash."""
 
 _JOINED = {"spark.driver.extraClassPath": ":", "spark.jars": ",", "spark.sql.extensions": ","}
-"""Lists to which the user adds: without our part of them there would be no Delta."""
+"""Lists that the user's values are added to: Delta does not work without ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +64,11 @@ class SessionRequest:
     state_folder: Path
     name: str = "penstock"
     is_short: bool = False
-    """The work is small: the JVM need not spend time on optimising its code."""
+    """The work is small: the JVM skips its optimizing compiler."""
 
 
 def to_session_options(request: SessionRequest, java: Java, jars: Sequence[Path]) -> dict[str, str]:
-    """Every setting of a session that Penstock starts; the user's configuration wins over ours, or is joined with it."""
+    """Every setting of a session that Penstock starts; the user's configuration overrides ours, or is added to it."""
     master = request.settings.master
     options = {"spark.app.name": request.name, "spark.master": master, **EVERYWHERE, **_DELTA}
     options["spark.sql.warehouse.dir"] = str(request.state_folder / "warehouse")

@@ -1,4 +1,4 @@
-"""Sessions beside a session: the same settings now, and their own from then on."""
+"""Sibling sessions: a copy of a session's settings, independent from then on."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _for_few: WeakKeyDictionary[SparkSession, tuple[SparkSession, dict[str, str]]] = WeakKeyDictionary()
-"""The session beside another one, and the settings that it took over."""
+"""A sibling session, and the settings that were copied to it."""
 
 
 @contextmanager
 def sibling_of(session: SparkSession) -> Iterator[SparkSession]:
-    """A session beside this one for the block: the same settings now, and its own from now on."""
+    """A sibling session for the block: it has the same settings, and later changes of them are its own."""
     clone = getattr(session, "cloneSession", None)
     if clone is None:
         yield _new_sibling(session)
@@ -29,7 +29,7 @@ def sibling_of(session: SparkSession) -> Iterator[SparkSession]:
     try:
         yield sibling
     finally:
-        with best_effort():  # a clone that is left open keeps its process from ending
+        with best_effort():  # a clone that is left open would keep the process alive
             sibling.client.release_session()
             sibling.client.close()
 
@@ -43,8 +43,8 @@ def _new_sibling(session: SparkSession) -> SparkSession:
 def frame_of_few(session: SparkSession, rows: pa.Table, schema: str) -> DataFrame:
     """A frame of few rows, to be written by one task and without adaptive execution, which plans again between two stages.
 
-    It belongs to a session beside this one, which is made once: Spark starts half as many jobs for a small write then.
-    Over Connect a session beside costs more than it saves.
+    It belongs to a sibling session, which is created once: Spark then starts half as many jobs for a small write.
+    Over Connect a sibling session costs more than it saves.
     """
     if hasattr(session, "cloneSession"):
         return session.createDataFrame(rows, schema)
@@ -55,7 +55,9 @@ def frame_of_few(session: SparkSession, rows: pa.Table, schema: str) -> DataFram
     try:
         return sibling.createDataFrame(rows, schema)
     finally:
-        session.createDataFrame([], "x int")  # who makes a frame becomes the active session, which others may ask for
+        session.createDataFrame(
+            [], "x int"
+        )  # creating a frame makes its session the active one, which other code may ask for
 
 
 def _set_all(session: SparkSession, settings: Mapping[str, str], known: Mapping[str, str]) -> None:

@@ -63,11 +63,11 @@ def test_an_empty_declaration_is_the_default(tmp_path: Path) -> None:
         ("  orders: {columns: {a: array<int>}}", "cannot be array<int>: nested values are kept as JSON text", 3),
         (
             "  orders: {columns: {a: array<int>}, nested: struct, on_drift: quarantine}",
-            "quarantine judges single values only",
+            "quarantine supports only scalar types",
             3,
         ),
-        ("  orders: {columns: {a: {required: true}}, on_drift: quarantine}", "must know its type", 3),
-        ("  orders: {renames: {a: b, b: c}}", "a becomes b, which is renamed itself", 3),
+        ("  orders: {columns: {a: {required: true}}, on_drift: quarantine}", "quarantine needs its type", 3),
+        ("  orders: {renames: {a: b, b: c}}", "a is renamed to b, which is renamed too", 3),
         ("  orders: {renames: {a: b, A: c}}", "given twice", 3),
         ("  orders: {renames: {a: b}, columns: {a: int}}", "declared as a column and renamed", 3),
         ("  orders: {columns: {a: int, A: int}}", "given twice", 3),
@@ -112,7 +112,7 @@ def test_a_definition_file_declares_the_same(tmp_path: Path) -> None:
         ('dp.declare_staging("orders", columns={"a": {"required": "no"}})', "required of 'a' must be True or False"),
         ('dp.declare_staging("orders", renames={"a": ""})', "'' must be non-empty text"),
         ('dp.declare_staging("a.b")', "without a database"),
-        ('dp.declare_staging("orders", renames={"a": "b", "b": "c"})', "renamed itself"),
+        ('dp.declare_staging("orders", renames={"a": "b", "b": "c"})', "which is renamed too"),
         ('dp.declare_staging("orders")\ndp.declare_staging("ORDERS")', "declared twice"),
     ],
 )

@@ -65,8 +65,8 @@ def test_without_java_home_the_path_leads_to_java_through_links(tmp_path: Path) 
         ('JAVA_VERSION="11.0.22"', None, "Java 11.0.22 at {home} is too old"),
         ('JAVA_VERSION="1.8.0_402"', None, "Java 1.8.0_402 at {home} is too old"),
         (None, 'java version "1.8.0_402"', "Java 1.8.0_402 at {home} is too old"),
-        (None, "what?", "Java at {home}/bin/java does not tell its version"),
-        ('JAVA_VERSION="internal"', None, "Java at {home}/bin/java does not tell its version"),
+        (None, "what?", "the version of Java at {home}/bin/java is unknown"),
+        ('JAVA_VERSION="internal"', None, "the version of Java at {home}/bin/java is unknown"),
     ],
 )
 def test_a_java_that_spark_cannot_use_is_refused_with_the_fix(
@@ -85,7 +85,7 @@ def test_a_wrong_java_home_is_named(tmp_path: Path) -> None:
 
 
 def test_no_java_at_all_is_told(tmp_path: Path) -> None:
-    with pytest.raises(SessionError, match="neither JAVA_HOME nor the path"):
+    with pytest.raises(SessionError, match="JAVA_HOME is not set"):
         find_java({"PATH": str(tmp_path)})
 
 
