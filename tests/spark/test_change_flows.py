@@ -269,12 +269,12 @@ def test_a_table_of_two_flows_is_not_built_anew_when_one_of_them_cannot_be_read(
     [
         ("return dp.spark.range(1)", "not a DataFrame and its version"),
         ("return dp.spark.range(1), 1.5", "a version of type float"),
-        ("return dp.spark.range(1), 1", "after version 1 and gave version 1"),
+        ("return dp.spark.range(1), 1", "after version 1 and returned version 1"),
         (
             "return dp.spark.range(1).withColumnRenamed('id', 'x'), 1",
             "keys names the column 'id'",
         ),
-        ("return dp.spark.readStream.format('rate').load(), 1", "a snapshot is no stream"),
+        ("return dp.spark.readStream.format('rate').load(), 1", "a snapshot cannot be a stream"),
         ("return dp.read('x'), 1", "does not work in a snapshot function"),
         ("raise KeyError('lost')", "KeyError"),
     ],

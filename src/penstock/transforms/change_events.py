@@ -1,7 +1,7 @@
-"""Change events as a frame, from all places where they are kept; and the one event of each key and sequence that counts.
+"""Change events as a frame, from all places where they are stored; and the one event of each key and sequence that counts.
 
-A frame of events has the columns `key` and `data` (structs), `sequence`, `kind`, `silent` (columns that an event says nothing
-about, for partial flows; see `says`), and for stored events where they come from: `stored`, `attempt`.
+A frame of events has the columns `key` and `data` (structs), `sequence`, `kind`, `silent` (columns that an event leaves
+unspecified, for partial flows; see `says`), and for stored events where they come from: `stored`, and `attempt`, a write id.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from penstock.transforms.conform import conform_field
 from penstock.transforms.equality import comparable, fields_of
 
 UPSERT, DELETE, TRUNCATE, FORGET = 0, 1, 2, 3
-"""Kinds of events; FORGET is kept in the auxiliary table only: the copy with this attempt is of no use any more."""
+"""Kinds of events; FORGET is kept in the auxiliary table only: the copy with this write id is no longer needed."""
 _STARTS, _ENDS = 4, 5
-"""Not events, but what the replay must know of stored rows: one starts here, one ends here."""
+"""Not events, but facts about stored rows for the replay: one starts here, one ends here."""
 
 EVENT = ("key", "sequence", "kind", "data", "silent")
 _NAMES = "array<string>"
@@ -51,7 +51,7 @@ def to_change_events(
 
 
 def _silent(flow: Flow, present: dict[str, str], unavailable: Column | None) -> Column:
-    """The names of the columns whose value a source row could not give."""
+    """The names of the columns for which a source row has no value."""
     if unavailable is None:
         return F.lit(None).cast(_NAMES)
     missing = {
@@ -63,17 +63,17 @@ def _silent(flow: Flow, present: dict[str, str], unavailable: Column | None) -> 
 
 
 def says(flow: Flow, name: str) -> Column:
-    """Whether an upsert says something about a column.
+    """Whether an upsert specifies a column.
 
-    A NULL where the flow ignores NULLs says nothing, whenever the event came; so only other silence has to be listed, and
-    an event from before a column was added speaks of it as the same event would today.
+    A NULL where the flow ignores NULLs is unspecified, whenever the event arrived; so only other columns are listed, and
+    an event from before a column was added means the same as if it arrived today.
     """
     is_said = ~F.coalesce(F.array_contains("silent", name), F.lit(False))
     return is_said & F.col("data")[name].isNotNull() if name in flow.ignore_null else is_said
 
 
 def _list(items: list[Column], type_: str) -> Column:
-    """The items that are not NULL as an array; NULL when there is none, so that one silence has one form."""
+    """The items that are not NULL as an array; NULL when there is none, so that "none" has only one form."""
     found = F.array_compact(F.array(*items)).cast(type_) if items else F.lit(None).cast(type_)
     return F.when(F.size(found) > 0, found)
 
@@ -82,19 +82,19 @@ def _list(items: list[Column], type_: str) -> Column:
 class Scope:
     """Which stored rows and copies a batch can affect: those of its keys, from each key's first new event on.
 
-    With a truncate it affects all keys, from its first event on. A timeless one affects all times of its keys.
+    With a truncate it affects all keys, from its first event on. A timeless batch affects all sequences of its keys.
     """
 
     new_events: DataFrame
     is_timeless: bool
     first: Column | None
-    """The smallest sequence of the batch as a literal, where there is one: so that whole files can be left out."""
+    """The smallest sequence of the batch as a literal, where there is one: so that whole files can be skipped."""
     is_for_all: bool
     is_small: bool = False
-    """Few events: they are sent to every task, and one task replays them."""
+    """Few events: they are broadcast to every task, and one task replays them."""
 
     def limit(self, stored: DataFrame, is_from: Callable[[Column], Column]) -> DataFrame:
-        """The stored events in scope; `is_from` tells whether one matters for a batch that begins at this sequence."""
+        """The stored events in scope; `is_from` says whether an event matters for a batch that begins at this sequence."""
         begin = F.col("its_sequence")
         if self.is_for_all:
             if self.is_timeless:
@@ -120,7 +120,7 @@ class Scope:
 
 
 def find_affected(flow: Flow, target: DataFrame, scope: Scope) -> DataFrame:
-    """Rows of the target that a batch can change, or that tell what comes before its first event of a key.
+    """Rows of the target that a batch can change, or that show what comes before its first event of a key.
 
     Those in scope that are open, or end where the batch begins or later.
     """
@@ -152,12 +152,12 @@ def _stored_filled(flow: Flow, target: DataFrame) -> Column:
 
 
 def filled_type(flow: Flow) -> str:
-    """What a row keeps of the columns that its own event did not give: their names, and without history when they were given."""
+    """What a row stores of the columns that its own event did not specify: their names, and for SCD1 the sequence of each."""
     return _NAMES if flow.keeps_history else f"array<struct<name:string,sequence:{flow.sequence_type}>>"
 
 
 def explode_rows(flow: Flow, rows: DataFrame) -> DataFrame:
-    """The events that stored rows stand for. A row's values are those of its last event; the others are copies elsewhere."""
+    """The events that stored rows represent. A row's values are those of its last event; the others are copies elsewhere."""
     return _explode_history(rows) if flow.keeps_history else _explode_current(flow, rows)
 
 
@@ -178,7 +178,7 @@ def _item(rows: DataFrame, at: str, kind: int, data: Column, silent: Column, sto
 
 
 def _explode_current(flow: Flow, rows: DataFrame) -> DataFrame:
-    """A current row is one upsert; of a partial flow, one for each sequence at which some of its columns were given."""
+    """A current row is one upsert; of a partial flow, one for each sequence at which some of its columns were specified."""
     stored = F.struct("data", "filled", "sequence", "row")
     if not flow.is_partial:
         silent = F.lit(None).cast(_NAMES).alias("silent")
@@ -210,9 +210,9 @@ def to_deletes(keys: DataFrame, truncates: DataFrame) -> DataFrame:
 
 
 def drop_uncovered(events: DataFrame) -> DataFrame:
-    """Leave out copies of upserts that no affected row covers: start <= sequence < the row's own sequence.
+    """Drop copies of upserts that no affected row covers: start <= sequence < the row's own sequence.
 
-    Rows of a key do not overlap. So a place is covered when more rows have started there than have had their own event.
+    Rows of a key do not overlap. So a sequence is covered when more rows have started there than have had their own event.
     """
     is_own = F.col("stored").isNotNull()
     step = F.when(F.col("kind") == _STARTS, 1).when(is_own, -1).otherwise(0)
@@ -222,7 +222,7 @@ def drop_uncovered(events: DataFrame) -> DataFrame:
 
 
 def collapse(flow: Flow, events: DataFrame) -> DataFrame:
-    """One row for each key and sequence: what happened there, and what is stored of it.
+    """One row for each key and sequence: what happened there, and what is stored about it.
 
     A delete beats upserts; of upserts the greatest content wins, of a partial flow column by column. Where a stored row
     ends and none starts there was a delete. Where a row starts there was an upsert: if none is found, `is_damaged` is set.
@@ -265,10 +265,10 @@ def _settle_tie(flow: Flow, events: DataFrame) -> list[Column]:
 
 
 def fill_silent(flow: Flow, collapsed: DataFrame) -> DataFrame:
-    """Add `shown`: the values with those that an event does not give taken from the events before it, up to a delete.
+    """Add `shown`: the values, where those that an event does not specify come from the events before it, up to a delete.
 
-    And `filled`, the columns that the event itself did not give, as a row keeps them. Those that are NULL and would be
-    silent anyway are left out: so the row of an event is the same, whether a column was added before it came or after.
+    And `filled`, the columns that the event itself did not specify, as a row stores them. Those that are NULL and would be
+    unspecified anyway are not listed: so an event gives the same row whether a column was added before or after it.
     """
     if not flow.is_partial:
         return collapsed.withColumns({"shown": F.col("data"), "filled": F.lit(None).cast(filled_type(flow))})

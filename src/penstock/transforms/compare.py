@@ -1,4 +1,4 @@
-"""The last step of a replay, with history or without: what is to be written, taken out, remembered and forgotten."""
+"""The last step of a replay, with or without history: what to write, remove, store in the auxiliary table, and forget."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from penstock.transforms.equality import is_same
 
 
 def compare_with_stored(flow: Flow, cut: DataFrame, is_kept: Column) -> DataFrame:
-    """Events that change something: `added` is the row to write, `removed` the number of the row to take out,
-    `is_remembered` the event itself for the auxiliary table, `forget` the attempts whose copies of it are of no use."""
+    """Events that change something: `added` is the row to write, `removed` the number of the row to remove,
+    `is_remembered` says to store the event in the auxiliary table, `forget` has the write ids of copies no longer needed."""
     is_needed = F.col("is_hidden") | F.col("is_lone")
 
     def is_useful(copy: Column) -> Column:
-        """Whether a copy says what must be remembered at its place."""
+        """Whether a copy is what the auxiliary table must store at its sequence."""
         same = is_same(flow, copy["data"], F.col("data"), cut) & copy["silent"].eqNullSafe(F.col("silent"))
         hidden = (copy["kind"] == UPSERT) & F.col("is_hidden") & same
         return hidden | ((copy["kind"] == DELETE) & F.col("is_lone"))
 
     kept_copies = F.filter("copies", is_useful)
     forget = F.transform(F.filter("copies", lambda copy: ~is_useful(copy)), lambda copy: copy["attempt"])
-    # A delete at which a row ended may still lie in the auxiliary table, but it was given up then.
+    # A delete at which a row ended may still be in the auxiliary table, but it no longer counts.
     is_known = (F.size(kept_copies) > 0) & ~(F.col("is_delete") & F.col("was_end"))
     judged = cut.withColumn("is_kept", is_kept)
     return judged.select(

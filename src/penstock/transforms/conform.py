@@ -1,8 +1,8 @@
 """Raw columns into a table's columns: every value keeps its exact meaning, whatever type the file gave it.
 
-Columns are taken by name and never through a text that Spark parses: a name may hold anything, `${...}` too. What comes
-out depends on the file's type and the table's type alone, never on the session's time zone, so that a row looks the
-same whether it came today or in a rebuild.
+Columns are read by name and never through a text that Spark parses: a name may contain anything, even `${...}`. The
+result depends only on the file's type and the table's type, never on the session's time zone, so that a row is the
+same whether it is loaded today or in a rebuild.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ Converted = Callable[[SparkColumn, SparkType, SparkType], SparkColumn]
 
 
 def read_type(column: FileColumn) -> str:
-    """The type to read a file's column with: nanoseconds come as whole numbers."""
+    """The type to read a file's column with: nanoseconds are read as whole numbers."""
     return "bigint" if column.type.endswith(NANOSECONDS) else column.type
 
 
 def by_name(name: str) -> SparkColumn:
-    """The column of exactly this name, dots and all."""
+    """The column of exactly this name, which may contain dots."""
     return F.col(quote_name(name))
 
 
@@ -56,7 +56,7 @@ def conform_columns(rows: DataFrame, columns: Sequence[FileColumn], schema: Sche
 
 
 def conform_field(fields: Sequence[T.StructField], name: str, type_: str) -> SparkColumn:
-    """A table's column from a frame with these fields, case aside; NULL where it is not among them."""
+    """A table's column from a frame with these fields, ignoring case; NULL where it is not among them."""
     found = next((field for field in fields if field.name.lower() == name.lower()), None)
     source = FileColumn(found.name, normal_type(found.dataType.simpleString())) if found else None
     return _convert_column(source, Column(name, type_)).alias(name)
@@ -80,7 +80,7 @@ def convert(value: SparkColumn, before: str, after: str) -> SparkColumn:
 
 
 def convert_parts(value: SparkColumn, before: SparkType, after: SparkType, scalar: Converted) -> SparkColumn:
-    """The value with its parts converted, at any depth: fields by name, a cast would take them by place.
+    """The value with its parts converted, at any depth: fields by name, where a cast would match them by position.
 
     `scalar` converts what is not a struct, array or map on both sides.
     """
@@ -130,7 +130,7 @@ def _to_string(value: SparkColumn, before: SparkType) -> SparkColumn:
 
 
 def _with_text_keys(value: SparkColumn, type_: SparkType) -> SparkColumn:
-    """The value with every key of a map as text: `to_json` shows other keys as what they are inside."""
+    """The value with every key of a map as text: `to_json` writes other keys in Spark's internal form."""
     with_text_keys = rebuild(type_, lambda part: Map("string", part.value) if isinstance(part, Map) else part)
     return convert_parts(value, type_, with_text_keys, _key_to_text)
 
@@ -140,7 +140,7 @@ def _key_to_text(value: SparkColumn, before: SparkType, _: SparkType) -> SparkCo
 
 
 def row_as_json(columns: Sequence[FileColumn]) -> SparkColumn:
-    """A whole row of a file as JSON, as exact as a column's."""
+    """A whole row of a file as JSON, with exact values."""
     parts = (
         _with_text_keys(by_name(column.name), parse_type(read_type(column))).alias(column.name) for column in columns
     )
@@ -173,7 +173,7 @@ def _convert_nanoseconds(value: SparkColumn, before: str, after: str) -> SparkCo
 
 
 NANOSECONDS_FOUND = "PENSTOCK_NANOSECONDS"
-"""What the query says when a timestamp needs nanoseconds."""
+"""The error of the query when a timestamp needs nanoseconds."""
 
 
 def try_convert(value: SparkColumn, before: str, after: str) -> tuple[SparkColumn, SparkColumn]:
@@ -210,7 +210,7 @@ _PATTERNS = {
     "timestamp_ntz": _MOMENT,
     "timestamp": f"{_MOMENT}(Z|[+-][0-9]{{2}}:[0-9]{{2}})",
 }
-"""What a text must look like to mean a value of the type and nothing else; Spark's own casts read much more into one."""
+"""The format in which a text is a value of the type without doubt; Spark's own casts accept much more."""
 
 
 def _try_text(text: SparkColumn, after: str) -> tuple[SparkColumn, SparkColumn]:
@@ -220,7 +220,7 @@ def _try_text(text: SparkColumn, after: str) -> tuple[SparkColumn, SparkColumn]:
         return _null(after), F.lit(False)
     tried = text.try_cast(after)
     fits = text.rlike(f"^({pattern})$") & tried.isNotNull()
-    if after in {"float", "double"}:  # the shortest number that means this very double must be the one that was written
+    if after in {"float", "double"}:  # the text must be the shortest one for this double
         exact = tried.cast("string").try_cast("decimal(38,18)") == text.try_cast("decimal(38,18)")
         fits = fits & F.coalesce(exact, F.lit(False))
     return tried, fits
@@ -229,7 +229,7 @@ def _try_text(text: SparkColumn, after: str) -> tuple[SparkColumn, SparkColumn]:
 def admit_columns(
     columns: Sequence[FileColumn], schema: Schema, unsure: AbstractSet[str], required: AbstractSet[str]
 ) -> tuple[list[SparkColumn], SparkColumn]:
-    """The table's columns, and the names of those columns (comma-separated, empty when all is well) whose value does not fit.
+    """The table's columns, and the names of those columns (comma-separated, empty when all values fit) whose value does not fit.
 
     `unsure` holds the keys of columns whose type may not hold every value of the file, `required` those that may not be NULL.
     """

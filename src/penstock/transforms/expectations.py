@@ -1,4 +1,4 @@
-"""Expectations as columns: which rows break what. NULL counts as broken, so that a missing value never passes unseen."""
+"""Expectations as columns: which rows fail which. NULL counts as failed, so that a missing value never passes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from penstock.model.spec import Expectation, OnViolation
 
 FAILED = "__failed_expectations"
-"""The column of a quarantine table that names what a row broke."""
+"""The column of a quarantine table that names the expectations that a row failed."""
 
 
 def is_met(expectation: Expectation) -> Column:
@@ -33,7 +33,7 @@ def count_violations(expectations: Sequence[Expectation]) -> list[Column]:
 
 
 def keep_dropped(rows: DataFrame, expectations: Sequence[Expectation]) -> DataFrame:
-    """Only the rows that a drop expectation rejects, each with the names of what it broke."""
+    """Only the rows that a drop expectation rejects, each with the names of the expectations that it failed."""
     dropping = [e for e in expectations if e.on_violation is OnViolation.DROP]
     broken = F.array(*(F.when(~is_met(e), F.lit(e.name)) for e in dropping)).cast("array<string>")
     failed = F.array_compact(broken)

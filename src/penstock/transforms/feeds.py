@@ -2,12 +2,12 @@
 
 Every decoder gives the data's fields as columns, and beside them one struct `_change`:
 
-- `operation`: `upsert`, `delete` or `truncate`; NULL when the envelope says something else or could not be read. Such a row
-  is not dropped here, because a step cannot count: whoever applies the rows must count these and refuse them.
-- `unavailable`: names of columns whose value the feed could not give. They are NULL in the row, but mean "unchanged".
+- `operation`: `upsert`, `delete` or `truncate`; NULL when the envelope has an unknown operation or could not be read. Such a row
+  is not dropped here, because a transform cannot count: the caller must count such rows and reject them.
+- `unavailable`: names of columns for which the feed has no value. They are NULL in the row, but mean "unchanged".
 - every other column of the envelope under its own name, so that `_change.ts_ms` or `_change.source.lsn` can be the sequence.
 
-Nothing here looks at keys: a delete without a `before`, or an upsert without an `after`, gives a row of NULLs.
+Keys are not checked here: a delete without a `before`, or an upsert without an `after`, gives a row of NULLs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from penstock.transforms.conform import convert_parts
 from penstock.transforms.placeholders import UNAVAILABLE_VALUE, is_unavailable
 
 CHANGE = "_change"
-"""The struct beside the data columns that says what happened."""
+"""The struct next to the data columns that says what happened."""
 
 UPSERT, DELETE, TRUNCATE = "upsert", "delete", "truncate"
 
@@ -38,16 +38,15 @@ _MESSAGE = "m"
 _DEBEZIUM_COLUMNS = ("before", "after", "op", "source", "transaction", "message", "ts_ms", "ts_us", "ts_ns")
 _OWN_FIELDS = ("operation", "unavailable")
 CORRUPT = "_corrupt_record"
-"""Where the JSON reader puts a line that it cannot read."""
-"""Where Spark's JSON reader keeps a line that it cannot read, or not wholly; what it could not read is NULL."""
+"""Where Spark's JSON reader keeps a line that it cannot read completely; the values that it could not read are NULL."""
 
-_READ_WITH_SCHEMA = "give the reader of the feed a schema: types found in the rows differ from one batch to the next"
+_READ_WITH_SCHEMA = "read the feed with a schema: types inferred from rows differ between batches"
 _RENAME = "rename it where the feed is read"
 
 
 @dataclass(frozen=True, slots=True, eq=False)  # columns cannot be compared: `==` makes a new one
 class _Field:
-    """A column of the frame or a field of a struct, whatever its name is made of."""
+    """A column of the frame or a field of a struct, with any characters in its name."""
 
     name: str
     type: T.DataType
@@ -64,14 +63,14 @@ class _DataColumn:
 
 
 _Fields: TypeAlias = Mapping[str, _Field]
-"""By lower-case name: Spark and Delta do not tell upper from lower case."""
+"""By lower-case name: Spark and Delta ignore case."""
 
 
 def decode_events(frame: DataFrame, *, operation: str = "operation", data: str = "data") -> DataFrame:
-    """Change rows from events that say their operation in words and carry the row as a struct.
+    """Change rows from events that name their operation and contain the row as a struct.
 
     Needs a text column (INSERT, UPDATE, UPSERT, DELETE or TRUNCATE, in any case) and a struct column. Rows without any
-    value, as Kafka's tombstones give, are dropped. Gives the columns that the head of this module describes.
+    value, as Kafka's tombstones give, are dropped. Returns the columns that the docstring of this module describes.
     """
     fields = _columns(frame)
     word = _need_text(fields, operation)
@@ -89,7 +88,7 @@ def decode_debezium(frame: DataFrame, *, unavailable: str = UNAVAILABLE_VALUE) -
     """Change rows from Debezium's envelopes, plain or below `payload` beside a `schema`.
 
     Needs `before`, `after` and `op`. The row is `after`, and for a delete `before`: that is where the key is. Tombstones and
-    logical decoding messages (`m`) are dropped. Gives the columns that the head of this module describes, `op` among them.
+    logical decoding messages (`m`) are dropped. Returns the columns that the docstring of this module describes, including `op`.
     """
     columns = _columns(frame)
     payload = _payload(columns)
@@ -112,7 +111,7 @@ def decode_debezium(frame: DataFrame, *, unavailable: str = UNAVAILABLE_VALUE) -
 
 
 def is_envelope(frame: DataFrame) -> str | None:
-    """Which decoder a frame is made for by its columns and their types: `debezium`, `events`, or None when that is not sure."""
+    """Which decoder fits a frame, by its columns and their types: `debezium`, `events`, or None when that is not certain."""
     types = {field.name.lower(): field.dataType for field in frame.schema.fields}
     payload = types.get("payload")
     inner = types
@@ -128,9 +127,11 @@ def is_envelope(frame: DataFrame) -> str | None:
 
 
 def _select(frame: DataFrame, data: list[_DataColumn], operation: Column, others: list[_Field]) -> DataFrame:
-    """The data columns and `_change`; refuses names that would hide each other."""
+    """The data columns and `_change`; rejects names that would hide each other."""
     if any(column.name.lower() == CHANGE for column in data):
-        raise FeedError(f"the data of the change feed has a field {CHANGE}, which Penstock adds itself", hint=_RENAME)
+        raise FeedError(
+            f"the data of the change feed has a field {CHANGE}, a name that Penstock uses itself", hint=_RENAME
+        )
     for name in (field.name for field in others):
         if name.lower() in _OWN_FIELDS:
             raise FeedError(
@@ -145,19 +146,19 @@ def _select(frame: DataFrame, data: list[_DataColumn], operation: Column, others
 
 
 def _operation(word: Column, words: Mapping[str, str]) -> Column:
-    """What the row means; NULL when the word is unknown or missing."""
+    """What the row means; NULL when the operation is unknown or missing."""
     pairs = (F.when(word == key, F.lit(meaning)) for key, meaning in words.items())
     return F.coalesce(*pairs)
 
 
 def _is_tombstone(fields: Iterable[_Field], columns: _Fields) -> Column:
-    """Whether a row holds nothing. An unreadable line is not a tombstone: it would be lost silently."""
+    """Whether a row is empty. An unreadable line is not a tombstone: it would be lost silently."""
     empty = (field.value.isNull() for field in fields if field.name.lower() != CORRUPT)
     return reduce(and_, empty, ~_is_corrupt(columns))
 
 
 def _is_corrupt(columns: _Fields) -> Column:
-    """Whether the reader could not read the row; never NULL. The JSON `null`, a tombstone in a file, was read well."""
+    """Whether the reader could not read the row; never NULL. The JSON `null`, a tombstone in a file, is readable."""
     if CORRUPT not in columns:
         return F.lit(False)
     return F.coalesce(F.trim(columns[CORRUPT].value.cast("string")) != "null", F.lit(False))
@@ -174,7 +175,7 @@ def _payload(columns: _Fields) -> _Field | None:
 
 
 def _image(field: _Field) -> _Fields:
-    """The fields of `before` or `after`; none when all rows were NULL, which JSON inference takes for text."""
+    """The fields of `before` or `after`; none when all rows were NULL, which JSON inference reads as text."""
     if isinstance(field.type, T.StructType):
         return _inside(field)
     if isinstance(field.type, T.StringType | T.NullType):
@@ -183,7 +184,7 @@ def _image(field: _Field) -> _Fields:
 
 
 def _is_text(image: _Field) -> Column:
-    """Whether a row has text where a struct belongs: what it says would be lost, so that its operation is not known."""
+    """Whether a row has text instead of a struct: its content would be lost, so its operation counts as unknown."""
     return F.lit(False) if isinstance(image.type, T.StructType) else image.value.isNotNull()
 
 
@@ -205,7 +206,7 @@ def _available(field: _Field | None, shape: _Field, placeholder: str) -> tuple[C
     if field is None:
         return F.lit(None).cast(shape.type), None
     is_missing = is_unavailable(field.value, field.type, placeholder)
-    # The placeholder goes before the conversion, which it would not survive.
+    # The placeholder is removed before the conversion, which would fail on it.
     value = field.value if is_missing is None else F.when(is_missing, F.lit(None)).otherwise(field.value)
     return _convert(value, field.type, shape.type, shape.name), is_missing
 
@@ -222,10 +223,10 @@ def _convert(value: Column, old: T.DataType, new: T.DataType, name: str) -> Colu
             return part.cast(after)
         if after == "string":
             return F.to_json(part)
-        if before in {"string", "void"}:  # NULL in every row, or what JSON inference could not bring together
+        if before in {"string", "void"}:  # NULL in every row, or types that JSON inference could not combine
             return F.from_json(part.cast("string"), to_text(after), {"mode": "FAILFAST"})
         raise FeedError(
-            f"before and after of the change feed do not agree on {name}: {to_text(before)} and {to_text(after)}",
+            f"before and after of the change feed have different types for {name}: {to_text(before)} and {to_text(after)}",
             hint=_READ_WITH_SCHEMA,
         )
 
@@ -245,11 +246,13 @@ def _inside(field: _Field) -> _Fields:
 
 
 def _by_name(fields: Iterable[_Field], where: str = "the change feed") -> _Fields:
-    """The fields by name; FeedError when two have the same one."""
+    """The fields by name; FeedError when two have the same name."""
     found: dict[str, _Field] = {}
     for field in fields:
         if field.name.lower() in found:
-            raise FeedError(f"{where} has more than one field {field.name}; case makes no difference", hint=_RENAME)
+            raise FeedError(
+                f"{where} has more than one field {field.name}; names that differ only by case are equal", hint=_RENAME
+            )
         found[field.name.lower()] = field
     return found
 
@@ -260,7 +263,7 @@ def _need(fields: _Fields, name: str) -> _Field:
     found = ", ".join(field.name for field in fields.values()) or "none"
     raise FeedError(
         f"the change feed has no column {name}; it has {found}",
-        hint="check that this is the envelope that the feed is declared with, and that the reader's schema names every column",
+        hint="check that the feed has the declared envelope, and that the schema of the reader has every column",
     )
 
 
@@ -273,4 +276,6 @@ def _need_text(fields: _Fields, name: str) -> _Field:
 
 def _wrong_type(field: _Field, needed: str) -> FeedError:
     found = field.type.simpleString()
-    return FeedError(f"the column {field.name} of the change feed is {found}, not {needed}", hint=_READ_WITH_SCHEMA)
+    return FeedError(
+        f"the column {field.name} of the change feed is {found}; it must be {needed}", hint=_READ_WITH_SCHEMA
+    )

@@ -1,4 +1,4 @@
-"""The columns of JSON change files that declare none: as found, and in the target's types where values do not tell theirs."""
+"""The columns of JSON change files without a schema: as inferred, or in the target's types where values have no clear type."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pyspark.sql import types as T
 def adopt_types(
     envelope: str | None, found: T.StructType, typed: T.StructType, known: T.StructType | None
 ) -> T.StructType:
-    """The columns as they were found, but in the types of `known`, the target's, where a value does not tell its own.
+    """The columns as inferred, but in the types of `known`, the target's, where the values have no clear type.
 
-    `typed` lacks what is NULL in all rows. That has no type of its own, and was found as text; and a whole number may stand
-    in a column of fractions.
+    `typed` lacks columns that are NULL in all rows: they have no type, and are inferred as text. A whole number may also be
+    a value of a column of fractions.
     """
     if known is None:
         return found
@@ -24,14 +24,14 @@ def adopt_types(
 def find_untyped(
     envelope: str | None, found: T.StructType, typed: T.StructType, known: T.StructType | None
 ) -> frozenset[str]:
-    """Columns of the data, in lower case, that are NULL in all rows and that the target does not know."""
+    """Columns of the data, in lower case, that are NULL in all rows and that the target does not have."""
     images = _image_paths(envelope, found)
     there, seen = ({name.lower() for path in images for name in _at(schema, path).names} for schema in (found, typed))
     return frozenset(there - seen - {name.lower() for name in (known.names if known else ())})
 
 
 def _image_paths(envelope: str | None, found: T.StructType) -> list[tuple[str, ...]]:
-    """Where the rows lie in a line."""
+    """Where a line has the row."""
     if envelope is None:
         return [()]
     if envelope == "events":

@@ -1,7 +1,7 @@
-"""Debezium's stand-in for a value that the database did not send, such as an unchanged TOAST column of PostgreSQL.
+"""Debezium's placeholder for a value that the database did not send, such as an unchanged TOAST column of PostgreSQL.
 
-Debezium writes one text in many forms, because the form must fit the column's type. Taken for a value it would overwrite
-the true one, so every form that cannot be mistaken for a real value is known here.
+Debezium writes one text in many forms, because the form must fit the column's type. Taken as a value, it would overwrite
+the real one, so every form that cannot be a real value is detected here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NUMBERS = (T.ShortType, T.IntegerType, T.LongType, T.FloatType, T.DoubleType)
 def is_unavailable(value: Column, type_: T.DataType, placeholder: str) -> Column | None:
     """Whether a value of this type is the placeholder; NULL or false for other values, None where no value can be.
 
-    Booleans, decimals and geometry are not told apart: their placeholder is a value that a row may really have.
+    Booleans, decimals and geometry are not detected: their placeholder is a value that a row may really have.
     """
     match type_:
         case T.StringType():

@@ -1,4 +1,4 @@
-"""A batch replayed by Spark: what is stored and what is new as one frame of events, and the difference that comes out."""
+"""A batch replayed by Spark: stored and new events as one frame, and the resulting difference."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from penstock.transforms.scd2 import replay_scd2
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stored:
-    """What is kept of a target."""
+    """What is stored of a target."""
 
     target: DataFrame
     auxiliary: DataFrame | None
@@ -34,7 +34,7 @@ class Stored:
 
 
 def replay(flow: Flow, stored: Stored, scope: Scope) -> DataFrame:
-    """Union of what is stored and what is new, collapsed, replayed, compared."""
+    """Union of stored and new events, collapsed, replayed, compared."""
     rows = find_affected(flow, stored.target, scope)
     events = explode_rows(flow, rows)
     events = events.unionByName(scope.new_events.where(F.col("kind") != TRUNCATE), allowMissingColumns=True)
@@ -68,7 +68,7 @@ def _truncates(stored: Stored, scope: Scope) -> DataFrame | None:
 
 
 def _new_truncates(flow: Flow, stored: Stored, scope: Scope) -> DataFrame:
-    """Truncates to remember; of a target without history only the last one matters."""
+    """Truncates to store; for a target without history only the last one matters."""
     new = scope.new_events.where(F.col("kind") == TRUNCATE).select("sequence").distinct()
     if not flow.keeps_history:
         new = new.agg(F.max("sequence").alias("sequence"))
@@ -78,9 +78,9 @@ def _new_truncates(flow: Flow, stored: Stored, scope: Scope) -> DataFrame:
             latest = F.coalesce(F.col("sequence") > F.col("latest"), F.lit(True))
             new = new.crossJoin(old.agg(F.max("sequence").alias("latest"))).where(latest).drop("latest")
         new = new.join(old, "sequence", "left_anti")
-    nobody = F.struct(*(F.lit(None).cast(column.type).alias(column.name) for column in flow.key_columns))
+    no_key = F.struct(*(F.lit(None).cast(column.type).alias(column.name) for column in flow.key_columns))
     return new.select(
-        nobody.alias("key"),
+        no_key.alias("key"),
         "sequence",
         F.lit(TRUNCATE).alias("kind"),
         F.lit(False).alias("is_added"),

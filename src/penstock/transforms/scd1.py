@@ -1,4 +1,4 @@
-"""SCD1 by replay and diff: the event with the highest sequence decides, for the row or, of a partial flow, for each column."""
+"""SCD1 by replay and diff: the event with the highest sequence decides, for the row or, in a partial flow, for each column."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from penstock.transforms.equality import is_same
 
 
 def replay_scd1(flow: Flow, collapsed: DataFrame) -> DataFrame:
-    """Keep the last event of each key, and remember the last delete while no row stands above it.
+    """Keep the last event of each key, and store its last delete while no row has a higher sequence.
 
-    A partial flow remembers it beneath a row too: a late upsert from before it could still fill a column of the row.
+    A partial flow stores it below a row too: a late upsert from before it could still fill a column of the row.
     """
     key = Window.partitionBy("key")
     by_key = key.orderBy("sequence")

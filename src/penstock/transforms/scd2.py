@@ -1,4 +1,4 @@
-"""SCD2 by replay and diff: from the collapsed events of each key to the rows that change, and what is to be remembered."""
+"""SCD2 by replay and diff: from the collapsed events of each key to the rows that change, and the events to store."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from penstock.transforms.equality import is_same
 
 
 def replay_scd2(flow: Flow, collapsed: DataFrame) -> DataFrame:
-    """Cut the events of each key into runs, and compare with what is stored; see `compare_with_stored` for the columns."""
+    """Split the events of each key into runs of equal rows, and compare with what is stored; see `compare_with_stored`."""
     return compare_with_stored(flow, _cut_runs(flow, collapsed), _is_kept(flow, collapsed))
 
 
 def _cut_runs(flow: Flow, collapsed: DataFrame) -> DataFrame:
-    """Add to each event: the `start` and `end` of its run, and whether it is shown, hidden in its run, or a lone delete."""
+    """Add the `start` and `end` of the run of equal rows of each event, and whether it is shown, hidden, or a lone delete."""
     by_key = Window.partitionBy("key").orderBy("sequence")
     is_delete = F.col("is_delete")
     after_delete = F.coalesce(F.lag("is_delete").over(by_key), F.lit(True))
@@ -35,7 +35,7 @@ def _cut_runs(flow: Flow, collapsed: DataFrame) -> DataFrame:
 
 
 def _is_kept(flow: Flow, collapsed: DataFrame) -> Column:
-    """Whether the stored row stays as it is."""
+    """Whether the stored row does not change."""
     stored = F.col("stored")
     same = is_same(flow, stored["data"], F.col("shown"), collapsed)
     same &= stored["start"].eqNullSafe(F.col("start")) & stored["end"].eqNullSafe(F.col("end"))

@@ -43,12 +43,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 LONGEST_LIST = 20
-"""So many segments of the auxiliary table are read one by one; then a batch merges them into one."""
+"""Up to this many segments of the auxiliary table are read one by one; with more, a batch merges them into one."""
 COMPACT_AFTER = 25
-"""After so many attempts the target's small files are compacted."""
+"""After this many loads the target's small files are compacted."""
 _ATTEMPTS = 20
 _LONGEST_WAIT = 20
-"""Seconds. Two writers can fence each other off; the wait must grow beyond what an attempt takes, on a busy machine too."""
+"""Seconds. Two writers can fence each other off; the wait must grow beyond the time of a load, on a busy machine too."""
 _MANY = 50_000
 _SAMPLES = 5
 _UNREADABLE = {"progress_missing", "progress_unreadable", "progress_mismatch", "no_progress"}
@@ -67,7 +67,7 @@ class ChangeLoad:
     layout: TableLayout = TableLayout()
 
     def apply(self, name: DatasetName, batch: ChangeBatch) -> ChangeMetrics:
-        """Apply a batch: check, find what it affects, replay, diff, write; again from the start when another was faster."""
+        """Apply a batch: check, find what it affects, replay, diff, write; retry from the start when another writer was first."""
         retrying = Retrying(
             retry=retry_if_exception_type(ConcurrentRunError),
             wait=wait_random_exponential(multiplier=0.2, max=_LONGEST_WAIT),
@@ -82,7 +82,7 @@ class ChangeLoad:
         target = self.lake.read(name) if state.exists else None
         columns = to_columns(target) if target is not None else []
         known = self._known(name, state, columns)
-        is_new = not columns  # a table without columns is a name that was made to find its place
+        is_new = not columns  # a table without columns was registered by name to find its location
         fit = Fit(flow) if is_new else fit_to_target(flow, columns, batch.options, known.identity)
         with read_batch(fit.flow, to_events(fit.flow, batch, flow.names)) as new:
             summary = new.summary
@@ -100,7 +100,7 @@ class ChangeLoad:
                 self._find(auxiliary, segments, target, fit.flow, new) as difference,
             ):
                 if difference.is_damaged:
-                    raise damaged_error(name, "events that rows stand for are missing")
+                    raise damaged_error(name, "change events that belong to its rows are missing")
                 after = replace(
                     known,
                     identity=identity_of(fit.flow),
@@ -115,14 +115,14 @@ class ChangeLoad:
         return _to_metrics(summary, difference, kept, quarantined, commit)
 
     def check(self, name: DatasetName, batch: ChangeBatch) -> None:
-        """Raise what applying the batch would raise because of its own rows; nothing is written."""
+        """Raise the error that the rows of the batch would cause when applied; nothing is written."""
         flow = resolve_batch(batch)
         with read_batch(flow, to_events(flow, batch, flow.names)) as new:
             if new.summary.bad and not batch.quarantine:
                 self._set_aside(name, batch, flow, new.summary)
 
     def rebuild(self, name: DatasetName, batch: ChangeBatch) -> ChangeMetrics:
-        """Make the target anew from this batch alone, by one commit: until then readers see the rows of before."""
+        """Rebuild the target from this batch alone in one commit; until then readers see the old rows."""
         flow = resolve_batch(batch)
         state = self.lake.read_state(name, CODEC)
         empty = self.lake.session.createDataFrame([], target_schema(flow))
@@ -151,14 +151,14 @@ class ChangeLoad:
         return Auxiliary(self.lake.session, self.lake.files, name, state.progress.number if state.progress else 0)
 
     def _known(self, name: DatasetName, state: CdcState, columns: Sequence[Column]) -> CdcProgress:
-        """What the target remembers; when its progress is lost, only its identity: the feed is to be read again."""
+        """The target's progress; when that is lost, only its identity: the feed must be read again."""
         if state.payload is not None:
             return state.payload
         is_ours = any(column.name == RESERVED for column in columns)
         return CdcProgress(identity=self._auxiliary(name, state).read_identity() if is_ours else None)
 
     def _segments(self, name: DatasetName, state: CdcState) -> tuple[Segment, ...]:
-        """The parts of the auxiliary table that count: all of them, when it is unknown which were committed."""
+        """The segments of the auxiliary table that count: all of them, when it is unknown which were committed."""
         return state.payload.segments if state.payload else self._auxiliary(name, state).find_all()
 
     @contextmanager
@@ -178,7 +178,7 @@ class ChangeLoad:
 
     @contextmanager
     def _overtaken_named(self, auxiliary: Auxiliary, segments: Sequence[Segment], state: CdcState) -> Iterator[None]:
-        """What looks like damage, or like a file that is gone, may only mean that another writer was faster: start again."""
+        """What looks like damage, or like a missing file, may only mean that another writer was first: retry."""
         name = auxiliary.name
         try:
             yield
@@ -186,15 +186,15 @@ class ChangeLoad:
             raise
         except Exception as error:
             if self.lake.state(name).number != state.number:
-                raise ConcurrentRunError(f"{name}: another writer was faster", hint="run again") from error
+                raise ConcurrentRunError(f"{name}: another writer committed first", hint="run again") from error
             if isinstance(error, FileNotFoundError):
-                raise damaged_error(name, "a part of it is gone") from None
+                raise damaged_error(name, "a segment is missing") from None
             if not isinstance(error, PenstockError):
                 auxiliary.check(segments)
             raise
 
     def _find_state(self, name: DatasetName) -> CdcState:
-        """The state of the target; ChangeFlowError when something else has written to it."""
+        """The state of the target; ChangeFlowError when another program has written to it."""
         state = self.lake.read_state(name, CODEC)
         if state.damage is not None and state.damage.code not in _UNREADABLE:
             if state.damage.code in {"foreign_write", "kind_changed"}:
@@ -202,19 +202,19 @@ class ChangeLoad:
             raise ChangeFlowError(
                 "target_changed",
                 f"{name}: {state.damage.text}",
-                hint="bring the table's folder back from a backup, or move it away and read the whole feed again; "
+                hint="restore the table's folder from a backup, or move it away and read the whole feed again; "
                 f"in a pipeline: penstock run --full-refresh {name}",
             )
         return state
 
     def _create(self, name: DatasetName, flow: Flow) -> CdcState:
-        """Make a new target, empty first, so that two first batches cannot replace each other."""
+        """Create the target, empty at first, so that two first batches cannot replace each other."""
         empty = self.lake.session.createDataFrame([], target_schema(flow))
         manifest = self._manifest(name, TableState(), (), CdcProgress(identity=identity_of(flow)))
         begun = self.lake.begin(manifest, name)
         self._auxiliary(name, TableState()).begin(identity_of(flow))
-        if self.lake.state(name).progress is not None:  # from here on, a rival that appends fences this attempt off
-            raise ConcurrentRunError(f"{name} was made by another writer meanwhile", hint="run again")
+        if self.lake.state(name).progress is not None:  # from here on, another writer's append fences this load off
+            raise ConcurrentRunError(f"{name} was created by another writer meanwhile", hint="run again")
         fault_point("changes.before_create", str(name))
         self.lake.replace(empty, name, begun.number, self._layout)
         return self.lake.read_state(name, CODEC)
@@ -238,7 +238,7 @@ class ChangeLoad:
         after: CdcProgress | None = None,
         files: Sequence[ConsumedFile] = (),
     ) -> Manifest:
-        """The manifest of a change to this state; now and then it states all change files again, else only new ones."""
+        """The progress manifest of a load on this state. Some state all change files again, the others only new ones."""
         progress = state.progress
         complete = progress is None or len(progress.chain) >= LONGEST_CHAIN
         stated = dict(progress.payload.files) if progress and complete else {}
@@ -256,7 +256,7 @@ class ChangeLoad:
         )
 
     def _set_aside(self, name: DatasetName, batch: ChangeBatch, flow: Flow, summary: Summary) -> int:
-        """Refuse bad rows, or put them into the quarantine table when the flow says so."""
+        """Reject bad rows, or write them to the quarantine table if the flow has quarantine=True."""
         if not summary.bad:
             return 0
         rows = batch.frame.where(is_bad_row(flow, batch))
@@ -267,7 +267,7 @@ class ChangeLoad:
                 f"{name}: {summary.bad} of {summary.events} rows of the batch cannot be applied: {summary.problems}; "
                 "nothing was written",
                 samples,
-                hint="mend the source, or let such rows be set aside: quarantine=True",
+                hint="fix the source, or set quarantine=True to write such rows to the quarantine table",
             )
         table = name.quarantine
         found = rows.select(F.to_json(F.struct("*")).alias("row_json")).distinct()
@@ -285,8 +285,8 @@ class ChangeLoad:
     def _write_segment(
         self, auxiliary: Auxiliary, segments: Sequence[Segment], flow: Flow, difference: Difference
     ) -> tuple[Segment, ...]:
-        """Write what is to be remembered and forgotten; now and then merge all segments into one on the way."""
-        if difference.is_nothing:  # what may be forgotten can wait for a batch that changes something
+        """Write a segment with the events to store and to forget; from time to time merge all segments into one."""
+        if difference.is_nothing:  # forgetting can wait for a batch that changes something
             return tuple(segments)
         if len(segments) >= LONGEST_LIST:
             return merge_segments(auxiliary, segments, flow, difference)
@@ -314,7 +314,7 @@ class ChangeLoad:
         elif difference.removed:
             ids = ", ".join(map(str, difference.removed_ids()))
             # New rows have higher numbers than all others, and Delta wants the condition to hold for them too. It checks
-            # that row by row, so what holds for them stands before the long list.
+            # that row by row, so what holds for them comes before the long list.
             first = begun.number << 32
             condition = f"{RESERVED}.row >= {first} OR {RESERVED}.row IN ({ids})"
             commit = self.lake.amend(rows, name, begun.number, condition)
@@ -324,7 +324,7 @@ class ChangeLoad:
         return commit
 
     def _tidy(self, auxiliary: Auxiliary, segments: Sequence[Segment], commit: Commit) -> None:
-        """Compact small files now and then, and remove segments that nothing lists any more."""
+        """Compact small files from time to time, and remove segments that no progress manifest lists any more."""
         if auxiliary.base // COMPACT_AFTER != (commit.number or 0) // COMPACT_AFTER:
             auxiliary.remove_except(segments)
             self.lake.forget_old_loads(auxiliary.name)

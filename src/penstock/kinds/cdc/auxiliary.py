@@ -1,7 +1,7 @@
-"""The auxiliary table of an AutoCDC target: events that the target itself cannot express, as segments beside its progress.
+"""The auxiliary table of an AutoCDC target: change events that its rows cannot express, as segments next to its progress.
 
-A segment is written before the commit of its attempt and counts only if the committed manifest lists it. So one commit
-decides for both tables, nothing here needs a transaction of its own, and what a dead attempt left is never read.
+A segment is written before the commit of its load and counts only if the committed progress manifest lists it. So one commit
+decides for both tables, nothing here needs its own transaction, and what a failed load left is never read.
 """
 
 from __future__ import annotations
@@ -42,39 +42,39 @@ class Auxiliary:
     files: Files
     name: DatasetName
     base: int
-    """The load that was read: what is written from it counts only if nothing else is committed before."""
+    """The load that was read: what is written from it counts only if no other load commits first."""
 
     @property
     def _folder(self) -> str:
         return f"{self.name.path}/{FOLDER}/{SEGMENTS}"
 
     def begin(self, identity: Identity) -> None:
-        """Make the table's place, with what a target keeps for life; it is asked for when the progress is lost."""
+        """Create the table's folder with the target's identity, which is needed when the progress is lost."""
         path = f"{self._folder}/{_IDENTITY}"
         if _IDENTITY in self.files.names(self._folder):
             with suppress(FileNotFoundError):
                 self.files.remove(path)
-        with suppress(FileExistsError):  # two writers make one target
+        with suppress(FileExistsError):  # two writers create the same target
             self.files.create(path, json.dumps(identity.to_json()).encode())
 
     def read_identity(self) -> Identity:
-        """What the target keeps for life; ChangeFlowError when that is gone too, and with it who knows what else."""
+        """The target's identity; ChangeFlowError when it is missing too, because then segments may be missing as well."""
         try:
             return Identity.from_json(json.loads(self.files.read(f"{self._folder}/{_IDENTITY}")))
         except (FileNotFoundError, ValueError, KeyError, TypeError):
-            raise damaged_error(self.name, "its folder is gone") from None
+            raise damaged_error(self.name, "its folder is missing") from None
 
     def read(self, segments: Sequence[Segment], flow: Flow) -> DataFrame:
         """The events of these segments; ChangeFlowError when one of them is gone or was changed."""
         sizes = self._sizes()
         broken = [segment.name for segment in segments if sizes.get(segment.name) != segment.size]
         if broken:
-            raise damaged_error(self.name, f"{len(broken)} of its {len(segments)} parts are missing or changed")
+            raise damaged_error(self.name, f"{len(broken)} of its {len(segments)} segments are missing or changed")
         paths = [self.files.spark_path(f"{self._folder}/{segment.name}") for segment in segments]
         return self.session.read.schema(to_schema(flow)).parquet(*paths)
 
     def read_small(self, segments: Sequence[Segment], like: pa.Schema) -> pa.Table | None:
-        """The same without Spark, `key`, `sequence` and `data` in the types of `like`; None when it is too much for that."""
+        """The same without Spark, `key`, `sequence` and `data` in the types of `like`; None when there are too many rows."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -92,7 +92,7 @@ class Auxiliary:
         return pa.concat_tables(found)
 
     def write_small(self, rows: pa.Table, truncates: int) -> Segment:
-        """Write a segment of few rows from here, in one file: no Spark job."""
+        """Write a segment of few rows without Spark, in one file."""
         import pyarrow.parquet as pq
 
         buffer = io.BytesIO()
@@ -109,14 +109,14 @@ class Auxiliary:
         return Segment(name, count, size, truncates)
 
     def find_all(self) -> tuple[Segment, ...]:
-        """Every segment on storage, whoever wrote it: what counts when nobody knows any more what was committed."""
+        """Every segment on storage: all of them count when it is unknown which were committed."""
         rows = self._count_rows()
         return tuple(
             Segment(name, rows.get(name, 0), size, truncates=1) for name, size in sorted(self._sizes().items())
         )
 
     def check(self, segments: Sequence[Segment]) -> None:
-        """ChangeFlowError when one of these segments cannot be read; every page is looked at."""
+        """ChangeFlowError when one of these segments cannot be read; every page is checked."""
         names = {segment.name for segment in segments}
         for name, file in self._files():
             if name in names and file.path.endswith(".parquet"):
@@ -125,13 +125,13 @@ class Auxiliary:
     def _count_rows(self) -> dict[str, int]:
         rows: dict[str, int] = {}
         for name, file in self._files():
-            if file.path.endswith(".parquet") and "/_temporary/" not in file.path:  # which a killed writer leaves
+            if file.path.endswith(".parquet") and "/_temporary/" not in file.path:  # left by a killed writer
                 found = self._look_into(name, file, lambda content: content.metadata.num_rows)
                 rows[name] = rows.get(name, 0) + (found or 0)
         return rows
 
     def _look_into(self, name: str, file: RawFile, look: Callable[[Any], Any]) -> Any:
-        """What `look` finds in a Parquet file; None when a rival removed it meanwhile."""
+        """What `look` finds in a Parquet file; None when another writer removed it meanwhile."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -141,7 +141,7 @@ class Auxiliary:
         except FileNotFoundError:
             return None
         except (pa.ArrowException, OSError):
-            raise damaged_error(self.name, f"its part {name} cannot be read") from None
+            raise damaged_error(self.name, f"its segment {name} cannot be read") from None
 
     def _sizes(self) -> dict[str, int]:
         sizes: dict[str, int] = {}
@@ -157,19 +157,19 @@ class Auxiliary:
                 yield name, file
 
     def remove_except(self, kept: Iterable[Segment]) -> None:
-        """Remove segments that nothing lists any more.
+        """Remove segments that no progress manifest lists any more.
 
-        One that was written for an earlier load than ours cannot come to count: its attempt finds the table changed.
+        A segment of an earlier load than ours can no longer count: that load finds the table changed.
         """
         names = {segment.name for segment in kept}
         for name, file in self._files():
             if name not in names and int(name[:20]) <= self.base:
-                with suppress(FileNotFoundError):  # another writer tidies up too
+                with suppress(FileNotFoundError):  # another writer cleans up too
                     self.files.remove(file.path)
 
 
 def align(values: pa.Array, type_: pa.DataType) -> pa.Array:
-    """The values in another type; a struct field by field, for columns may have been added or widened since."""
+    """The values in another type; a struct field by field, because columns may have been added or widened since."""
     import pyarrow as pa
 
     if not pa.types.is_struct(type_):
@@ -183,7 +183,7 @@ def align(values: pa.Array, type_: pa.DataType) -> pa.Array:
 
 
 def to_schema(flow: Flow) -> str:
-    """The columns of a segment, in Spark's words."""
+    """The columns of a segment, as a Spark schema."""
 
     def fields(columns: Iterable[Any]) -> str:
         return ", ".join(f"{quote_name(column.name)}: {column.type}" for column in columns)
@@ -195,10 +195,10 @@ def to_schema(flow: Flow) -> str:
 
 
 def damaged_error(name: DatasetName, what: str) -> ChangeFlowError:
-    """The auxiliary table cannot be trusted: go on, and rows would be wrong for good."""
+    """The auxiliary table cannot be trusted: with it, rows would become wrong."""
     return ChangeFlowError(
         "auxiliary_damaged",
         f"{name}: the auxiliary table is damaged: {what}; nothing was written",
-        hint="bring back the target's _penstock folder from a backup, or rebuild the target from the change feed; "
+        hint="restore the target's _penstock folder from a backup, or rebuild the target from the change feed; "
         f"in a pipeline: penstock run --full-refresh {name}",
     )

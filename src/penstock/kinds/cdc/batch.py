@@ -1,4 +1,4 @@
-"""A batch of change events: the rows of a source as events, read once and looked at before anything is written."""
+"""A batch of change events: the rows of a source as change events, read once and checked before anything is written."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from penstock.transforms.equality import comparable
 from penstock.transforms.feeds import CHANGE, CORRUPT
 
 SMALL = 20_000
-"""Batches of up to so many events are brought to the driver, and so is the difference they make."""
+"""Batches of up to this many events are collected on the driver, and so is their difference."""
 _INEXACT = frozenset({"binary", "float", "double"})
 
 
@@ -44,7 +44,7 @@ class ChangeBatch:
     is_understood: SparkColumn | None = None
     """Whether the envelope's operation is known; without an envelope every row is."""
     unavailable: SparkColumn | None = None
-    """The names of columns about which a row says nothing."""
+    """The names of columns that a row leaves unspecified."""
     batch_id: str | None = None
     source: Mapping[str, Any] = field(default_factory=dict)
     """How far the feed is read once the batch is applied."""
@@ -53,14 +53,14 @@ class ChangeBatch:
 
 
 def to_expression(frame: DataFrame, given: SparkColumn | str) -> SparkColumn:
-    """A column by its name, whatever it is made of; an SQL expression; or a column as it is."""
+    """A column from its name, with any characters; from an SQL expression; or unchanged."""
     if not isinstance(given, str):
         return given
     return F.col(quote_name(given)) if given in frame.columns else F.expr(given)
 
 
 def to_condition(given: SparkColumn | str | None) -> SparkColumn:
-    """A condition from SQL or as it is; one that was not given never holds."""
+    """A condition from SQL, or unchanged; one that was not given never holds."""
     if given is None:
         return F.lit(False)
     return F.expr(given) if isinstance(given, str) else given
@@ -85,11 +85,11 @@ def resolve_batch(batch: ChangeBatch) -> Flow:
 
 
 def _check_condition(name: str, type_: T.DataType) -> None:
-    """A text is no condition: where a session is not strict, every text but a few would silently count as false."""
+    """A text cannot be a condition: without ANSI mode, most texts would silently count as false."""
     if not isinstance(type_, T.BooleanType | T.NullType | T.IntegralType):
         raise ChangeFlowError(
             "expression",
-            f"{name} is of type {type_.simpleString()}, not boolean",
+            f"{name} is of type {type_.simpleString()}; it must be boolean",
             hint=f"""write a condition: {name}="operation = 'delete'\"""",
         )
 
@@ -117,9 +117,9 @@ def _normal_type(what: str, type_: str) -> str:
 
 
 def to_events(flow: Flow, batch: ChangeBatch, selected: Sequence[str]) -> DataFrame:
-    """The batch as events; NULL as the kind of one that is not understood, and `is_bad` for all that cannot be applied.
+    """The batch as events; with the kind NULL for an unknown operation, and `is_bad` for all that cannot be applied.
 
-    The target may have columns that are in the source too, but not `selected`: they are not taken from there.
+    The target may have columns that are in the source too, but not `selected`: these are not read from the source.
     """
     is_truncate, is_delete = (F.coalesce(c.cast("boolean"), F.lit(False)) for c in (batch.is_truncate, batch.is_delete))
     kind = F.when(is_truncate, TRUNCATE).when(is_delete, DELETE).otherwise(UPSERT)
@@ -140,7 +140,7 @@ def is_bad_row(flow: Flow, batch: ChangeBatch) -> SparkColumn:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What one look at a batch tells."""
+    """What one pass over a batch finds."""
 
     events: int
     bad: int
@@ -151,7 +151,7 @@ class Summary:
     truncates: int
     digest: str | None
     first: str | None
-    """The smallest sequence as text, where it has a text that says it exactly."""
+    """The smallest sequence as text, where its text is exact."""
 
     @property
     def problems(self) -> str:
@@ -173,14 +173,14 @@ class NewEvents:
 
     @property
     def events(self) -> DataFrame:
-        """All events, without asking the source again."""
+        """All events, without reading the source again."""
         if self.table is None:
             return self.source
         return self.source.sparkSession.createDataFrame(self.table, self.source.schema)
 
     @property
     def digest(self) -> str:
-        """What tells this batch from another one with the same id; the order of its rows does not matter."""
+        """A digest that distinguishes this batch from another one with the same id; the order of rows does not matter."""
         if self.table is None:
             return str(self.summary.digest)
         lines = sorted(map(repr, _as_numbers(self.table).to_pylist()))
@@ -196,7 +196,7 @@ class NewEvents:
         return self.summary.events <= SMALL and not self.summary.truncates
 
     def scope(self, flow: Flow) -> Scope:
-        """Where to look for what the batch affects."""
+        """The scope of stored rows and events that the batch affects."""
         is_timeless = flow.is_partial or not flow.keeps_history
         first = self.summary.first
         literal = to_literal(flow, first) if first is not None and not is_timeless else None
@@ -205,7 +205,7 @@ class NewEvents:
 
 @contextmanager
 def read_batch(flow: Flow, events: DataFrame) -> Iterator[NewEvents]:
-    """Read new events once, and look at them; they are kept until the block ends."""
+    """Read new events once, and check them; they are cached until the block ends."""
     if can_replay(flow):
         table = _make_nullable(events.limit(SMALL + 1).toArrow())
         summary = look_at_table(flow, table)
@@ -220,7 +220,7 @@ def read_batch(flow: Flow, events: DataFrame) -> Iterator[NewEvents]:
 
 
 def _make_nullable(table: pa.Table) -> pa.Table:
-    """A source may declare columns NOT NULL; stored rows can have NULL there all the same."""
+    """A source may declare columns NOT NULL; stored rows can still have NULL there."""
 
     def nullable(field: pa.Field) -> pa.Field:
         type_ = pa.struct([nullable(inner) for inner in field.type]) if pa.types.is_struct(field.type) else field.type
@@ -230,7 +230,7 @@ def _make_nullable(table: pa.Table) -> pa.Table:
 
 
 def look_at_table(flow: Flow, table: pa.Table) -> Summary:
-    """Count what is wrong in a table of events, and find what the search can be limited to."""
+    """Count bad rows in a table of events, and find what the search can be limited to."""
     keys = table.column("key").combine_chunks()
     kinds = table.column("kind")
     is_truncate = pc.equal(pc.fill_null(kinds, UPSERT), TRUNCATE)
@@ -253,12 +253,12 @@ def _first_of(flow: Flow, sequences: pa.ChunkedArray) -> str | None:
         return None
     try:
         return str((first.cast("int64") if flow.sequence_type == "timestamp" else first).as_py())
-    except (OverflowError, ValueError):  # a day beyond the years that Python knows
+    except (OverflowError, ValueError):  # a date outside Python's range of years
         return None
 
 
 def _as_numbers(table: pa.Table) -> pa.Table:
-    """The same with times as numbers: Python's own reach from year 1 to 9999 only."""
+    """The same with times as numbers: Python's own times support only the years 1 to 9999."""
 
     def plain(array: pa.Array) -> pa.Array:
         if pa.types.is_struct(array.type):
@@ -302,7 +302,7 @@ def _any_null(columns: Iterable[SparkColumn]) -> SparkColumn:
 
 
 def _exact_text(flow: Flow, sequence: SparkColumn) -> SparkColumn:
-    """Text that says a sequence exactly; microseconds for timestamps, whose text depends on the time zone; else NULL."""
+    """The exact text of a sequence; microseconds for timestamps, whose text depends on the time zone; else NULL."""
     if flow.sequence_type == "timestamp":
         return F.unix_micros(sequence).cast("string")
     is_plain = "<" not in flow.sequence_type and flow.sequence_type not in _INEXACT
@@ -310,6 +310,6 @@ def _exact_text(flow: Flow, sequence: SparkColumn) -> SparkColumn:
 
 
 def to_literal(flow: Flow, text: str) -> SparkColumn:
-    """A sequence from the text that says it exactly."""
+    """A sequence from its exact text."""
     is_instant = flow.sequence_type == "timestamp"
     return F.timestamp_micros(F.lit(int(text))) if is_instant else F.lit(text).cast(flow.sequence_type)

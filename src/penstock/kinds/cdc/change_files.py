@@ -1,7 +1,7 @@
-"""Change files as one frame: every file is read by its own columns, and columns go by their names.
+"""Change files as one frame: every file is read with its own columns, and columns are matched by name.
 
-Spark takes the columns of one file for all that are read with it. So files are read in groups of equal columns, and the
-groups are brought together here.
+Spark uses the columns of one file for all files that it reads together. So files with equal columns are read together,
+and these groups are combined here.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from penstock.model.progress import RawFile
 
 _READERS = 16
-_CHECK_SCHEMA = "give change_files a schema= that holds them all, or mend the files"
+_CHECK_SCHEMA = "give change_files a schema= that fits all files, or fix the files"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,7 +40,7 @@ class Read:
 
     frame: DataFrame
     untyped: frozenset[str] = frozenset()
-    """Columns, in lower case, that are NULL in all rows, so that nobody knows their type yet: they can wait."""
+    """Columns, in lower case, that are NULL in all rows, so that their type is unknown: they are added later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +49,10 @@ class ChangeFiles:
 
     session: SparkSession
     configuration: Mapping[str, str] = field(default_factory=dict)
-    """Where object stores are, and how to get in."""
+    """Addresses and credentials of object stores."""
 
     def read(self, flow: str, feed: FeedFiles, files: Sequence[RawFile], known: T.StructType | None) -> Read:
-        """The rows of these files; `known` are the columns of the target, whose types JSON numbers and NULLs take on."""
+        """The rows of these files; `known` are the columns of the target, whose types are used for JSON numbers and NULLs."""
         with _problems_named(flow):
             if feed.format == "json":
                 return self._read_json(feed, files, known)
@@ -93,7 +93,7 @@ class ChangeFiles:
             except (OSError, ValueError):  # Arrow's errors are among them
                 raise FeedError(
                     f"the change file {file.path} of the flow {flow} cannot be read; nothing was written",
-                    hint=f"mend or remove the file, or check the flow's format=, which is {feed.format}",
+                    hint=f"fix or remove the file, or check the flow's format=, which is {feed.format}",
                 ) from None
 
         with ThreadPoolExecutor(_READERS) as pool:

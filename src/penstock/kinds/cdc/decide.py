@@ -17,9 +17,9 @@ Inputs: TypeAlias = Mapping[DatasetName, Upstream]
 CdcItem: TypeAlias = WorkItem[CdcWork]
 
 _FOREIGN = "foreign_write"
-"""Damage that leaves it known what the table was made from."""
+"""The damage after which the sources of the table are still known."""
 REREAD = frozenset({"progress_missing", "progress_unreadable", "progress_mismatch", "no_progress"})
-"""Damage after which a feed is read again: that changes nothing that is right already."""
+"""The damage after which a feed is read again: reading change events twice changes no correct row."""
 
 
 def decide(given: CdcObservation, wishes: Wishes, inputs: Inputs) -> tuple[CdcItem, ...]:
@@ -71,16 +71,16 @@ def _input_reason(given: CdcObservation, flow: FlowSpec, source: Upstream) -> Re
 
 
 def _decide_rebuild(given: CdcObservation, wishes: Wishes) -> CdcItem:
-    """Read everything again, into a table that replaces this one; what is gone from the sources must be allowed to go."""
+    """Read everything again, into a table that replaces this one; losing what the sources no longer have must be allowed."""
     spec = given.spec
     files = [file for current in given.files.values() for file in current if file.size]
-    reasons = [Reason("full_refresh", "a full refresh was asked for")]
+    reasons = [Reason("full_refresh", "a full refresh was requested")]
     others = [flow for flow in spec.flows if not isinstance(flow.source, FeedFiles)]
     if not files and not others:
         problem = Problem(
             "nothing_to_rebuild_from",
             f"{spec.name} cannot be rebuilt: its flows have no change files",
-            hint="bring the change files back; the table is left as it is",
+            hint="restore the change files; the table is left as it is",
             location=spec.location,
         )
         return _item(given, Action.SKIP, reasons, problem)
@@ -89,16 +89,16 @@ def _decide_rebuild(given: CdcObservation, wishes: Wishes) -> CdcItem:
             problem = Problem(
                 "history_loss",
                 f"{spec.name} would be rebuilt, but {lost}, so history could be lost",
-                hint=f"allow it: --allow-history-loss {spec.name}; the table is left as it is",
+                hint=f"to allow it, add --allow-history-loss {spec.name}; the table is left as it is",
                 location=spec.location,
             )
             return _item(given, Action.SKIP, reasons, problem)
-        reasons.append(Reason("history_lost", f"{lost}: what only the table still has is lost, as allowed"))
+        reasons.append(Reason("history_lost", f"{lost}: rows that only the table still has are lost, as allowed"))
     return _item(given, Action.REBUILD, reasons, files=files)
 
 
 def _may_lose(given: CdcObservation, current: Sequence[str], others: Sequence[FlowSpec]) -> str | None:
-    """Why the sources may no longer have what the table was made from; None when they have it all."""
+    """Why the sources may no longer have what the table was built from; None when they have everything."""
     state = given.state
     if not state.exists:
         return None
@@ -106,17 +106,17 @@ def _may_lose(given: CdcObservation, current: Sequence[str], others: Sequence[Fl
         return f"its sources are unknown ({state.damage.text})"
     known = state.payload or state.last_known or CdcProgress()
     if gone := len(set(known.files).difference(current)):
-        return f"{counted(gone, 'change file')} that it was made from {'is' if gone == 1 else 'are'} gone"
+        return f"{counted(gone, 'change file')} that it was built from {'is' if gone == 1 else 'are'} missing"
     earlier = set(state.payload.sources if state.payload else {})
     if names := sorted(earlier | {flow.name for flow in others}):
-        return f"the flow {names[0]} reads what its source is now, not what it was"
+        return f"the flow {names[0]} reads the current rows of its source, not their history"
     return None
 
 
 def find_new_files(state: TableState[CdcProgress], current: Sequence[RawFile]) -> list[RawFile]:
-    """Files that were not read yet, or that changed since: what is read twice changes nothing.
+    """Files that were not read yet, or that changed since: reading a change event twice changes nothing.
 
-    An empty file has no changes, and not even columns; it is looked at again when it is no longer empty.
+    An empty file has no change events and no columns; it is read when it is no longer empty.
     """
     known = state.payload.files if state.payload else {}
 
@@ -134,7 +134,7 @@ def _find_problem(given: CdcObservation, wishes: Wishes, inputs: Inputs) -> Prob
         return Problem(
             damage.code,
             f"{spec.name}: {damage.text}",
-            hint=f"bring the table's folder back from a backup, or read the whole feed again: --full-refresh {spec.name}",
+            hint=f"restore the table's folder from a backup, or read the whole feed again: --full-refresh {spec.name}",
             location=spec.location,
         )
     missing = next((upstream.name for upstream in inputs.values() if not upstream.will_exist), None)

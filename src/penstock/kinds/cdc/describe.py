@@ -1,4 +1,4 @@
-"""What a streaming table says about itself: in a plan, in `show`, and where its rows and events lie."""
+"""What a streaming table shows in a plan and in `show`, and where its rows and events are stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a batch makes of the stored rows: found by one query, materialised once, and turned into what is written."""
+"""The difference that a batch makes to the stored rows: found by one query, materialized once, and written."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from penstock.transforms.change_events import FORGET, TRUNCATE
 from penstock.transforms.replay import Stored, replay
 
 _MOST_ROWS = 200_000
-"""So many stored rows are replayed on the driver at most."""
+"""The most stored rows that are replayed on the driver."""
 _ROWS_PER_PARTITION = 200_000
 
 
 @dataclass(slots=True)
 class Difference:
-    """The difference that a batch makes, computed already: a small one as a table on the driver, else kept by Spark."""
+    """The difference that a batch makes, computed already: a small one as a table on the driver, else cached by Spark."""
 
     flow: Flow
     found: DataFrame | pa.Table
@@ -47,11 +47,11 @@ class Difference:
 
     @property
     def is_nothing(self) -> bool:
-        """Whether there is nothing to commit; what may be forgotten can wait for the next batch."""
+        """Whether there is nothing to commit; forgetting can wait for the next batch."""
         return not (self.added or self.removed or self.remembered)
 
     def rows(self, number: int) -> DataFrame:
-        """The rows to write to the target, numbered by the attempt that writes them."""
+        """The rows to write to the target, numbered by the load that writes them."""
         flow = self.flow
         if not isinstance(self.found, DataFrame):
             rows = _to_target(flow, self.found, number)
@@ -65,14 +65,14 @@ class Difference:
         return added.select("shown.*", *times, reserved.alias(RESERVED))
 
     def _lay_out(self, rows: DataFrame, partitions: int) -> DataFrame:
-        """Few rows in one file; many with open rows apart from closed ones, and neighbours by key together."""
+        """Few rows in one file; many in several, with open and closed rows in separate files and sorted by key."""
         if partitions == 1:
             return rows.coalesce(1)
         order = [F.col("end").isNull(), F.col("end")] if self.flow.keeps_history else []
         return rows.repartitionByRange(partitions, *order, "key")
 
     def removed_rows(self) -> DataFrame:
-        """The numbers of the rows to take out of the target."""
+        """The numbers of the rows to remove from the target."""
         if isinstance(self.found, DataFrame):
             return self.found.where("removed IS NOT NULL").select("removed")
         return self.session.createDataFrame(self.found.select(["removed"]).drop_null())
@@ -85,7 +85,7 @@ class Difference:
         return ids
 
     def write_segment(self, auxiliary: Auxiliary) -> Segment | None:
-        """Write what is to be remembered and forgotten beside the target; nothing when that is nothing."""
+        """Write the events to store and to forget as a segment; nothing when there are none."""
         count = self.remembered + self.forgotten
         if not count:
             return None
@@ -94,7 +94,7 @@ class Difference:
         return auxiliary.write_large(self.segment_rows(), count, self.truncates)
 
     def segment_rows(self) -> DataFrame:
-        """The rows of the segment: remembered events, and what to forget by key, sequence and attempt."""
+        """The rows of the segment: events to store, and events to forget by key, sequence and write id."""
         if not isinstance(self.found, DataFrame):
             return self.session.createDataFrame(_to_segment(self.found, self.write_id), to_schema(self.flow))
         columns = [F.col(name) for name in events_.EVENT]
@@ -109,7 +109,7 @@ class Difference:
 
 
 def target_schema(flow: Flow) -> str:
-    """The columns of a target, in Spark's words."""
+    """The columns of a target, as a Spark schema."""
     columns = [f"{quote_name(column.name)} {column.type}" for column in flow.columns]
     if flow.keeps_history:
         columns += [f"{name} {flow.sequence_type}" for name in (START_AT, END_AT)]
@@ -119,7 +119,7 @@ def target_schema(flow: Flow) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AtHand:
-    """What is kept of a target as the driver can read it, for batches that are replayed there."""
+    """What is stored of a target as the driver can read it, for batches that are replayed there."""
 
     copies: pa.Table | None = None
     """The auxiliary table, when it is small."""
@@ -127,7 +127,7 @@ class AtHand:
 
 
 def _row_numbers(number: int, partitions: int) -> Column:
-    """Numbers that no other row has: above by the attempt, below by the place in it; Spark counts 2^33 for a partition."""
+    """Unique row numbers: the high bits are the load number, the low bits the row within it; Spark counts 2^33 per partition."""
     bits = 32 - ceil(log2(partitions)) if partitions > 1 else 32
     place = F.monotonically_increasing_id()
     within = place.bitwiseAND(F.lit((1 << 33) - 1))
@@ -137,7 +137,7 @@ def _row_numbers(number: int, partitions: int) -> Column:
 
 @contextmanager
 def find_difference(flow: Flow, stored: Stored, at_hand: AtHand, batch: NewEvents) -> Iterator[Difference]:
-    """Find the difference that a batch makes, and keep it until the block ends."""
+    """Find the difference that a batch makes, and cache it until the block ends."""
     write_id = uuid4().int >> 65
     if batch.is_small:
         table = _replay_here(flow, stored, at_hand, batch, batch.table) if batch.table is not None else None
@@ -153,7 +153,7 @@ def find_difference(flow: Flow, stored: Stored, at_hand: AtHand, batch: NewEvent
 
 
 def _replay_here(flow: Flow, stored: Stored, at_hand: AtHand, batch: NewEvents, table: pa.Table) -> pa.Table | None:
-    """Find what the batch affects, and replay on the driver; None when so much is affected that Spark should."""
+    """Find what the batch affects, and replay on the driver; None when too much is affected, so that Spark should."""
     rows = _find_here(flow, at_hand, stored.target.columns, batch, table)
     if rows is None:
         rows = events_.find_affected(flow, stored.target, batch.scope(flow)).limit(_MOST_ROWS + 1).toArrow()
@@ -170,14 +170,14 @@ def _replay_here(flow: Flow, stored: Stored, at_hand: AtHand, batch: NewEvents, 
 
 
 def _find_here(flow: Flow, at_hand: AtHand, names: Sequence[str], batch: NewEvents, table: pa.Table) -> pa.Table | None:
-    """Rows that the batch may affect, without Spark; None when that cannot be."""
+    """Rows that the batch may affect, without Spark; None when that is not possible."""
     if at_hand.rows is None or not table.num_rows:
         return None
     return find_rows(flow, at_hand.rows, names, table, batch.summary.first, _MOST_ROWS)
 
 
 def _count(found: pa.Table | DataFrame) -> tuple[int, int, int, int, int, bool]:
-    """How many rows are added and removed, events remembered and forgotten, truncates; and whether something is damaged."""
+    """How many rows are added and removed, events stored and forgotten, truncates; and whether something is damaged."""
     if isinstance(found, DataFrame):
         row = found.agg(
             F.count_if("is_added"),
@@ -198,7 +198,7 @@ def _count(found: pa.Table | DataFrame) -> tuple[int, int, int, int, int, bool]:
 
 
 def _to_target(flow: Flow, found: pa.Table, number: int) -> pa.Table:
-    """The rows to write from a small difference, without Spark: a query for it would be compiled anew for each number."""
+    """The rows to write from a small difference, without Spark: Spark would compile a query for each load number."""
     added = found.filter(found.column("is_added")).combine_chunks()
     columns = dict(zip(flow.names, added.column("shown").combine_chunks().flatten(), strict=True))
     times = {START_AT: added.column("start"), END_AT: added.column("end")} if flow.keeps_history else {}
@@ -240,7 +240,7 @@ def merge_segments(
     identity = ["key", "sequence", "attempt"]
     forgotten = rows.where(F.col("kind") == FORGET).select(*identity).distinct()
     events = rows.where(F.col("kind") != FORGET).join(forgotten, identity, "left_anti")
-    if not flow.keeps_history:  # of the truncates only the last one matters
+    if not flow.keeps_history:  # only the last truncate matters
         latest = events.where(F.col("kind") == TRUNCATE).agg(F.max("sequence").alias("latest"))
         is_old = (F.col("kind") == TRUNCATE) & (F.col("sequence") < F.col("latest"))
         events = events.crossJoin(F.broadcast(latest)).where(~F.coalesce(is_old, F.lit(False))).drop("latest")

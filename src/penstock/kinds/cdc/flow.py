@@ -16,7 +16,7 @@ from penstock.model.types import SparkType, Struct, comparable_type, has_map, pa
 
 
 def identity_of(flow: Flow) -> Identity:
-    """What of a flow must stay the same for the life of its target."""
+    """What a flow cannot change once its target exists."""
     return Identity(tuple(sorted(key.lower() for key in flow.keys)), flow.sequence_type)
 
 
@@ -30,7 +30,7 @@ def check_keys(options: FlowOptions, columns: Iterable[str]) -> None:
 def resolve_flow(
     options: FlowOptions, source: Sequence[Column], sequence_type: str, *, is_partial: bool = False
 ) -> Flow:
-    """The flow for a source with these columns, before any target is looked at."""
+    """The flow for a source with these columns, before any target is read."""
     check_options(options)
     _check_source(source)
     known = {column.key: column for column in source}
@@ -61,7 +61,7 @@ def resolve_flow(
         for name in lists_of(options).get(list_name, ()):
             if name.lower() not in by_name:
                 raise ChangeFlowError(
-                    "not_selected", f"{list_name} has {name!r}, which is a key or not selected", hint="take it out"
+                    "not_selected", f"{list_name} has {name!r}, which is a key or not selected", hint="remove it"
                 )
     tracked = _select(data, options.track_history_column_list, options.track_history_except_column_list)
     ignored: Sequence[Column] = ()
@@ -98,7 +98,7 @@ def _need(name: str, known: Mapping[str, Column], where: str) -> None:
         if "." in name:
             raise ChangeFlowError(
                 "qualified_name",
-                f"{where} has {name!r}: columns are given by their own name, not with a table or a struct before it",
+                f"{where} has {name!r}: use a column's own name, without the name of a table or struct before it",
                 hint=f"write {name.rsplit('.', maxsplit=1)[-1]!r}; the source has {', '.join(names)}",
             )
         raise ChangeFlowError(
@@ -123,7 +123,7 @@ class Fit:
     added: tuple[Column, ...] = ()
     widened: tuple[Column, ...] = ()
     begins_to_fill: bool = False
-    """The target has to note from now on which values a row has from earlier events."""
+    """From now on the target must store which values a row has from earlier events."""
 
     @property
     def evolves(self) -> bool:
@@ -131,9 +131,9 @@ class Fit:
 
 
 def fit_to_target(flow: Flow, target: Sequence[Column], options: FlowOptions, identity: Identity | None) -> Fit:
-    """Bring a flow and an existing target together; ChangeFlowError for what would not be safe.
+    """Fit a flow to an existing target; ChangeFlowError for what would not be safe.
 
-    New columns are added at the end, columns that are no longer sent stay, and types grow where Delta can do it in place.
+    New columns are added at the end, columns that are no longer sent stay, and types are widened where Delta can do it in place.
     """
     stored = {column.key: column for column in target}
     _check_same_kind(flow, stored, identity)
@@ -171,12 +171,12 @@ def fit_to_target(flow: Flow, target: Sequence[Column], options: FlowOptions, id
 
 
 def check_target(names: Iterable[str]) -> None:
-    """ChangeFlowError for a table that AutoCDC did not make."""
+    """ChangeFlowError for a table that AutoCDC did not create."""
     if RESERVED not in names:
         raise ChangeFlowError(
             "foreign_target",
-            "the target exists, but was not made by AutoCDC",
-            hint="give another target, or move that table away",
+            "the target exists, but was not created by AutoCDC",
+            hint="use another target, or move that table away",
         )
 
 
@@ -187,13 +187,13 @@ def _check_same_kind(flow: Flow, stored: Mapping[str, Column], identity: Identit
         raise ChangeFlowError(
             "scd_type_drift",
             f"the target is stored as SCD{2 if was_scd2 else 1}, the flow says {flow.scd_type}",
-            hint="give another target, or drop the table and read the whole feed again",
+            hint="use another target, or drop the table and read the whole feed again",
         )
     if identity is not None and identity.keys != identity_of(flow).keys:
         raise ChangeFlowError(
             "key_drift",
             f"the target's keys are {', '.join(identity.keys)}, the flow's {', '.join(flow.keys)}",
-            hint="give another target, or drop the table and read the whole feed again",
+            hint="use another target, or drop the table and read the whole feed again",
         )
     sequence = identity.sequence if identity else to_text(_reserved_fields(stored[RESERVED])["sequence"])
     if sequence.lower() != flow.sequence_type.lower():  # the order of a struct's fields is part of the type here
@@ -205,7 +205,7 @@ def _check_same_kind(flow: Flow, stored: Mapping[str, Column], identity: Identit
 
 
 def _reserved_fields(reserved: Column) -> dict[str, SparkType]:
-    """What the target keeps beside the user's columns, each with its type."""
+    """The columns that the target has besides the user's, each with its type."""
     type_ = parse_type(reserved.type)
     return dict(type_.fields) if isinstance(type_, Struct) else {}
 
@@ -222,6 +222,6 @@ def _merge_type(column: Column, sent: Column | None, *, is_key: bool) -> Column:
     raise ChangeFlowError(
         "key_type_drift" if is_key else "type_drift",
         f"the column {column.name!r} is {column.type} in the target, but the source sends {sent.type}",
-        hint=f"cast it in the source to {column.type} (of change files: say so by schema=), or drop the table and read "
+        hint=f"cast it in the source to {column.type} (for change files, set schema=), or drop the table and read "
         "the whole feed again",
     )

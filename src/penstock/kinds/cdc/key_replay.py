@@ -1,6 +1,6 @@
-"""Replay and diff of one key in plain Python, for batches so small that planning a query would cost more than the work.
+"""Replay and diff of one key in plain Python, for batches so small that planning a query would take longer than the work.
 
-Sequences and contents are ranks: whole numbers that compare as the values do. `place` says where a value stands in the
+Sequences and contents are ranks: whole numbers that compare as the values do. `place` is the index of a value in the
 caller's table. The same rules as DataFrame transforms are in `transforms/scd1` and `transforms/scd2`; partial flows have
 those only.
 """
@@ -15,7 +15,7 @@ Content = tuple[int, ...]
 
 
 class Row(NamedTuple):
-    """A stored row: its interval (of a current row, nothing), the sequence of its own event, and where it stands."""
+    """A stored row: its interval (for SCD1, none), the sequence of its own event, and its place."""
 
     start: int
     end: int | None
@@ -38,7 +38,7 @@ class Delete(NamedTuple):
 
 @dataclass(slots=True)
 class KeyEvents:
-    """All that one key brings to a batch."""
+    """All stored rows and events of one key."""
 
     rows: list[Row] = field(default_factory=list)
     upserts: list[Upsert] = field(default_factory=list)
@@ -85,7 +85,7 @@ class _Event:
 def replay_scd2(
     key: KeyEvents, contents: Sequence[Content], tracked: Sequence[Content], truncates: frozenset[int]
 ) -> KeyChange:
-    """Cut the events of a key into runs, one row each, and compare with the rows that are stored."""
+    """Split the events of a key into runs of equal rows, one row each, and compare with the stored rows."""
     starts, ends = {row.start for row in key.rows}, {row.end for row in key.rows}
     counted = [event for event in key.upserts if event.copy is None or _is_covered(event, key.rows)]
     own = [Upsert(row.sequence, row.place) for row in key.rows]
@@ -129,7 +129,7 @@ def replay_scd2(
 def replay_scd1(
     key: KeyEvents, contents: Sequence[Content], _tracked: Sequence[Content], truncates: frozenset[int]
 ) -> KeyChange:
-    """Keep the last event of a key, and remember a delete while no row stands above it."""
+    """Keep the last event of a key, and store a delete while no row has a higher sequence."""
     own = [Upsert(row.sequence, row.place) for row in key.rows]
     deleted = {event.sequence for event in key.deletes} | truncates
     last = _collapse([*key.upserts, *own], deleted, contents)[-1]
@@ -149,7 +149,7 @@ def replay_scd1(
 
 
 def _is_covered(event: Upsert, rows: Sequence[Row]) -> bool:
-    """Whether a copy is a hidden member of a stored row's run; all others wait to be cleaned up."""
+    """Whether a copy is a hidden member of a stored row's run; all others are to be removed."""
     return any(row.start <= event.sequence < row.sequence for row in rows)
 
 
@@ -172,9 +172,9 @@ def _remember(
     contents: Sequence[Content],
     given_up: Iterable[int | None],
 ) -> None:
-    """Sort copies into those that are still of use and those to forget; what no copy says is to be remembered.
+    """Split copies into those that are still needed and those to forget; an event that no copy has must be stored.
 
-    A copy of a delete at which a stored row ended was given up then, and may be gone at any moment: it does not count.
+    A copy of a delete at which a stored row ended may be removed at any time: it does not count.
     """
     missing = dict(needed)
     given_up = set(given_up)

@@ -1,4 +1,4 @@
-"""Streaming tables as a kind of dataset: change feeds into SCD1 and SCD2 tables, right in any arrival order."""
+"""Streaming tables as a kind of dataset: change feeds into SCD1 and SCD2 tables, correct for any arrival order."""
 
 from __future__ import annotations
 

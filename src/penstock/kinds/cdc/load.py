@@ -74,17 +74,17 @@ class FlowLoad:
                     batches.append(Batch(flow.name, done))
         if is_rebuild:
             raise FeedError(
-                f"{item.dataset} cannot be rebuilt: {work.flows[0].name} gives nothing; it is left as it is",
+                f"{item.dataset} cannot be rebuilt: the flow {work.flows[0].name} has no data; the table is left as it is",
                 location=work.flows[0].location,
             )
         rows, quarantined = (sum(b.metrics.rows_added for b in batches), sum(b.metrics.quarantined for b in batches))
         return LoadResult(version, rows, quarantined=quarantined, batches=tuple(batches), is_waiting=version is None)
 
     def close(self) -> None:
-        """Nothing stays behind in the session."""
+        """The loader keeps nothing in the session."""
 
     def _check_all(self, work: CdcWork, load: ChangeLoad) -> None:
-        """Look at what all flows have before the first one replaces the table."""
+        """Check the new rows of all flows before the first one replaces the table."""
         for flow in work.flows:
             with errors_located(work.spec.name, flow):
                 for batch in self._read(work, flow, TableState()):
@@ -107,19 +107,19 @@ class FlowLoad:
     def _read_snapshots(
         self, name: DatasetName, flow: FlowSpec, source: SnapshotFunction, state: TableState[CdcProgress]
     ) -> Iterator[ChangeBatch]:
-        """One snapshot after the other, as long as the function gives some; each is compared with what the last one left."""
+        """One snapshot after the other, as long as the function returns one; each is compared with the result of the last one."""
         known = known_snapshot(state.payload, flow.name)
-        is_anew = not state.exists
+        is_new = not state.exists
         while (found := ask_for_snapshot(self.lake.session, flow, source, known, self.variables)) is not None:
-            current = self.lake.read(name) if not is_anew else None
+            current = self.lake.read(name) if not is_new else None
             batch = to_snapshot_changes(flow, found.rows, current, found.sequence)
             yield replace(batch, source={flow.name: to_snapshot_mark(found.version)})
-            known, is_anew = found.version, False
+            known, is_new = found.version, False
 
     def _read_dataset(
         self, name: DatasetName, flow: FlowSpec, source: DatasetName, state: TableState[CdcProgress]
     ) -> ChangeBatch | None:
-        """What changed in a dataset: by its change feed where it has one, its new rows, or all of them."""
+        """What changed in a dataset: from its Delta change data feed if it has one, else its new rows, or all rows."""
         known, mark = known_mark(state.payload, flow.name), to_mark(self.lake.state(source))
         if known is not None and (known.version, known.at) == (mark["version"], mark["at"]):
             return None
@@ -140,7 +140,7 @@ class FlowLoad:
     def _read_change_feed(
         self, name: DatasetName, source: DatasetName, known: InputMark | None, mark: Mapping[str, int]
     ) -> DataFrame:
-        """The changes since the version that is known; of a dataset that was never read, all rows as they are."""
+        """The Delta change data feed since the version that was read; all rows of a dataset that was never read."""
         if known is None:
             stamps = [F.lit("insert"), F.lit(mark["version"]).cast("bigint"), F.timestamp_millis(F.lit(mark["at"]))]
             return self.lake.read_shown(source).withColumns(dict(zip(COMMIT_COLUMNS, stamps, strict=True)))
@@ -152,16 +152,16 @@ class FlowLoad:
 def _feed_gap(target: DatasetName, source: DatasetName, location: Location | None) -> ChangeFlowError:
     return ChangeFlowError(
         "feed_gap",
-        f"{source} does not say what changed since {target} read it: since then it was rebuilt, its log was cleaned, its "
-        "change feed was switched on, or its columns changed in a way that the feed cannot show",
-        hint=f"read it as a whole: penstock run --full-refresh {target} --allow-history-loss {target}",
+        f"{source} has no record of what changed since {target} read it: since then it was rebuilt, its log was cleaned, its "
+        "change data feed was enabled, or its columns changed in a way that the feed cannot show",
+        hint=f"read all of it again: penstock run --full-refresh {target} --allow-history-loss {target}",
         location=location,
     )
 
 
 @contextmanager
 def errors_located(target: DatasetName, flow: FlowSpec) -> Iterator[None]:
-    """Say of an error which flow it belongs to; what is wrong with a source is the user's to fix."""
+    """Add the flow to an error; errors of a source are for the user to fix."""
     try:
         yield
     except PenstockError as error:
@@ -176,14 +176,14 @@ def errors_located(target: DatasetName, flow: FlowSpec) -> Iterator[None]:
             raise
         raise FeedError(
             f"{what} of the flow {flow.name} cannot be read; nothing was written",
-            hint="fix or remove the file, or check the flow's format= and schema=; Spark's words are in "
+            hint="fix or remove the file, or check the flow's format= and schema=; Spark's message is in "
             ".penstock/logs/spark.log",
             location=flow.location,
         ) from None
 
 
 def _find_unreadable(feed: FeedFiles, message: str) -> str | None:
-    """The change file that Spark could not read, by its message; None when that speaks of something else, say the target."""
+    """The change file that Spark could not read; None when the message is about something else, such as the target."""
     file = _FILE_NAME.search(message)
     if file and any(code in message for code in _UNREADABLE):
         path = unquote(file[1])
@@ -194,7 +194,7 @@ def _find_unreadable(feed: FeedFiles, message: str) -> str | None:
 def read_files(
     reader: ChangeFiles, flow: FlowSpec, feed: FeedFiles, files: Sequence[RawFile], target: DataFrame | None
 ) -> ChangeBatch:
-    """The changes in these files, for a target as it is now."""
+    """The change events in these files, for a target as it is now."""
     found = reader.read(flow.name, feed, files, _data_columns(target) if target is not None else None)
     batch = to_batch(flow, found.frame, leave_out=found.untyped)
     return replace(batch, files=tuple(ConsumedFile(file, 0) for file in files))
@@ -203,9 +203,9 @@ def read_files(
 def to_batch(
     flow: FlowSpec, frame: DataFrame, *, leave_out: Iterable[str] = (), is_change_feed: bool = False
 ) -> ChangeBatch:
-    """Rows of a source as a batch: out of their envelope, and with what says what they do.
+    """Rows of a source as a batch: decoded from their envelope, with their operations.
 
-    Columns to leave out are not for the target, but conditions may look at them.
+    Excluded columns are not for the target, but conditions may use them.
     """
     envelope = flow.source.envelope if isinstance(flow.source, FeedFiles) else None
     deletes = [to_condition(flow.apply_as_deletes)]
@@ -255,9 +255,9 @@ def _leave_out(options: FlowOptions, names: Sequence[str], leave_out: Iterable[s
 
 
 def _without_replaced(flow: FlowSpec, frame: DataFrame) -> DataFrame:
-    """A table's own changes, without the old side of rows that the same commit wrote again: those were not deleted by it.
+    """A Delta change data feed without the old versions of rows that the same commit wrote again: they were not deleted.
 
-    A row whose key was changed is one: under its old key it is deleted.
+    A row whose key was changed counts as deleted under its old key.
     """
     check_keys(flow.options, frame.columns)
     kind, version = F.col(COMMIT_COLUMNS[0]), COMMIT_COLUMNS[1]

@@ -1,4 +1,4 @@
-"""Looking at the sources of streaming tables. No JVM."""
+"""Observing the sources of streaming tables. No JVM."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def observe(spec: DatasetSpec, state: TableState[CdcProgress], workspace: Worksp
 
 
 def _list_feed(feed: FeedFiles, configuration: Mapping[str, str]) -> Iterator[RawFile]:
-    """The change files of a folder, by the whole path of each; hidden ones are left out."""
+    """The change files of a folder, with their full paths; without hidden files."""
     root = feed.path.rstrip("/")
     for file in open_files(feed.path, configuration).walk(""):
         if not any(part.startswith((".", "_")) for part in file.path.split("/")):

@@ -1,4 +1,4 @@
-"""What a streaming table remembers: change files read, segments of its auxiliary table, and how far its sources were read."""
+"""The progress of a streaming table: change files read, segments of its auxiliary table, and how far its sources were read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.model.progress import ConsumedFile, InputMark, TableState
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A part of a target's auxiliary table: events that one committed attempt wrote, in one file or folder."""
+    """A segment of a target's auxiliary table: change events that one committed load wrote, in one file or folder."""
 
     name: str
     rows: int
@@ -23,7 +23,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What of a flow must stay the same for the life of its target."""
+    """What a flow cannot change once its target exists."""
 
     keys: tuple[str, ...]
     sequence: str
@@ -39,12 +39,12 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class CdcProgress:
-    """The payload of a streaming table's manifest."""
+    """The payload of a streaming table's progress manifest."""
 
     files: Mapping[str, ConsumedFile] = field(default_factory=dict)
     """Change files, by path."""
     segments: tuple[Segment, ...] = ()
-    """All segments that count once this attempt is committed."""
+    """All segments that count once this load is committed."""
     identity: Identity | None = None
     batch: tuple[Any, Any] | None = None
     """The id of the last batch that had one, and a digest of its content."""
@@ -90,7 +90,7 @@ CODEC = CdcCodec()
 
 
 def to_mark(state: TableState[Any]) -> dict[str, int]:
-    """How far a dataset was read, as a target remembers it."""
+    """How far a dataset was read, as the progress stores it."""
     return {"version": state.data_version or 0, "at": state.data_at or 0}
 
 
@@ -101,7 +101,7 @@ def known_mark(progress: CdcProgress | None, flow: str) -> InputMark | None:
 
 
 def to_snapshot_mark(version: SnapshotVersion) -> dict[str, Any]:
-    """The version of a snapshot as a target remembers it."""
+    """The version of a snapshot, as the progress stores it."""
     return {"snapshot": version.isoformat() if isinstance(version, date) else version, "of": type(version).__name__}
 
 

@@ -1,4 +1,4 @@
-"""A small batch on the driver: what it affects is read and replayed here, on ranks, and no query is planned for it."""
+"""A small batch on the driver: what it affects is read and replayed here, as ranks, without planning a query."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class _Ranked:
         self.times = pa.concat_arrays([time.cast(times[0].type) for time in times])
         self.time_ranks = _rank(self.times)
         columns = {field.name: self.data.field(i) for i, field in enumerate(self.data.type)}
-        by_name = sorted(columns, key=str.lower)  # of a tie, whatever order the target's columns came in
+        by_name = sorted(columns, key=str.lower)  # so that ties do not depend on the order of the target's columns
         ranks = {name: _rank(columns[name]).tolist() for name in by_name}
         self.contents: list[tuple[int, ...]] = list(zip(*ranks.values(), strict=True))
         tracked = [ranks[name] for name in flow.tracked]
@@ -125,7 +125,7 @@ class _Ranked:
         self.first: dict[int, int] = {}
 
     def by_key(self) -> dict[int, KeyEvents]:
-        """The events of the batch's keys; those of other keys that were read with them are left out."""
+        """The events of the batch's keys; without those of other keys that were read with them."""
         keys: dict[int, KeyEvents] = {}
         ranks = self.time_ranks.tolist()
         _, rows_from, copies_from = self.offsets
@@ -161,7 +161,7 @@ def _sort_in(key: KeyEvents, kind: int, at: int, place: int, copy: int | None) -
 
 
 class _Output:
-    """Collects the changes of all keys as places in the ranked tables, and takes the values from there at the end."""
+    """Collects the differences of all keys as places in the ranked tables, and reads the values from there at the end."""
 
     def __init__(self, ranked: _Ranked) -> None:
         self._ranked = ranked
@@ -237,7 +237,7 @@ def _stack(parts: Sequence[pa.Table], name: str) -> pa.Array:
 
 
 def _nullable(type_: pa.DataType) -> pa.DataType:
-    """The type with fields that may be NULL: where there is no event there are no values, whatever the source promises."""
+    """The type with fields that may be NULL: where there is no event there are no values, whatever the source declares."""
     return pa.struct([field.with_nullable(True) for field in type_]) if pa.types.is_struct(type_) else type_
 
 

@@ -1,4 +1,4 @@
-"""Whole snapshots as changes: what differs from the current rows of the target is what changed."""
+"""Snapshots as change events: the differences between a snapshot and the current rows of the target."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
-    """What a user's function gave."""
+    """What a user's function returned."""
 
     rows: DataFrame
     version: SnapshotVersion
 
     @property
     def sequence(self) -> Column:
-        """The version as a sequence; whole numbers are of one type, however small they begin."""
+        """The version as a sequence; all whole numbers have the same type."""
         if isinstance(self.version, datetime):
             return F.timestamp_micros(F.lit((self.version - _EPOCH) // timedelta(microseconds=1)))
         literal = F.lit(self.version)
@@ -45,7 +45,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class _SessionOnly:
-    """What a snapshot function may use: the session. Datasets of the project are not its inputs."""
+    """What a snapshot function may use: the session. It cannot read datasets of the project."""
 
     session: SparkSession
 
@@ -63,7 +63,7 @@ def ask_for_snapshot(
     known: SnapshotVersion | None,
     variables: Mapping[str, Scalar],
 ) -> Snapshot | None:
-    """The snapshot after the one that is known; None when there is none yet. What the function does wrong is said as such."""
+    """The snapshot after the one that is known; None when there is none yet. Errors of the function are raised as user errors."""
     try:
         with use_reader(_SessionOnly(session)), use_variables(variables):
             found = source.function(known)
@@ -77,15 +77,15 @@ def ask_for_snapshot(
     if not is_pair:
         raise UserCodeError(
             f"{source.name} returned {type(found).__name__}, not a DataFrame and its version",
-            hint="return (snapshot, version), or None when there is no newer one; a snapshot is no stream",
+            hint="return (snapshot, version), or None when there is no newer one; a snapshot cannot be a stream",
             location=flow.location,
         )
     rows, given = found
     version = _to_version(given)
     if version is None:
         raise UserCodeError(
-            f"{source.name} gave a version of type {type(given).__name__}",
-            hint="versions are whole numbers, texts, dates or times",
+            f"{source.name} returned a version of type {type(given).__name__}",
+            hint="a version must be a whole number, a text, a date or a time",
             location=flow.location,
         )
     _check_later(flow, source, version, known)
@@ -93,7 +93,7 @@ def ask_for_snapshot(
 
 
 def _to_version(given: Any) -> SnapshotVersion | None:
-    """A version as itself, whatever class of its own it is of; times without a zone are taken as UTC. None for no version."""
+    """A version as a plain value, also from a subclass; times without a zone count as UTC. None for any other value."""
     if isinstance(given, bool):
         return None
     if isinstance(given, int):
@@ -112,16 +112,16 @@ def _check_later(
 ) -> None:
     if known is not None and (type(version) is not type(known) or not version > known):  # type: ignore[operator]
         raise UserCodeError(
-            f"{source.name} was asked for a snapshot after version {known} and gave version {version}",
+            f"{source.name} was asked for a snapshot after version {known} and returned version {version}",
             hint="return the next version, of the same type, or None when there is none",
             location=flow.location,
         )
 
 
 def to_snapshot_changes(flow: FlowSpec, snapshot: DataFrame, target: DataFrame | None, sequence: Column) -> ChangeBatch:
-    """New and changed rows as upserts, missing keys as deletes, all at the place of the snapshot in the order.
+    """New and changed rows as upserts, missing keys as deletes, all with the sequence of the snapshot.
 
-    Rows that are as they were make no event: they would only be remembered as hidden ones.
+    Unchanged rows make no event: they would only be stored as hidden ones.
     """
     _check_keys(flow, snapshot)
     changed = snapshot.withColumn(_IS_GONE, F.lit(False))
@@ -152,7 +152,7 @@ def _check_keys(flow: FlowSpec, snapshot: DataFrame) -> None:
         raise BadChangesError(
             f"{flow.name}: the snapshot has {counted(repeated.count(), 'key')} more than once; nothing was written",
             tuple(row.asDict() for row in samples),
-            hint="a snapshot has one row for each key: check keys=, or keep one row of each",
+            hint="a snapshot must have one row for each key: check keys=, or keep one row per key",
         )
 
 
@@ -164,7 +164,7 @@ def _same_keys(flow: FlowSpec, one: DataFrame, other: DataFrame) -> Column:
 
 
 def _is_same(snapshot: DataFrame, current: DataFrame) -> Column:
-    """Whether a row of the snapshot is as the target has it; a column that the target lacks must be NULL."""
+    """Whether a row of the snapshot equals the target's row; a column that the target lacks must be NULL."""
     stored = {name.lower(): name for name in current.columns}
     condition = F.lit(True)
     for field in snapshot.schema.fields:

@@ -23,7 +23,7 @@ class CdcObservation:
 
 @dataclass(frozen=True, slots=True)
 class CdcWork:
-    """What applying changes to a streaming table needs to know."""
+    """What applying change events to a streaming table needs to know."""
 
     spec: DatasetSpec
     flows: tuple[FlowSpec, ...]

@@ -37,7 +37,7 @@ def test_a_file_of_the_table_is_not_blamed_on_the_feed(message: str) -> None:
 
 def test_a_gap_in_the_change_feed_of_a_dataset_says_what_to_do() -> None:
     flow = replace(FLOW, source=DatasetName("main", "now"))
-    told = r"main\.now does not say what changed since main\.c read it"
+    told = r"main\.now has no record of what changed since main\.c read it"
     with pytest.raises(ChangeFlowError, match=told) as raised, errors_located(TARGET, flow):
         raise RuntimeError("[DELTA_MISSING_CHANGE_DATA] Error getting change data for range [1 , 2]")
     assert (raised.value.code, raised.value.location) == ("change_flow.feed_gap", FLOW.location)
