@@ -1,1 +1,1 @@
-"""One folder per kind of dataset; `protocol` says what a kind is, `registry` which there are."""
+"""One folder per kind of dataset; `protocol` defines what a kind is, `registry` lists them."""

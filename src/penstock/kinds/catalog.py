@@ -36,11 +36,11 @@ class Catalog:
 
     @cached_property
     def graph(self) -> dict[DatasetName, frozenset[DatasetName]]:
-        """Every table with the tables it reads; temporary views are looked through."""
+        """Every table with the tables it reads, directly or through temporary views."""
         return {name: frozenset(found.inputs) for name, found in self.datasets.items() if found.is_stored}
 
     def listed(self) -> list[Dataset]:
-        """Every dataset, as `ls` lists them: what comes from outside first, then each definition after what it reads."""
+        """Every dataset, as `ls` lists them: datasets without a definition first, then each definition after its inputs."""
         found = [dataset for _, dataset in sorted(self.datasets.items()) if dataset.spec is None]
         inputs = {name: frozenset(d.spec.inputs) for name, d in self.datasets.items() if d.spec is not None}
         return found + [self.datasets[name] for name in order(inputs) if name in inputs]
@@ -59,17 +59,17 @@ class Catalog:
         return self.datasets[name]
 
     def kind_of(self, name: str) -> Kind:
-        """The kind that is responsible for datasets that call themselves so."""
+        """The kind of dataset with this name."""
         return find_kind(self.kinds, name)
 
     def state(self, dataset: Dataset) -> TableState[Any]:
-        """The state of a dataset's table, with what its kind keeps in it."""
+        """The state of a dataset's table, with the payload of its kind."""
         if not dataset.is_stored:
             return TableState()
         return read_table_state(self.workspace.storage, dataset.name, self.kind_of(dataset.kind).codec)
 
     def states(self, names: Iterable[DatasetName]) -> dict[DatasetName, TableState[Any]]:
-        """The states of several tables; side by side where each read waits for a network."""
+        """The states of several tables; in parallel where each read waits for a network."""
         wanted = [self.datasets[name] for name in sorted(names)]
         if isinstance(self.workspace.storage, LocalFiles):
             return {dataset.name: self.state(dataset) for dataset in wanted}
@@ -78,18 +78,16 @@ class Catalog:
 
 
 def find_kind(kinds: Sequence[Kind], name: str) -> Kind:
-    """The kind that is responsible for datasets that call themselves so."""
+    """The kind of dataset with this name."""
     return next(kind for kind in kinds if name in kind.names)
 
 
 def open_catalog(workspace: Workspace, kinds: tuple[Kind, ...]) -> Catalog:
-    """Ask every kind for its datasets, and check that what definitions read is there."""
+    """Ask every kind for its datasets, and check that all inputs of definitions exist."""
     known = frozenset[str]().union(*(kind.names for kind in kinds))
     for spec in workspace.specs:
         if str(spec.kind) not in known:
-            raise DefinitionError(
-                f"{spec.name} is a {spec.kind}, which no kind of dataset provides", location=spec.location
-            )
+            raise DefinitionError(f"{spec.name} has the unknown kind {spec.kind}", location=spec.location)
     found = [kind.discover(workspace) for kind in kinds]
     datasets = {dataset.name: dataset for each in found for dataset in each.datasets}
     check_inputs(workspace.specs, {name for name, dataset in datasets.items() if dataset.spec is None})

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """An opened project: what every kind looks at."""
+    """An opened project: what every kind observes."""
 
     project: Project
     specs: tuple[DatasetSpec, ...]
@@ -40,7 +40,7 @@ class PipelineRun:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What a decision must know before it can be made. `what` is a value that the kind's `observe_more` understands."""
+    """What must be observed before a decision can be made. `what` is a value that the kind's `observe_more` understands."""
 
     what: Any
 
@@ -49,10 +49,10 @@ class Loader(Protocol):
     """Does the work of one kind on Spark, for one pipeline run."""
 
     def load(self, item: Item) -> LoadResult:
-        """Do what the item says, in one commit if it can; called from several threads."""
+        """Execute the item, in one commit if possible; called from several threads."""
 
     def close(self) -> None:
-        """Release what the loader made in the session."""
+        """Release what the loader created in the session."""
 
 
 class Kind(Protocol):
@@ -69,7 +69,7 @@ class Kind(Protocol):
         """The kind's datasets in a project, unusable ones too. No JVM."""
 
     def observe(self, dataset: Dataset, state: TableState[Any], workspace: Workspace) -> Any:
-        """What can be seen of a dataset: files, logs, manifests. No JVM."""
+        """What is known about a dataset: files, logs, progress manifests. No JVM."""
 
     def observe_more(self, observation: Any, needs: Needs, workspace: Workspace) -> Any:
         """The observation with what a decision asked for."""
@@ -83,10 +83,10 @@ class Kind(Protocol):
         """What does the kind's work in this pipeline run; closed after it."""
 
     def describe(self, item: Item) -> PlanLine:
-        """An item in the words of the plan."""
+        """How the plan shows an item."""
 
     def show(self, dataset: Dataset, state: TableState[Any]) -> Shown:
-        """A dataset in the words of `ls`, `show` and `schema`."""
+        """How `ls`, `show` and `schema` show a dataset."""
 
     def places(self, dataset: Dataset) -> Sequence[Place]:
-        """Everywhere the rows of a dataset lie or come from."""
+        """Everywhere the rows of a dataset are stored or come from."""

@@ -1,4 +1,4 @@
-"""Progress manifests that earlier versions wrote, in the current format. The one place that infers the kind of an old manifest."""
+"""Progress manifests of earlier versions, in the current format. The one place that infers the kind of an old manifest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Progress manifests as files beside the table: created exclusively, one number each, never changed. No JVM.
+"""Progress manifests as files next to the table: created exclusively, one number each, never changed. No JVM.
 
 The table's commit carries the number as Delta's transaction identifier. So the commit decides what counts: a progress manifest
 whose number was never committed belongs to a failed or unfinished load.

@@ -13,7 +13,7 @@ from penstock.errors import EventLogError
 
 
 class BuildStatus(IntEnum):
-    """Where a build request stands. UNKNOWN is never written: it is how an older reader shows a newer code."""
+    """The status of a build request. UNKNOWN is never written: it is how an older reader shows a newer code."""
 
     UNKNOWN = 0
     RECEIVED = 1
@@ -31,7 +31,7 @@ class BuildStatus(IntEnum):
 
 
 class PartitionStatus(IntEnum):
-    """Where a partition stands within a build."""
+    """The status of a partition within a build."""
 
     UNKNOWN = 0
     REQUESTED = 1
@@ -48,7 +48,7 @@ class PartitionStatus(IntEnum):
 
 
 class JobStatus(IntEnum):
-    """Where a job run stands."""
+    """The status of a job run."""
 
     UNKNOWN = 0
     SCHEDULED = 1

@@ -61,7 +61,7 @@ def test_what_keeps_a_table_from_following_is_told_instead_of_changes(
     answer = penstock("schema", "diff", "orders", *form)
     assert (answer.code, answer.out) == (1, "")
     assert "amount: double -> string" in answer.err
-    assert "hint: mend the files" in answer.err
+    assert "hint: fix the files" in answer.err
     told = penstock("schema", "diff", "orders", "--log-format", "json").err
     assert json.loads(told)["code"] == "schema_drift"
 

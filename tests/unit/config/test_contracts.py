@@ -60,7 +60,7 @@ def test_an_empty_declaration_is_the_default(tmp_path: Path) -> None:
         ("  orders: {on_drift: explode}", "must be one of `evolve`, `fail`, `quarantine`", 3),
         ("  orders: {on_removed_files: drop}", "must be one of", 3),
         ("  orders: {nested: xml}", "must be one of", 3),
-        ("  orders: {columns: {a: array<int>}}", "cannot be array<int>: nested values are kept as JSON text", 3),
+        ("  orders: {columns: {a: array<int>}}", "cannot be array<int>: nested values are stored as JSON text", 3),
         (
             "  orders: {columns: {a: array<int>}, nested: struct, on_drift: quarantine}",
             "quarantine supports only scalar types",
@@ -69,7 +69,7 @@ def test_an_empty_declaration_is_the_default(tmp_path: Path) -> None:
         ("  orders: {columns: {a: {required: true}}, on_drift: quarantine}", "quarantine needs its type", 3),
         ("  orders: {renames: {a: b, b: c}}", "a is renamed to b, which is renamed too", 3),
         ("  orders: {renames: {a: b, A: c}}", "given twice", 3),
-        ("  orders: {renames: {a: b}, columns: {a: int}}", "declared as a column and renamed", 3),
+        ("  orders: {renames: {a: b}, columns: {a: int}}", "declared as a column and also renamed", 3),
         ("  orders: {columns: {a: int, A: int}}", "given twice", 3),
         ("  orders:\n  ORDERS:\n", "given twice", 4),
         ("  a.b: {}", "without a database", 3),

@@ -141,7 +141,7 @@ def _added_by(storage: LocalFiles, version: int) -> list[str]:
 def test_nobody_can_tell_what_came_since_when_rows_went_or_the_table_is_another(storage: LocalFiles) -> None:
     write_table(storage.root / TABLE, 1)
     known = next(iter_commits(storage, TABLE))
-    assert find_added_files(storage, TABLE, known.version, known.timestamp_ms - 1) is None, "made anew in its place"
+    assert find_added_files(storage, TABLE, known.version, known.timestamp_ms - 1) is None, "recreated in its place"
     assert find_added_files(storage, TABLE, known.version + 5, known.timestamp_ms) is None, "made anew, and younger"
     write_table(storage.root / TABLE, 2)
     DeltaTable(str(storage.root / TABLE)).delete()

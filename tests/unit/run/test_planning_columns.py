@@ -109,8 +109,10 @@ def test_a_renamed_column_that_is_read_is_a_problem_with_the_line_that_reads_it(
         "payers": "transformations/sums.sql:10:5",
     }
     assert {problem.code for problem in found.values()} == {"column_gone"}
-    assert found["spending"].message == "main.spending reads customer of staging.orders, which is client from now on"
-    assert found["spending"].hint == "write client in its place"
+    assert (
+        found["spending"].message == "main.spending reads customer of staging.orders, which is being renamed to client"
+    )
+    assert found["spending"].hint == "use client instead"
     actions = shop.actions()
     assert actions["main.spending"] == actions["main.payers"] == "skip column_gone"
     assert actions["main.how_many"] == "none up_to_date"

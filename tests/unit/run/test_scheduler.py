@@ -90,9 +90,9 @@ def test_a_skip_says_because_of_what() -> None:
 
 
 def test_an_error_keeps_its_code_hint_and_line() -> None:
-    error = UserCodeError("it broke", hint="mend it", location=Location("a.py", 3))
+    error = UserCodeError("it broke", hint="fix it", location=Location("a.py", 3))
     problem = Scheduler(fail("a", error=error)).execute(make(make_item("a")))[0].problem
-    assert problem == Problem("user_code", "it broke", "mend it", Location("a.py", 3))
+    assert problem == Problem("user_code", "it broke", "fix it", Location("a.py", 3))
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def _recompute_reasons(given: DerivedObservation, wishes: Wishes, inputs: Inputs
         return (Reason(given.state.damage.code, given.state.damage.text), *untraced)
     reasons = []
     if wishes.full_refresh:
-        reasons.append(Reason("full_refresh", "a full refresh was asked for"))
+        reasons.append(Reason("full_refresh", "a full refresh was requested"))
     known = given.state.payload
     inputs_changed = _describe_other_inputs(given)
     if known is None or known.definition != given.resolved.definition or inputs_changed:
@@ -81,7 +81,7 @@ def _input_reasons(given: DerivedObservation, inputs: Inputs) -> Iterator[Reason
 
 
 def _will_change(given: DerivedObservation, upstream: Upstream) -> bool:
-    """Whether what this run does to an input can change this table: rows do, and columns if they are read here."""
+    """Whether the work on an input in this run can change this table: changed rows do, and columns that are read here."""
     known = _mark_of(given, upstream.name)
     columns = _columns(given, upstream.name)
     return any(
@@ -91,7 +91,7 @@ def _will_change(given: DerivedObservation, upstream: Upstream) -> bool:
 
 
 def _has_changed(given: DerivedObservation, upstream: Upstream) -> bool:
-    """Whether an input that was read before is not as it was then."""
+    """Whether an input has changed since it was read."""
     known = _mark_of(given, upstream.name)
     now = mark_input(upstream.state, upstream.state.schema, _columns(given, upstream.name))
     return known is not None and known != now
@@ -100,7 +100,7 @@ def _has_changed(given: DerivedObservation, upstream: Upstream) -> bool:
 def _describe_other_inputs(given: DerivedObservation) -> str:
     """How the set of inputs differs from the one that was read, if it does.
 
-    `depends_on` is not in the text of a function, so the fingerprint does not show that it changed.
+    `depends_on` is not in the text of a function, so the fingerprint does not show when it changes.
     """
     if given.state.payload is None:
         return ""
@@ -133,8 +133,8 @@ def _find_lost_column(given: DerivedObservation, inputs: Inputs) -> Problem | No
                 if change.code == "column_renamed" and old in read and old not in kept:
                     return Problem(
                         "column_gone",
-                        f"{spec.name} reads {change.before} of {name}, which is {change.after} from now on",
-                        hint=f"write {change.after} in its place",
+                        f"{spec.name} reads {change.before} of {name}, which is being renamed to {change.after}",
+                        hint=f"use {change.after} instead",
                         location=read[old],
                     )
     return None

@@ -46,7 +46,7 @@ def open_load(lake: Lake, run: PipelineRun) -> DerivedLoad:
 
 @dataclass(slots=True)
 class DerivedLoad:
-    """Computes derived datasets of one project. Temporary views are made once per run and shared."""
+    """Computes derived datasets of one project. Temporary views are created once per pipeline run and shared."""
 
     lake: Lake
     root: Path
@@ -93,7 +93,7 @@ class DerivedLoad:
         )
 
     def _evaluate(self, spec: DatasetSpec) -> DataFrame:
-        """The rows of a definition, not yet computed; its inputs are findable by name and nothing else may be read."""
+        """The rows of a definition, not yet computed; its inputs are registered by name and nothing else may be read."""
         for name in spec.inputs:
             if name in self.views:
                 self._view(name)
@@ -136,14 +136,14 @@ class DerivedLoad:
             return self._frames[name]
 
     def close(self) -> None:
-        """Drop the temporary views, so that a session that lives on is left as it was."""
+        """Drop the temporary views, for sessions that stay open."""
         for name in self._frames:
             self.lake.session.catalog.dropTempView(name.name)
 
     def _quarantine(
         self, rows: DataFrame, spec: DatasetSpec, outcomes: Sequence[ExpectationOutcome], number: int
     ) -> None:
-        """Keep the rows that will be dropped, before they are: what the table lost can always be looked at."""
+        """Write the rows that will be dropped to the quarantine table first, so that they can always be inspected."""
         drops = any(outcome.violations for outcome in outcomes if outcome.on_violation is OnViolation.DROP)
         if drops or self.lake.state(spec.name.quarantine).exists:
             layout = TableLayout(comment=f"rows that {spec.name} dropped")
@@ -151,7 +151,7 @@ class DerivedLoad:
 
 
 def _check_expectations(rows: DataFrame, spec: DatasetSpec) -> tuple[ExpectationOutcome, ...]:
-    """Count what breaks each expectation in one pass; ExpectationError when a row breaks what must hold."""
+    """Count the rows that fail each expectation in one pass; ExpectationError when a row fails an `expect_or_fail`."""
     if not spec.expectations:
         return ()
     counts = rows.agg(*count_violations(spec.expectations)).collect()[0]
@@ -166,19 +166,19 @@ def _check_expectations(rows: DataFrame, spec: DatasetSpec) -> tuple[Expectation
     ]
     if broken:
         raise ExpectationError(
-            f"{spec.name}: rows break what must hold: {'; '.join(broken)}; nothing was written",
-            hint="fix the source, or use expect_or_drop to set such rows aside",
+            f"{spec.name}: rows failed expectations: {'; '.join(broken)}; nothing was written",
+            hint="fix the source, or use expect_or_drop to write such rows to the quarantine table",
             location=spec.location,
         )
     return outcomes
 
 
 def _is_admitted(expectations: Sequence[Expectation]) -> Column:
-    """Rows to write; the write itself stops at a row that must not be, even if the input changed after the count."""
+    """Rows to write; the write itself fails on a row that fails an `expect_or_fail`, even if the input changed since."""
     must = [expectation for expectation in expectations if expectation.on_violation is OnViolation.FAIL]
     admitted = is_kept(expectations)
     for expectation in must:
-        stop = F.raise_error(F.lit(f"expectation {expectation.name} is broken")).cast("boolean")
+        stop = F.raise_error(F.lit(f"a row failed the expectation {expectation.name}")).cast("boolean")
         admitted = F.when(is_met(expectation), admitted).otherwise(stop)
     return admitted
 
@@ -207,11 +207,11 @@ class _Reader:
             return self.load.lake.read_shown(dataset)
 
     def check(self, name: str) -> None:
-        """`spark.table`: the table is made findable by name, if the plan knows that it is read."""
+        """`spark.table`: the table is registered by name, if it is a known input."""
         try:
             dataset = to_dataset_name(name, self.load.database)
         except ValueError:
-            return  # a path or a foreign catalog; tracing has said that it cannot be followed
+            return  # a path or a foreign catalog; tracing has reported that it is unknown
         self._check_planned(dataset)
         if dataset not in self.load.views:
             self.load.lake.register(dataset)
@@ -223,7 +223,7 @@ class _Reader:
     def _check_planned(self, dataset: DatasetName) -> None:
         if dataset not in self.spec.inputs:
             raise UnplannedReadError(
-                f"{self.spec.name} reads {dataset}, which the plan did not know",
+                f"{self.spec.name} reads {dataset}, which is not one of its known inputs",
                 hint=f'write the name as a literal, or add depends_on=["{dataset}"] to the definition',
             )
 
@@ -233,7 +233,7 @@ class _Reader:
 
 
 def _find_reads(text: str) -> tuple[str, ...]:
-    """The tables that a SQL text reads; a text that does not parse is left for Spark to explain."""
+    """The tables that a SQL text reads; Spark reports the error of a text that does not parse."""
     try:
         return read_query(text, ParseCache(None)).inputs
     except DefinitionError:

@@ -1,4 +1,4 @@
-"""Looking at definitions and the state of what they compute. No JVM."""
+"""Observing definitions and the state of their tables. No JVM."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NAMES = frozenset(map(str, (DatasetKind.MATERIALIZED_VIEW, DatasetKind.TABLE, Da
 
 
 def discover(workspace: Workspace) -> Found:
-    """The definitions; temporary views are listed, but have no table, and are folded into what reads them."""
+    """The definitions; temporary views are listed, but have no table, and become part of the definitions that read them."""
     specs = [spec for spec in workspace.specs if spec.kind in NAMES]
     views = {spec.name: spec for spec in specs if spec.is_view}
     datasets = []

@@ -1,4 +1,4 @@
-"""What a derived table remembers: the inputs it was computed from, and the definition and settings that it was made by."""
+"""The progress of a derived table: the inputs, the definition and the settings that it was computed from."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.model.progress import InputMark
 
 @dataclass(frozen=True, slots=True)
 class DerivedProgress:
-    """The payload of a derived table's manifest."""
+    """The payload of a derived table's progress manifest."""
 
     inputs: Mapping[str, InputMark] = field(default_factory=dict)
     definition: str | None = None

@@ -1,6 +1,6 @@
-"""Seeing what user code reads: `spark.table`, `spark.read.table` and `spark.sql` are watched while a definition runs.
+"""Tracking what user code reads: `spark.table`, `spark.read.table` and `spark.sql` are watched while a definition runs.
 
-The methods of the session's own classes are wrapped once; without a watch in force they behave as before, and
+The methods of the session's own classes are wrapped once; without an active watch they behave as before, and
 other threads are never affected, because the watch lives in a context variable.
 """
 
@@ -36,7 +36,7 @@ def watch_reads(session: SparkSession, on_table: OnTable, on_sql: OnSql) -> Iter
 
 @contextmanager
 def unwatched() -> Iterator[None]:
-    """Let the engine's own reads pass while a watch is in force."""
+    """Ignore the engine's own reads while a watch is active."""
     token = _watch.set(None)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Derived datasets as values: definitions with their views folded in, what was observed, and the work that follows."""
+"""Derived datasets as values: definitions with their temporary views resolved, observations, and work."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ _IRRELEVANT = (
 
 @dataclass(frozen=True, slots=True)
 class ResolvedSpec:
-    """A definition with its temporary views folded in: the tables it really reads, and all the logic that makes it."""
+    """A definition with its temporary views resolved: the tables it really reads, and all of its logic."""
 
     spec: DatasetSpec
     inputs: tuple[DatasetName, ...]
     definition: str
     untraced: tuple[Untraced, ...]
     columns: Mapping[DatasetName, frozenset[str]] = field(default_factory=dict)
-    """The columns, in lower case, that may be read of an input; inputs of which that is not known are absent."""
+    """The columns, in lower case, that may be read of an input; inputs for which that is unknown are not listed."""
     column_places: Mapping[DatasetName, Mapping[str, Location]] = field(default_factory=dict)
-    """Those of them that are surely read, with a place in the definition or in a view on the way."""
+    """Those of them that are certainly read, with a location in the definition or in a view that it reads."""
     views: Mapping[DatasetName, DatasetSpec] = field(default_factory=dict)
-    """The temporary views on the way."""
+    """The temporary views that it reads, directly or through others."""
 
 
 def resolve_views(spec: DatasetSpec, views: Mapping[DatasetName, DatasetSpec]) -> ResolvedSpec:
-    """Replace temporary views by what they read, and let their logic count as part of the definition."""
+    """Replace temporary views by what they read, and make their logic a part of the definition."""
     tables: set[DatasetName] = set()
     readers = [spec]
     logic = {str(spec.name): spec.fingerprint}
@@ -82,7 +82,7 @@ def _places_of(table: DatasetName, readers: Sequence[DatasetSpec]) -> dict[str, 
 
 
 def mark_input(state: TableState[Any], schema: Schema | None, columns: frozenset[str] | None) -> InputMark:
-    """What to remember of an input that is read now: its rows, and those of its columns that matter."""
+    """What the progress stores of an input that is read now: its rows, and the columns that matter."""
     read = [c for c in (schema.columns if schema else ()) if columns is None or c.key in columns]
     shown = sorted((c.key, c.type) for c in read)
     return InputMark(state.data_version or 0, state.data_at or 0, fingerprint(shown) if schema else "")

@@ -15,7 +15,7 @@ from penstock.model.wording import counted
 
 
 def merge_seen(seen: Iterable[SeenColumn], footers: Iterable[Footer]) -> tuple[SeenColumn, ...]:
-    """What was seen so far and in these footers; the order of files makes no difference but to the order of columns."""
+    """What was seen so far and in these footers; the order of files affects only the order of columns."""
     merged = {column.key: column for column in seen}
     for footer in footers:
         for column in footer.columns:
@@ -65,7 +65,7 @@ def _resolve(name: str, group: Sequence[SeenColumn], contract: Contract) -> Colu
 
 
 def keep_order(schema: Schema, previous: Schema) -> Schema:
-    """The columns with those of the table as it is first, in its order; where only words of a type differ, its own stay."""
+    """The columns, those of the table first and in its order; where only the spelling of a type differs, the table's is kept."""
     owners = {source: column for column in previous.columns for source in column.sources or {column.key}}
     places = {column.key: place for place, column in enumerate(previous.columns)}
     found: list[tuple[int, Column]] = []
@@ -80,24 +80,24 @@ def keep_order(schema: Schema, previous: Schema) -> Schema:
 def count_files(
     changes: Sequence[ColumnChange], schema: Schema, footers: Mapping[str, Footer]
 ) -> tuple[ColumnChange, ...]:
-    """The changes with the number of new files that ask for each, where files do."""
+    """The column changes with the number of new files that cause each."""
     sources = {column.name: column.sources for column in schema.columns}
-    told = []
+    result = []
     for change in changes:
         found = [find_column(footer.by_name, sources.get(change.column, frozenset())) for footer in footers.values()]
         asking = sum(column is not None and column.type != change.before for column in found)
         is_counted = asking and change.code in {"column_added", "type_widened", "type_changed"}
-        told.append(replace(change, text=f"{change.text}, {counted(asking, 'file')}") if is_counted else change)
-    return tuple(told)
+        result.append(replace(change, text=f"{change.text}, {counted(asking, 'file')}") if is_counted else change)
+    return tuple(result)
 
 
 def note_files(
     schema: Schema, changes: Sequence[ColumnChange], footers: Mapping[str, Footer]
 ) -> tuple[ColumnChange, ...]:
-    """What new files do differently that the table need not follow: columns they lack, narrower types, tighter NULLs."""
-    told = {change.column: change.code for change in changes}
-    notes = (n for c in schema.columns if told.get(c.name) != "column_added" for n in _note_column(c, footers))
-    return tuple(note for note in notes if note.code != "type_narrower" or told.get(note.column) != "type_widened")
+    """Differences of new files that do not change the table: columns they lack, narrower types, tighter NULLs."""
+    codes = {change.column: change.code for change in changes}
+    notes = (n for c in schema.columns if codes.get(c.name) != "column_added" for n in _note_column(c, footers))
+    return tuple(note for note in notes if note.code != "type_narrower" or codes.get(note.column) != "type_widened")
 
 
 def _note_column(column: Column, footers: Mapping[str, Footer]) -> list[ColumnChange]:

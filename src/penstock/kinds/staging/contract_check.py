@@ -1,4 +1,4 @@
-"""Whether raw files may be loaded under what is declared about their table. Pure; by their footers, not a row is read."""
+"""Whether the contract of a table allows its raw files. Pure: it checks footers and reads no rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.model.schema import Footer, Schema, find_column
 def find_problem(
     name: DatasetName, contract: Contract, footers: Mapping[str, Footer], schema: Schema
 ) -> Problem | None:
-    """What keeps these files from being loaded into a table with these columns; None when nothing does."""
+    """Why these files cannot be loaded into a table with these columns; None when they can."""
     if not schema.columns:
         return Problem("raw_file", f"{name}: its files have no columns", hint="write files that have columns")
     return (
@@ -24,11 +24,11 @@ def find_problem(
 
 
 def drift_problem(name: DatasetName, contract: Contract, text: str) -> Problem:
-    """A change that the table must not follow, because `on_drift` says so."""
+    """A column change that `on_drift` does not allow."""
     return Problem(
         "schema_drift",
         f"{name}: {text}; on_drift is {contract.on_drift.value}, so the table is left as it is",
-        hint="mend the files, or let the table follow with on_drift: evolve",
+        hint="fix the files, or set on_drift: evolve to change the table",
         location=contract.location,
     )
 
@@ -51,14 +51,14 @@ def _find_double_names(contract: Contract, footers: Mapping[str, Footer], schema
                 return Problem(
                     "raw_file",
                     f"raw file {path} has {' and '.join(named)}, which are one column ({column.name}) by `renames`",
-                    hint="take the rename away, or drop one of the two columns at the source",
+                    hint="remove the rename, or drop one of the two columns at the source",
                     location=contract.location,
                 )
     return None
 
 
 def _find_nulls(contract: Contract, footers: Mapping[str, Footer], schema: Schema) -> Problem | None:
-    """A file in which a required column is NULL, or is not there at all."""
+    """A file in which a required column is NULL or missing."""
     if contract.on_drift is OnDrift.QUARANTINE:
         return None
     sources = {column.key: column.sources for column in schema.columns}
@@ -70,7 +70,7 @@ def _find_nulls(contract: Contract, footers: Mapping[str, Footer], schema: Schem
                 return Problem(
                     "required_null",
                     f"raw file {path}: {name} is required, but NULL in {nulls} of {footer.rows} rows",
-                    hint="mend the file, take `required` away, or set on_drift: quarantine",
+                    hint="fix the file, remove `required`, or set on_drift: quarantine",
                     location=contract.location,
                 )
     return None

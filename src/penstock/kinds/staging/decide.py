@@ -27,7 +27,7 @@ _IN_PLACE = frozenset({Action.APPEND, Action.EVOLVE})
 
 
 def decide(given: StagingObservation, wishes: Wishes) -> tuple[StagingItem, ...] | Needs:
-    """Choose the smallest safe action for the table, with the reasons and every change of its columns."""
+    """Choose the smallest safe action for the table, with the reasons and every column change."""
     item = _decide(given, wishes)
     return item if isinstance(item, Needs) else (item,)
 
@@ -57,17 +57,17 @@ def _decide(given: StagingObservation, wishes: Wishes) -> StagingItem | Needs:
 def _decide_drop(given: StagingObservation) -> StagingItem:
     if given.readers:
         return _item(given, Action.SKIP, ()).refused(_in_use(given))
-    return _item(given, Action.DROP, (Reason("drop_retired", "its folder is gone from raw; the table goes too"),))
+    return _item(given, Action.DROP, (Reason("drop_retired", "its folder is gone from raw; the table is dropped"),))
 
 
 def _refuse_spellings(given: StagingObservation) -> StagingItem:
     message = f"raw has {' and '.join(given.spellings)}, which differ only by case"
-    problem = Problem("bad_table_name", message, hint="rename it in raw")
+    problem = Problem("bad_table_name", message, hint="rename one of them in raw")
     return _item(given, Action.SKIP, ()).refused(problem)
 
 
 def _decide_increment(given: StagingObservation, wishes: Wishes) -> StagingItem | Needs:
-    """The table follows in place if it can; what it cannot follow makes it a rebuild."""
+    """Change the table in place if that is possible, else rebuild it."""
     if lacking := given.lacks(given.files.new) or _lacks_old_nulls(given):
         return Needs(lacking)
     footers = given.footers_of(given.files.new)
@@ -90,7 +90,7 @@ def _decide_increment(given: StagingObservation, wishes: Wishes) -> StagingItem 
     )
     if problem is not None:
         return item.refused(problem)
-    if not given.files.new and item.action is Action.APPEND:  # the contract changed, but nothing follows from it
+    if not given.files.new and item.action is Action.APPEND:  # the contract changed, but the table does not
         return _item(given, Action.NONE, (Reason("up_to_date", "no new files"), *_notes(given)), changes=notes)
     return _with_suggestions(given, item, changes, notes)
 
@@ -161,13 +161,13 @@ def _rebuild_reasons(given: StagingObservation, wishes: Wishes) -> tuple[Reason,
         return (Reason(given.state.damage.code, given.state.damage.text),)
     reasons = []
     if wishes.full_refresh:
-        reasons.append(Reason("full_refresh", "a full refresh was asked for"))
+        reasons.append(Reason("full_refresh", "a full refresh was requested"))
     if given.files.changed:
         names = ", ".join(file.path for file in given.files.changed[:3])
         more = f" and {len(given.files.changed) - 3} more" if len(given.files.changed) > 3 else ""
         reasons.append(Reason("changed_files", f"already loaded, but changed since: {names}{more}"))
     if given.files.removed and given.contract.on_removed_files is OnRemovedFiles.REBUILD and not given.is_retired:
-        text = f"{_loaded_files(given)} gone from raw; their rows go too, as set"
+        text = f"{_loaded_files(given)} gone from raw; their rows are removed (on_removed_files: rebuild)"
         reasons.append(Reason("removed_files_dropped", text))
     if _admission(given.payload.settings) != _admission(fingerprint_contract(given.contract)):
         text = "the declaration changed which rows belong in the table and which in quarantine"
@@ -205,7 +205,7 @@ def _removed_problem(given: StagingObservation) -> Problem:
     return Problem(
         "removed_files",
         f"{given.name}: {_loaded_files(given)} gone from raw, and on_removed_files is fail",
-        hint=f"bring back {given.files.removed[0].file.path}, or set on_removed_files to keep or rebuild",
+        hint=f"restore {given.files.removed[0].file.path}, or set on_removed_files to keep or rebuild",
         location=given.contract.location,
     )
 
@@ -214,7 +214,7 @@ def _nothing_to_rebuild_from(given: StagingObservation, rebuild: tuple[Reason, .
     problem = Problem(
         "nothing_to_rebuild_from",
         f"{given.name} must be rebuilt ({rebuild[0].text}), but raw has no files for it",
-        hint="bring the raw files back; the table is left as it is",
+        hint="restore the raw files; the table is left as it is",
     )
     return replace(_item(given, Action.SKIP, rebuild), problem=problem)
 
@@ -224,7 +224,7 @@ def _history_loss(given: StagingObservation, reason: Reason, lost: int) -> Probl
     return Problem(
         "history_loss",
         f"{given.name} must be rebuilt ({reason.text}), but that would lose {lost} rows of files that are gone from raw",
-        hint=f"bring the files back, or allow it: --allow-history-loss {given.name}; the table is left as it is",
+        hint=f"restore the files, or add --allow-history-loss {given.name}; the table is left as it is",
     )
 
 

@@ -1,4 +1,4 @@
-"""What a staging table says about itself: in a plan, in `show` and `schema`, and where its rows lie."""
+"""What a staging table shows in a plan, in `show` and in `schema`, and where its rows are stored."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def describe(item: WorkItem[StagingWork]) -> PlanLine:
         "files": [{"path": new.file.path, "bytes": new.file.size, "rows": new.rows} for new in work.files],
         "changes": [change.to_json() for change in work.column_changes],
         "reads": {"files": len(work.files), "bytes": work.bytes_read, "rows": work.rows_read},
-        # A row that is read is written once, as Parquet again: so many bytes, more or less.
+        # A row that is read is written once, as Parquet again: about as many bytes.
         "writes": {"rows": work.rows_read, "bytes_estimate": work.bytes_read},
         "full_rebuild": {"files": work.all_files, "bytes": work.all_bytes},
     }
@@ -33,7 +33,7 @@ def describe(item: WorkItem[StagingWork]) -> PlanLine:
 
 
 def show(state: TableState[StagingProgress]) -> Shown:
-    """The files in the table, and the types that they gave its columns."""
+    """The files in the table, and the types of its columns in them."""
     payload = state.payload or StagingProgress()
     files = list(payload.files.values())
     types: dict[str, tuple[str, ...]] = {}

@@ -17,12 +17,12 @@ from penstock.storage.local import LocalFiles
 
 
 def read_footers(files: Files, paths: Sequence[str], count_nulls: AbstractSet[str] = frozenset()) -> dict[str, Footer]:
-    """Read the footers of these files; RawFileError names the first file that is no readable Parquet file.
+    """Read the footers of these files; RawFileError names the first file that is not a readable Parquet file.
 
     `count_nulls` names, in lower case, the columns of which the number of NULLs is wanted.
     """
     kinds: _Kinds = {}
-    if isinstance(files, LocalFiles):  # nothing to wait for: threads would only fight for the interpreter
+    if isinstance(files, LocalFiles):  # no network to wait for: threads would only compete for the interpreter
         return {path: _read_footer(files, path, count_nulls, kinds) for path in paths}
     with ThreadPoolExecutor(max_workers=min(8, len(paths) or 1)) as pool:
         footers = pool.map(lambda path: _read_footer(files, path, count_nulls, kinds), paths)
@@ -38,7 +38,7 @@ class _Leaf:
 
 
 _Kinds: TypeAlias = "dict[tuple[str, bytes], tuple[_Leaf, ...]]"
-"""The columns of each kind of file that was met."""
+"""The columns of each kind of file that was seen."""
 
 
 def _read_footer(files: Files, path: str, count_nulls: AbstractSet[str], kinds: _Kinds) -> Footer:
@@ -47,14 +47,14 @@ def _read_footer(files: Files, path: str, count_nulls: AbstractSet[str], kinds: 
         if metadata.num_columns == 0:
             raise RawFileError(f"raw file {path} has no columns", hint="write it with columns, or move it out of raw")
         key = _find_kind(metadata)
-        if key not in kinds:  # files of one table mostly agree: each kind is understood once
+        if key not in kinds:  # most files of a table have equal columns: each kind is parsed once
             kinds[key] = tuple(_find_leaves(metadata, path))
         columns = tuple(_add_facts(leaf, metadata, count_nulls) for leaf in kinds[key])
         return Footer(columns, int(metadata.num_rows))
 
 
 def _find_kind(metadata: Any) -> tuple[str, bytes]:
-    """What decides the columns of a file: its Parquet schema as text, and the Arrow types that its writer meant by it."""
+    """What decides the columns of a file: its Parquet schema as text, and the Arrow types that its writer used."""
     _, _, text = str(metadata.schema).partition("\n")  # the first line has the address of the object
     return text, (metadata.metadata or {}).get(b"ARROW:schema", b"")
 
@@ -78,7 +78,7 @@ def _read_metadata(files: Files, path: str) -> Any:
 
 @contextmanager
 def _problems_named(path: str) -> Iterator[None]:
-    """Turn what can be wrong with a file into an error that names it."""
+    """Turn errors of a file into one that names it."""
     import pyarrow as pa
 
     try:
@@ -86,7 +86,7 @@ def _problems_named(path: str) -> Iterator[None]:
     except StorageError as error:
         raise RawFileError(f"raw file {path} cannot be read: {error.message}", hint=error.hint) from None
     except FileNotFoundError:
-        raise RawFileError(f"raw file {path} vanished while it was read", hint="run again") from None
+        raise RawFileError(f"raw file {path} was removed while it was being read", hint="run again") from None
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise RawFileError(
             f"raw file {path} is not a readable Parquet file ({first_line(error)})",
@@ -97,7 +97,7 @@ def _problems_named(path: str) -> Iterator[None]:
 def read_range(files: Files, path: str, name: str) -> tuple[Any, Any] | None:
     """The smallest and the largest value of a column by the footer's statistics; None when it does not say.
 
-    For comparing only: values of users are neither kept nor shown.
+    For comparison only: values are neither stored nor shown.
     """
     with _problems_named(path):
         metadata = _read_metadata(files, path)
@@ -116,7 +116,7 @@ def _statistics(metadata: Any, place: int) -> Iterator[Any]:
 
 
 def _is_large(metadata: Any, place: int) -> bool:
-    """Whether some number may lie beyond what a double holds exactly: only statistics can rule it out."""
+    """Whether some number may be too large for a double to hold exactly: only statistics can rule it out."""
     for group in _statistics(metadata, place):
         if group is None or not group.has_min_max:
             if group is None or group.num_values:
@@ -144,7 +144,7 @@ def _find_leaves(metadata: Any, path: str) -> Iterator[_Leaf]:
     for column in arrow:
         leaves = iter(physical[place:])
         type_ = _read_int96(column.type, leaves)
-        if not pa.types.is_null(column.type):  # nothing but NULLs: the column has no type yet
+        if not pa.types.is_null(column.type):  # only NULLs: the column has no type yet
             yield _Leaf(FileColumn(column.name, _to_column_type(column.name, type_, path), column.nullable), place)
         place = len(physical) - len(list(leaves))
 
@@ -157,7 +157,7 @@ def _check_path(files: Files, path: str) -> None:
 
 
 def _read_int96(arrow: Any, physical: Iterator[str]) -> Any:
-    """The type with every INT96 timestamp as Spark means it: an instant in microseconds, though Arrow says nanoseconds.
+    """The type with every INT96 timestamp as Spark reads it: an instant in microseconds, where Arrow has nanoseconds.
 
     Spark, Hive and Impala write timestamps so by default; `physical` has the Parquet types of the leaves, in order.
     """
@@ -186,7 +186,7 @@ def _check_names(names: Iterable[str], path: str) -> None:
     seen: dict[str, str] = {}
     for name in names:
         if name.lower() in seen:
-            twice = f"column {name!r} is there twice"
+            twice = f"column {name!r} appears twice"
             by_case = f"columns {seen[name.lower()]!r} and {name!r} differ only by case"
             raise RawFileError(
                 f"raw file {path}: {twice if seen[name.lower()] == name else by_case}",
@@ -218,7 +218,7 @@ _SIMPLE = {
 def to_spark_type(arrow: Any, *, at_top: bool = False) -> str:
     """Spark's simple type name for an Arrow type; ValueError says why there is none.
 
-    A column with nanoseconds is `timestamp_ns` or `timestamp_ntz_ns`: it is checked, when loaded, to need no nanoseconds.
+    A column with nanoseconds is `timestamp_ns` or `timestamp_ntz_ns`: the load checks that no value needs nanoseconds.
     """
     import pyarrow as pa
 
@@ -238,7 +238,7 @@ def _to_tree(arrow: Any) -> SparkType:
         return "binary"
     if pa.types.is_timestamp(arrow):
         if arrow.unit == "ns":
-            raise ValueError("has nanoseconds that Spark would cut to microseconds")
+            raise ValueError("has nanoseconds, which Spark would truncate to microseconds")
         return "timestamp" if arrow.tz else "timestamp_ntz"
     if pa.types.is_dictionary(arrow):
         return _to_tree(arrow.value_type)

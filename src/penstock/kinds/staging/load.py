@@ -1,4 +1,4 @@
-"""Loading raw files into a staging table: an append of the new files, or a rebuild from all of them. Each file counts once."""
+"""Loading raw files into a staging table: an append of the new files, or a rebuild from all of them. Each file is loaded once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from penstock.transforms.conform import NANOSECONDS_FOUND
 _IN_PLACE = (Action.APPEND, Action.EVOLVE)
 _HASHERS = 4
 _MUCH = 8_000_000
-"""From so many bytes on, files are hashed side by side; with fewer, threads cost more than they save."""
+"""From this many bytes on, files are hashed in parallel; with fewer, threads cost more than they save."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +47,10 @@ class StagingLoad:
     build_request_id: str
 
     def close(self) -> None:
-        """Nothing stays behind in the session."""
+        """The loader keeps nothing in the session."""
 
     def load(self, item: StagingItem) -> LoadResult:
-        """Do what was decided for this table, in one commit; what was written is checked against the footers."""
+        """Execute the item in one commit; what was written is checked against the footers."""
         name = item.dataset
         if item.action is Action.DROP:
             self.lake.drop(name)
@@ -79,7 +79,7 @@ class StagingLoad:
         return self.raw
 
     def _rename_columns(self, item: StagingItem) -> StagingItem:
-        """Rename columns in place, as a load of its own: a manifest says what is meant, and an empty commit that it is done."""
+        """Rename columns in place, as a separate load: the manifest states the renames, an empty commit that they are done."""
         renames = {
             c.before: c.after for c in item.work.column_changes if c.code == "column_renamed" and c.before and c.after
         }
@@ -105,7 +105,7 @@ class StagingLoad:
         self.lake.prepare_evolution(item.dataset, added, widen=widens)
 
     def _quarantine(self, item: StagingItem, rows: RawRows, number: int) -> int:
-        """Set misfits aside before the others are written; those of a file that is loaded again are replaced."""
+        """Write rows that do not fit to the quarantine table first; those of a file that is loaded again are replaced."""
         table = item.dataset.quarantine
         sets_aside = item.work.contract.on_drift is OnDrift.QUARANTINE
         if not sets_aside and item.action is not Action.REBUILD:
@@ -127,7 +127,7 @@ class StagingLoad:
         return count
 
     def _check_required(self, item: StagingItem, rows: RawRows) -> None:
-        """Count NULLs in required columns where the footers do not tell; the plan has checked the others."""
+        """Count NULLs in required columns where the footers have no count; the plan has checked the others."""
         unknown = rows.find_uncounted()
         if not unknown:
             return
@@ -147,12 +147,12 @@ class StagingLoad:
         return self.lake.replace(rows.admitted(), item.dataset, number, TableLayout())
 
     def _check_rows(self, name: DatasetName, commit: Commit, promised: int) -> None:
-        """What was written must be what the footers promised; otherwise the commit is disowned, so that a rebuild follows."""
+        """The number of rows must be that of the footers; otherwise the manifest is removed, so that the next plan rebuilds."""
         written = int(commit.metrics.get("numOutputRows", promised))
         if written != promised and commit.number is not None:
             self.lake.disown(name, commit.number)
             raise VerificationError(
-                f"{name}: {written} rows were written, but the files' footers promise {promised}",
+                f"{name}: {written} rows were written, but the footers of the files count {promised}",
                 hint="a raw file changed while it was read; the next run rebuilds the table",
             )
 
@@ -192,20 +192,20 @@ class StagingLoad:
 
 
 def _rename(column: Column, renames: dict[str, str]) -> Column:
-    """A column after the rename; from then on it answers to both names."""
+    """A column after the rename; from then on both names are its sources."""
     name = renames.get(column.name)
     return column if name is None else replace(column, name=name, sources=column.sources | {name.lower()})
 
 
 @contextmanager
 def _nanoseconds_named(name: DatasetName) -> Iterator[None]:
-    """Turn what the query says about nanoseconds into an error for people; everything else passes."""
+    """Turn the query's error about nanoseconds into a clear one; other errors pass."""
     try:
         yield
     except Exception as error:
         if NANOSECONDS_FOUND not in str(error):
             raise
         raise RawFileError(
-            f"{name}: a raw file has timestamps with nanoseconds, which Spark would cut to microseconds",
-            hint="write them with microseconds, or keep them as text: declare the column as string in penstock.yml",
+            f"{name}: a raw file has timestamps with nanoseconds, which Spark would truncate to microseconds",
+            hint="write them with microseconds, or store them as text: declare the column as string in penstock.yml",
         ) from None

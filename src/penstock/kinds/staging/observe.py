@@ -1,4 +1,4 @@
-"""Looking at the raw files and the table of a staging dataset. No JVM."""
+"""Observing the raw files and the table of a staging dataset. No JVM."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def open_raw(project: Project) -> Files | None:
 
 
 def discover(workspace: Workspace) -> Found:
-    """Tables that raw has files for, and those that it once had."""
+    """Tables that raw has files for, and those that it had files for before."""
     project = workspace.project
     raw = open_raw(project)
     listing = list_raw(raw, project.raw.layout) if raw is not None and project.raw else RawListing({})
@@ -173,5 +173,5 @@ def _overlap(raw: Files, given: StagingObservation, old: str, new: str) -> bool:
         before = next((r for path in loaded[:3] if (r := read_range(raw, path, old))), None)
         after = read_range(raw, added[0].path, new)
         return bool(before and after and before[0] <= after[1] and after[0] <= before[1])
-    except (RawFileError, TypeError, ValueError, OverflowError):  # values that cannot be compared suggest nothing
+    except (RawFileError, TypeError, ValueError, OverflowError):  # values that cannot be compared suggest no rename
         return False

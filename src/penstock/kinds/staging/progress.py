@@ -1,4 +1,4 @@
-"""What a staging table remembers: the raw files in it, what their footers said, and the declaration that shaped it."""
+"""The progress of a staging table: the raw files in it, what their footers said, and the declaration that shaped it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.model.schema import SeenColumn, seen_from_json, seen_to_json
 
 @dataclass(frozen=True, slots=True)
 class StagingProgress:
-    """The payload of a staging table's manifest."""
+    """The payload of a staging table's progress manifest."""
 
     files: Mapping[str, ConsumedFile] = field(default_factory=dict)
     """By path."""

@@ -20,7 +20,7 @@ class RawListing:
     tables: Mapping[str, tuple[RawFile, ...]]
     bad_names: tuple[str, ...] = ()
     colliding: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Tables with the spellings of their name in raw, where there are several: nobody can tell if they are one table."""
+    """Tables with the spellings of their name in raw, where there are several: it is unknown whether they are one table."""
     ignored: tuple[str, ...] = ()
     """Parquet files that do not fit the layout."""
 
@@ -33,7 +33,7 @@ class _Collected:
 
 
 def list_raw(files: Files, layout: str) -> RawListing:
-    """List the raw folder by its layout; hidden files (a leading dot or underscore) and other formats are left out."""
+    """List the raw folder by its layout; without hidden files (a leading dot or underscore) and other formats."""
     collected = _Collected()
     by_folder = layout.startswith("{table}/")
     if by_folder:
@@ -66,7 +66,7 @@ def _place(file: RawFile, by_folder: bool, collected: _Collected) -> None:
 
 
 def hash_content(files: Files, path: str) -> str:
-    """A hash of the whole file, to tell a rewritten file from a merely touched one."""
+    """A hash of the whole file, to distinguish a rewritten file from one that was only touched."""
     digest = hashlib.blake2b(digest_size=16)
     with files.open(path) as stream:
         while chunk := stream.read(1 << 20):

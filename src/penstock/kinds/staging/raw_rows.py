@@ -1,4 +1,4 @@
-"""The rows of raw files as a staging table wants them: read with each file's own types, conformed, misfits set aside."""
+"""The rows of raw files as a staging table stores them: read with each file's own types, converted, or quarantined."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ class RawRows:
         return reduce(DataFrame.unionAll, frames)
 
     def misfits(self) -> DataFrame | None:
-        """What the contract sets aside; None when nothing can be, by the types and footers alone."""
+        """The rows for the quarantine table; None when the types and footers show that there are none."""
         frames = [frame for group in self.groups if (frame := self._find_misfits(group)) is not None]
         return reduce(DataFrame.unionAll, frames) if frames else None
 
     def find_uncounted(self) -> list[str]:
-        """Required columns of which some footer does not tell how many values are NULL."""
+        """Required columns for which some footer has no count of NULLs."""
         if self.contract.on_drift is OnDrift.QUARANTINE:
             return []
         required = {name.lower() for name, declared in self.contract.columns.items() if declared.required}
@@ -98,7 +98,7 @@ class RawRows:
         return rows.where(F.col(BROKEN) != "")
 
     def _find_doubts(self, group: Sequence[NewFile]) -> tuple[set[str], set[str]]:
-        """The columns that may not hold every value of these files, and those in which NULLs are to be looked for."""
+        """The columns that may not hold every value of these files, and those to check for NULLs."""
         by_name = index_columns(group[0].columns)
         unsure, required = set(), set()
         for column in self.schema.columns:
@@ -125,6 +125,6 @@ def _nulls(new: NewFile, name: str) -> int | None:
 
 
 def _relative_path(rows: DataFrame) -> Column:
-    """The file of a row, from the raw folder: two parts, whatever the layout."""
+    """The file of a row, relative to the raw folder: two parts, in any layout."""
     path = F.url_decode(F.replace(rows.metadataColumn("_metadata")["file_path"], F.lit("+"), F.lit("%2B")))
     return F.concat_ws("/", F.slice(F.split(path, "/"), -2, 2))

@@ -33,7 +33,7 @@ class StagingFiles:
     new: tuple[RawFile, ...] = ()
     changed: tuple[RawFile, ...] = ()
     touched: tuple[ConsumedFile, ...] = ()
-    """Same content, other listing: nothing to do but to remember the new listing."""
+    """Same content, another listing: only the new listing must be stored."""
     removed: tuple[ConsumedFile, ...] = ()
 
 
