@@ -73,7 +73,5 @@ def _check_once(names: Iterable[str], what: str, location: Location) -> None:
     seen: set[str] = set()
     for name in names:
         if name.lower() in seen:
-            raise ConfigError(
-                f"`{what}`: {name} is given twice; names that differ only by case are equal", location=location
-            )
+            raise ConfigError(f"`{what}`: {name} is given twice: names are not case-sensitive", location=location)
         seen.add(name.lower())

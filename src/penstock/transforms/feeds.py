@@ -250,9 +250,7 @@ def _by_name(fields: Iterable[_Field], where: str = "the change feed") -> _Field
     found: dict[str, _Field] = {}
     for field in fields:
         if field.name.lower() in found:
-            raise FeedError(
-                f"{where} has more than one field {field.name}; names that differ only by case are equal", hint=_RENAME
-            )
+            raise FeedError(f"{where} has more than one field {field.name}: names are not case-sensitive", hint=_RENAME)
         found[field.name.lower()] = field
     return found
 
