@@ -62,12 +62,10 @@ def apply_changes(  # noqa: PLR0913 - the parameters of pyspark.pipelines.create
         ignore_null_updates_column_list=ignore_null_updates_column_list,
         ignore_null_updates_except_column_list=ignore_null_updates_except_column_list,
     )
-    if sequence_by is None:
-        raise ChangeFlowError("no_sequence", "sequence_by is missing", hint="name the column that orders the events")
     batch = ChangeBatch(
         changes,
         options,
-        sequence=to_expression(changes, sequence_by),
+        sequence=_to_sequence(changes, sequence_by),
         is_delete=to_condition(apply_as_deletes),
         is_truncate=to_condition(apply_as_truncates),
         batch_id=None if batch_id is None else str(batch_id),
@@ -92,6 +90,12 @@ def _to_options(
     )
     check_options(options)
     return options
+
+
+def _to_sequence(changes: DataFrame, sequence_by: ColumnOrText | None) -> Column:
+    if sequence_by is None:
+        raise ChangeFlowError("no_sequence", "sequence_by is missing", hint="name the column that orders the events")
+    return to_expression(changes, sequence_by)
 
 
 def _apply_to(spark: SparkSession, target: str, batch: ChangeBatch) -> ChangeMetrics:
