@@ -5,10 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.projects import ProjectFolder
+from tests.spark.tables import read_table, rows_of
 
 pytestmark = pytest.mark.spark
 
@@ -36,20 +38,25 @@ session.stop()
 """
 
 
-@pytest.mark.parametrize("is_borrowed", [False, True], ids=["our session", "a borrowed session"])
-def test_names_and_texts_stay_as_they_are(tmp_path: Path, connect: str, is_borrowed: bool) -> None:
+def test_names_and_texts_stay_as_they_are(tmp_path: Path, connect: str) -> None:
+    """First in a session of ours, then in one that is borrowed."""
     project = ProjectFolder(tmp_path / "shop", {"PENSTOCK__SPARK__REMOTE": connect}).configure(
         "name: shop\nstaging:\n  prices: {nested: struct}\n"
     )
     project.raw("prices", "1", PRICES)
-    project.raw("prices", "2", {**PRICES, "nested": [{"f": "one", "f${x}": "two"}]})
     project.define("texts.py", DEFINITION)
-    if is_borrowed:
-        command = [sys.executable, "-c", BORROWED, connect]
-        done = subprocess.run(command, cwd=project.root, capture_output=True, text=True, timeout=300, check=False)
-        assert done.returncode == 0, done.stderr
-    else:
-        project.penstock("run")
+    project.penstock("run")
+    assert find_prices(project) == [(2.5, {"f": 1, "f${x}": 2}, 1, 10)]
+    assert project.rows("main.texts") == [(10, "${env:PATH}")]
+
+    project.raw("prices", "2", {**PRICES, "nested": [{"f": "one", "f${x}": "two"}]})
+    command = [sys.executable, "-c", BORROWED, connect]
+    done = subprocess.run(command, cwd=project.root, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
     nested = [{"f": "1", "f${x}": "2"}, {"f": "one", "f${x}": "two"}]
-    assert project.rows("staging.prices") == [(2.5, inner, 1, 10) for inner in nested]
+    assert find_prices(project) == [(2.5, inner, 1, 10) for inner in nested]
     assert project.rows("main.texts") == [(10, "${env:PATH}")] * 2
+
+
+def find_prices(project: ProjectFolder) -> list[tuple[Any, ...]]:
+    return sorted(rows_of(read_table(None, project.root / "storage/staging/prices")), key=repr)
