@@ -19,10 +19,6 @@ from penstock.config.project_file import find_project_file, load_project
 from penstock.definitions.loading import load_everything
 from penstock.errors import ConfigError, Location, PenstockError, StorageError, UsageError, first_line
 from penstock.eventlog.opening import open_event_log
-from penstock.inspect.datasets import DatasetDetails, DatasetInfo, HistoryEntry
-from penstock.inspect.doctor import Check, check_project, run_checks
-from penstock.inspect.inspector import Inspector
-from penstock.inspect.schemas import SchemaVersion, TableSchema
 from penstock.kinds.catalog import Catalog, open_catalog
 from penstock.kinds.protocol import Kind, Workspace
 from penstock.kinds.registry import KINDS
@@ -33,7 +29,6 @@ from penstock.model.project import Project
 from penstock.model.recording import BuildRecorder
 from penstock.model.results import ItemResult, Rows, RunResult
 from penstock.run.artifacts import write_artifacts
-from penstock.run.continuous import Continuous, OnBatch
 from penstock.run.locking import Holder, hold_project, this_process
 from penstock.run.planner import Planner, PlanRequest
 from penstock.run.recording import RunRecorder, close_dead_builds
@@ -44,6 +39,9 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from penstock.eventlog.contract import EventLog
+    from penstock.inspect.doctor import Check
+    from penstock.inspect.inspector import Inspector
+    from penstock.run.continuous import OnBatch
     from penstock.run.executor import Executor
 
 _EVENT_LOG = "PENSTOCK__EVENT_LOG"
@@ -91,6 +89,8 @@ class Engine:
     @property
     def inspector(self) -> Inspector:
         """Inspects the tables of the project, without running anything."""
+        from penstock.inspect.inspector import Inspector
+
         return Inspector(self.catalog)
 
     def request(
@@ -138,6 +138,8 @@ class Engine:
 
         Each cycle with new data is recorded as a pipeline run, and waits for other runs of the project.
         """
+        from penstock.run.continuous import Continuous
+
         self.check_continuous()
         request = PlanRequest(continuous=True)
 
@@ -292,21 +294,10 @@ def check_machine(
     event_log: str | None = None,
 ) -> list[Check]:
     """Check what a run needs, with the fix for whatever is missing."""
+    from penstock.inspect.doctor import check_project, run_checks
+
     found, project = check_project(lambda: open_project(start, target=target, variables=variables, event_log=event_log))
     return run_checks(found, project)
 
 
-__all__ = [
-    "Check",
-    "DatasetDetails",
-    "DatasetInfo",
-    "Engine",
-    "HistoryEntry",
-    "PlanRequest",
-    "Rows",
-    "SchemaVersion",
-    "TableSchema",
-    "check_machine",
-    "open_engine",
-    "open_project",
-]
+__all__ = ["Engine", "PlanRequest", "Rows", "check_machine", "open_engine", "open_project"]

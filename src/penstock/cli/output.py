@@ -12,12 +12,13 @@ from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
     from penstock.cli.text_output import TextOutput
-    from penstock.engine import DatasetDetails, DatasetInfo, HistoryEntry, Rows, SchemaVersion, TableSchema
+    from penstock.inspect.datasets import DatasetDetails, DatasetInfo, HistoryEntry
+    from penstock.inspect.schemas import SchemaVersion, TableSchema
     from penstock.model.changes import ChangeMetrics
     from penstock.model.drift import ColumnChange
     from penstock.model.names import DatasetName
     from penstock.model.plan import Plan
-    from penstock.model.results import RunResult
+    from penstock.model.results import Rows, RunResult
 
 
 class Output(Protocol):

@@ -14,7 +14,7 @@ from penstock.cli.output import make_output
 
 if TYPE_CHECKING:
     from penstock.cli.text_output import TextOutput
-    from penstock.engine import Check
+    from penstock.inspect.doctor import Check
 
 
 def init(name: Annotated[str, typer.Argument(help="Name of the project, and of the folder to create.")]) -> None:

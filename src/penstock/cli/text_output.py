@@ -17,10 +17,12 @@ from penstock.model.results import ItemResult, Outcome, RunResult
 from penstock.model.wording import counted, show_bytes
 
 if TYPE_CHECKING:
-    from penstock.engine import DatasetDetails, DatasetInfo, HistoryEntry, Rows, SchemaVersion, TableSchema
+    from penstock.inspect.datasets import DatasetDetails, DatasetInfo, HistoryEntry
+    from penstock.inspect.schemas import SchemaVersion, TableSchema
     from penstock.model.changes import ChangeMetrics
     from penstock.model.drift import ColumnChange
     from penstock.model.names import DatasetName
+    from penstock.model.results import Rows
 
 _STYLES = {
     "none": "dim",

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from penstock.errors import ChangeFlowError
-from penstock.kinds.cdc.progress import Identity, Segment
+from penstock.kinds.cdc.progress import SEGMENTS, Identity, Segment
 from penstock.lake.manifests import FOLDER
 from penstock.model.changes import Flow
 from penstock.model.names import DatasetName
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-SEGMENTS = "auxiliary"
 _IDENTITY = "target.json"
 _SEGMENT = re.compile(r"\d{20}-[0-9a-f]{32}(\.parquet)?")
 _FEW = 100_000

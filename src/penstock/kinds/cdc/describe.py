@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.kinds.cdc.auxiliary import SEGMENTS
-from penstock.kinds.cdc.progress import CdcProgress
+from penstock.kinds.cdc.progress import SEGMENTS, CdcProgress
 from penstock.kinds.cdc.values import CdcWork
 from penstock.lake.manifests import FOLDER
 from penstock.model.changes import FeedFiles, SnapshotFunction

@@ -10,6 +10,9 @@ from typing import Any
 from penstock.model.changes import SnapshotVersion
 from penstock.model.progress import ConsumedFile, InputMark, TableState
 
+SEGMENTS = "auxiliary"
+"""The folder of the auxiliary table, beside the progress manifests."""
+
 
 @dataclass(frozen=True, slots=True)
 class Segment:
