@@ -66,7 +66,9 @@ class FlowLoad:
             self._check_all(work, load)
         for flow in work.flows:
             with errors_located(item.dataset, flow):
-                state = TableState[CdcProgress]() if is_rebuild else self.lake.read_state(item.dataset, CODEC)
+                # TableState[CdcProgress]() would set an attribute on a frozen value: TypeError
+                empty: TableState[CdcProgress] = TableState()
+                state = empty if is_rebuild else self.lake.read_state(item.dataset, CODEC)
                 for batch in self._read(work, flow, state):
                     done = load.rebuild(item.dataset, batch) if is_rebuild else load.apply(item.dataset, batch)
                     is_rebuild = False
