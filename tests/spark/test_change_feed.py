@@ -123,9 +123,9 @@ def live_through_a_stream(spark: Any, folder: Path, count: int, keys: int, stops
 
 def check_auxiliary(folder: Path, target: Path, needed: frozenset[Event]) -> None:
     """Every event that must be remembered is there; the rest is what the next merge of segments takes."""
-    progress = read_table_state(open_files(str(folder)), DatasetName("db", "target"), CODEC).progress
-    assert progress is not None
-    segments = progress.segments
+    payload = read_table_state(open_files(str(folder)), DatasetName("db", "target"), CODEC).payload
+    assert payload is not None
+    segments = payload.segments
     assert len(segments) <= changes.LONGEST_LIST
     kept = [
         row

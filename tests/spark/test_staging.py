@@ -221,7 +221,7 @@ def test_a_dead_attempt_is_fenced_off_before_an_append(shop: ProjectFolder, open
     dead = create_manifest(files, ORDERS_TABLE, Manifest(str(ORDERS_TABLE), state.number, state.number))
     shop.raw("orders", "0002", MORE_ORDERS)
     plan = open_shop().plan()
-    assert next(dataset for dataset in plan.items if dataset.dataset == ORDERS_TABLE).state.pending
+    assert next(item for item in plan.items if item.dataset == ORDERS_TABLE).work.state.pending
     open_shop().run()
     assert ids(shop) == ALL_IDS
     lake = Lake(spark, files)  # type: ignore[arg-type]
@@ -237,7 +237,7 @@ def test_an_attempt_that_commits_after_the_plan_is_not_doubled(shop: ProjectFold
     engine = open_shop()
     plan = engine.plan()
     open_shop().run()  # another run does the same work in the meantime
-    late = replace(plan, datasets=tuple(dataset for dataset in plan.items if dataset.dataset == ORDERS_TABLE))
+    late = replace(plan, items=tuple(item for item in plan.items if item.dataset == ORDERS_TABLE))
     results = engine.apply(late)
     assert results[0].problem is not None
     assert results[0].problem.code == "concurrent_run"
