@@ -93,6 +93,8 @@ def stream_batches(spark: Any, folder: Path, target: str, stops: int) -> int:
     except Exception as error:
         if applied != stops:
             raise error from None
+    finally:
+        spark.createDataFrame([], "x int")  # a stream has a session of its own, which was the active one meanwhile
     return applied
 
 
