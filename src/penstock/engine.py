@@ -131,7 +131,10 @@ class Engine:
     def check_continuous(self) -> None:
         """UsageError when the project has nothing that `run_continuously` could keep up to date."""
         if not any(dataset.is_continuous for dataset in self.catalog.datasets.values()):
-            raise UsageError("no flow of this project can run continuously", hint="add dp.create_auto_cdc_flow(...)")
+            raise UsageError(
+                "no flow of this project can run continuously",
+                hint="add dp.create_auto_cdc_flow(...); flows of snapshots are updated by `penstock run`",
+            )
 
     def run_continuously(self, on_batch: OnBatch, stop: threading.Event, seconds: float) -> None:
         """Keep every streaming table of the project up to date until `stop` is set.

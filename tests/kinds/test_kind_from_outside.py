@@ -8,16 +8,23 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
 
 from penstock.cli.text_output import TextOutput
 from penstock.engine import Engine, open_engine
+from penstock.errors import PenstockError
 from penstock.eventlog.opening import open_event_log
 from penstock.eventlog.projections import list_builds, partition_state
+from penstock.kinds.protocol import Needs, Workspace
 from penstock.kinds.registry import KINDS
+from penstock.model.dataset import Dataset, Found
+from penstock.model.names import DatasetName
+from penstock.model.plan import Wishes
 from penstock.model.results import Outcome
 from tests.kinds.constants import ConstantsKind
 from tests.projects import ProjectFolder
@@ -76,6 +83,50 @@ def run(project: ProjectFolder, fault: str = "") -> int:
     environment = {**os.environ, "PENSTOCK_FAULT": fault, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}
     command = [sys.executable, "-m", "tests.kinds.run_constants", str(project.root)]
     return subprocess.run(command, env=environment, cwd=ROOT, check=False, capture_output=True).returncode
+
+
+class Broken(ConstantsKind):
+    """A kind with a mistake in it."""
+
+    def __init__(self, mistake: str) -> None:
+        self.mistake = mistake
+
+    def decide(self, observation: Any, wishes: Wishes, upstream: Any) -> Any:
+        if self.mistake == "raises":
+            raise KeyError("oh")
+        if self.mistake == "needs":
+            return Needs("more")
+        if self.mistake == "nothing":
+            return None
+        items = ConstantsKind.decide(self, observation, wishes, upstream)
+        return [*items, *items] if self.mistake == "twice" else items
+
+    def discover(self, workspace: Workspace) -> Found:
+        found = ConstantsKind.discover(self, workspace)
+        clash = (Dataset(DatasetName("main", "total"), "constants", subject={}),) if self.mistake == "clash" else ()
+        return replace(found, datasets=(*found.datasets, *clash))
+
+
+@pytest.mark.parametrize("mistake", ["raises", "needs", "nothing"])
+def test_a_kind_that_cannot_decide_is_a_problem_of_its_dataset_only(project: ProjectFolder, mistake: str) -> None:
+    project.raw("orders", "1", {"id": [1]})
+    plan = open_engine(project.root, environment={}, kinds=(*KINDS, Broken(mistake))).plan()
+    assert {item.id: item.action.value for item in plan.items} == {
+        "main.numbers": "skip",
+        "main.total": "skip",
+        "staging.orders": "rebuild",
+    }
+    (problem,) = [item.problem for item in plan.items if item.problem]
+    assert problem.code == "internal"
+    assert "main.numbers (constants) cannot be planned" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("mistake", "message"), [("twice", "2 items called main.numbers/"), ("clash", "main.total is both a")]
+)
+def test_ids_and_names_are_given_once(project: ProjectFolder, mistake: str, message: str) -> None:
+    with pytest.raises(PenstockError, match=message):
+        open_engine(project.root, environment={}, kinds=(*KINDS, Broken(mistake))).plan()
 
 
 @pytest.mark.spark

@@ -100,7 +100,7 @@ class TextOutput:
         info = details.info
         spec = info.spec
         facts = [("dataset", str(info.name)), ("kind", info.kind.replace("_", " ")), ("path", details.path)]
-        facts.append(("version", "not built yet" if info.state.version is None else str(info.state.version)))
+        facts.append(("version", _missing(info) if info.state.version is None else str(info.state.version)))
         if info.last:
             facts.append(("updated", _when(info.last.timestamp_ms)))
         if info.state.damage:
@@ -252,6 +252,10 @@ def _result_row(result: ItemResult) -> tuple[str, ...]:
     if result.load and result.load.quarantined:
         words.append(f"{counted(result.load.quarantined, 'row')} quarantined")
     return result.id, result.action.value, result.outcome.value, rows, seconds, "; ".join(words)
+
+
+def _missing(info: DatasetInfo) -> str:
+    return "not built yet" if info.dataset.is_stored else "none: a temporary view has no table"
 
 
 def _when(timestamp_ms: int) -> str:

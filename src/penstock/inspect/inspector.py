@@ -42,11 +42,11 @@ class Inspector:
 
     def history(self, name: str, limit: int) -> list[HistoryEntry]:
         """The last versions of a dataset's table, newest first."""
-        return read_history(self.catalog.workspace.storage, self._find(name).name, limit)
+        return read_history(self.catalog.workspace.storage, self._find_stored(name).name, limit)
 
     def rows(self, name: str, limit: int, *, quarantine: bool = False) -> Rows:
         """A few rows of a dataset's table, or of its quarantine table."""
-        info = self._find(name)
+        info = self._find_stored(name)
         table = info.name.quarantine if quarantine else info.name
         if not is_built(self.catalog.workspace.storage, table):
             raise UsageError(
@@ -70,8 +70,16 @@ class Inspector:
     def _find(self, name: str) -> DatasetInfo:
         return describe_dataset(self.catalog, self.catalog.find(name))
 
-    def _find_built(self, name: str) -> DatasetInfo:
+    def _find_stored(self, name: str) -> DatasetInfo:
         info = self._find(name)
+        if not info.dataset.is_stored:
+            raise UsageError(
+                f"{info.name} is a temporary view, which has no table", hint="look at a table that reads it"
+            )
+        return info
+
+    def _find_built(self, name: str) -> DatasetInfo:
+        info = self._find_stored(name)
         if not info.state.exists:
             raise UsageError(f"{info.name} has no table yet", hint=_NOT_BUILT)
         return info

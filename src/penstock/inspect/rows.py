@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.errors import StorageError, first_line
 from penstock.kinds.protocol import Workspace
-from penstock.model.changes import RESERVED
+from penstock.lake.progress import find_hidden_columns
 from penstock.model.names import DatasetName
 from penstock.model.results import Rows
 from penstock.model.schema import Schema
@@ -23,7 +23,8 @@ def read_schema(files: Files, name: DatasetName) -> Schema:
     stated = next((commit.schema_json for commit in iter_commits(files, name.path) if commit.schema_json), None)
     if stated is None:
         stated = open_delta_table(files.spark_path(name.path), files.reader_options).schema().to_json()
-    return Schema(tuple(column for column in read_columns(stated) if column.name != RESERVED))
+    hidden = find_hidden_columns(files, name)
+    return Schema(tuple(column for column in read_columns(stated) if column.name not in hidden))
 
 
 def read_rows(workspace: Workspace, name: DatasetName, limit: int) -> Rows:
@@ -52,7 +53,8 @@ def read_rows_without_spark(files: Files, name: DatasetName, limit: int) -> Rows
             f"{name} cannot be shown without Spark ({first_line(error)})",
             hint="read it in a Spark session by its name",
         ) from None
-    shown = table.select([column for column in table.column_names if column != RESERVED])
+    hidden = find_hidden_columns(files, name)
+    shown = table.select([column for column in table.column_names if column not in hidden])
     return Rows(tuple(shown.column_names), tuple(tuple(row.values()) for row in shown.to_pylist()))
 
 

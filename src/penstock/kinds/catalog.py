@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from penstock.definitions.loading import check_cycles, check_inputs
-from penstock.errors import DefinitionError, UsageError
+from penstock.errors import DefinitionError, PenstockError, UsageError
 from penstock.kinds.protocol import Kind, Workspace
 from penstock.lake.progress import read_table_state
 from penstock.model.dataset import Dataset
@@ -79,7 +79,10 @@ class Catalog:
 
 def find_kind(kinds: Sequence[Kind], name: str) -> Kind:
     """The kind of dataset with this name."""
-    return next(kind for kind in kinds if name in kind.names)
+    found = next((kind for kind in kinds if name in kind.names), None)
+    if found is None:
+        raise PenstockError(f"no kind of dataset is called {name}", hint="pass the kind to open_engine(kinds=...)")
+    return found
 
 
 def open_catalog(workspace: Workspace, kinds: tuple[Kind, ...]) -> Catalog:
@@ -89,7 +92,15 @@ def open_catalog(workspace: Workspace, kinds: tuple[Kind, ...]) -> Catalog:
         if str(spec.kind) not in known:
             raise DefinitionError(f"{spec.name} has the unknown kind {spec.kind}", location=spec.location)
     found = [kind.discover(workspace) for kind in kinds]
-    datasets = {dataset.name: dataset for each in found for dataset in each.datasets}
+    datasets: dict[DatasetName, Dataset] = {}
+    for dataset in (dataset for each in found for dataset in each.datasets):
+        other = datasets.setdefault(dataset.name, dataset)
+        if other is not dataset:
+            raise DefinitionError(
+                f"{dataset.name} is both a {other.kind} and a {dataset.kind} dataset",
+                hint="rename one of them",
+                location=dataset.spec.location if dataset.spec else None,
+            )
     check_inputs(workspace.specs, {name for name, dataset in datasets.items() if dataset.spec is None})
     check_cycles(workspace.specs)
     for spec in workspace.specs:

@@ -14,7 +14,7 @@ from typing import Any
 
 from penstock.lake.manifest_formats import FORMAT, to_current_format
 from penstock.model.names import DatasetName
-from penstock.model.progress import Damage, Entry, Manifest
+from penstock.model.progress import Damage, Entry, Manifest, check_type
 from penstock.model.schema import Schema
 from penstock.storage.files import Files
 
@@ -114,7 +114,7 @@ def _parse(content: bytes, number: int) -> Manifest:
                 f"progress manifest {number} was written by a newer Penstock (format {value['format']})",
             )
         return _from_json(dict(to_current_format(value)))
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         raise unreadable(number) from None
 
 
@@ -152,11 +152,11 @@ def _from_json(value: dict[str, Any]) -> Manifest:
         dataset=value["dataset"],
         number=int(value["number"]),
         parent=int(value["parent"]) if value["parent"] is not None else None,
-        kind=str(value["kind"]),
+        kind=check_type(value["kind"], str),
         entry=Entry(value["entry"]),
         complete=bool(value["complete"]),
         schema=Schema.from_json(value["schema"]) if value["schema"] is not None else None,
-        hidden=tuple(map(str, value["hidden"])),
+        hidden=tuple(check_type(name, str) for name in check_type(value["hidden"], list)),
         build_request_id=value["build_request_id"],
         payload={**value["payload"]},
     )

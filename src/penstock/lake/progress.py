@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from penstock.lake.delta_log import Commit, DamagedLogError, find_checkpointed_number, find_version, iter_commits
 from penstock.lake.manifests import ProgressError, manifest_numbers, read_manifest, unreadable
+from penstock.model.changes import RESERVED
 from penstock.model.names import DatasetName
 from penstock.model.progress import Codec, Damage, Entry, Manifest, Progress, TableState
 from penstock.model.schema import Column, Schema
@@ -44,6 +45,12 @@ def read_table_state(files: Files, name: DatasetName, codec: Codec[P]) -> TableS
     The codec is the one of the table's kind, or ENVELOPE.
     """
     return _Reader(files, name, codec).read()
+
+
+def find_hidden_columns(files: Files, name: DatasetName) -> tuple[str, ...]:
+    """The columns of a table that its readers do not see; AutoCDC's own also when the progress is lost."""
+    progress = read_table_state(files, name, ENVELOPE).progress
+    return (*progress.hidden, RESERVED) if progress else (RESERVED,)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from penstock.errors import ConcurrentRunError, StorageError
 from penstock.faults import fault_point
 from penstock.lake.delta_log import APPLICATION, Commit, iter_commits
 from penstock.lake.manifests import FOLDER, create_manifest, find_later_numbers, remove_manifest, remove_old_manifests
-from penstock.lake.progress import ENVELOPE, read_table_state
+from penstock.lake.progress import ENVELOPE, find_hidden_columns, read_table_state
 from penstock.lake.statements import (
     MAPPED,
     complete_layout,
@@ -68,8 +68,8 @@ class Lake:
         return self.session.read.format("delta").load(self.files.spark_path(name.path))
 
     def read_shown(self, name: DatasetName) -> DataFrame:
-        """The rows as users see them, without the column that AutoCDC adds."""
-        return self.read(name).drop(RESERVED)
+        """The rows as users see them, without hidden columns."""
+        return self.read(name).drop(*find_hidden_columns(self.files, name))
 
     def has_change_feed(self, name: DatasetName) -> bool:
         """Whether the table has a Delta change data feed."""
@@ -80,7 +80,8 @@ class Lake:
     def read_changes(self, name: DatasetName, since: int) -> DataFrame:
         """The table's Delta change data feed from this version on."""
         reader = self.session.read.format("delta").option("readChangeFeed", "true")
-        return reader.option("startingVersion", since).load(self.files.spark_path(name.path)).drop(RESERVED)
+        changes = reader.option("startingVersion", since).load(self.files.spark_path(name.path))
+        return changes.drop(*find_hidden_columns(self.files, name))
 
     def begin(self, manifest: Manifest, name: DatasetName, also: DatasetName | None = None) -> Manifest:
         """Write the manifest of a new load and return it with its number, the highest so far for the table (and `also`)."""

@@ -26,7 +26,7 @@ class Action(StrEnum):
     NONE = "none"
     APPEND = "append"
     EVOLVE = "evolve"
-    """ColumnChange the columns of a table in place, then append."""
+    """Change the columns of a table in place, then append."""
     APPLY = "apply"
     """Apply new change events to a streaming table."""
     REBUILD = "rebuild"
@@ -154,7 +154,7 @@ class Upstream:
 
     @property
     def is_broken(self) -> bool:
-        return any(item.problem is not None or item.action.is_skip for item in self.items)
+        return any(item.action.is_skip for item in self.items)
 
     @property
     def work(self) -> tuple[Item, ...]:

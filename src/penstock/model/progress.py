@@ -44,8 +44,18 @@ class ConsumedFile:
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> ConsumedFile:
-        file = RawFile(value["path"], value["size"], value["modified_ns"], value["etag"])
-        return ConsumedFile(file, value["rows"], value["hash"])
+        """Read what `to_json` wrote; TypeError for values of other types, which must not pass for another file."""
+        path, etag, hash_ = check_type(value["path"], str), value["etag"], value["hash"]
+        size, modified, rows = value["size"], value["modified_ns"], value["rows"]
+        file = RawFile(path, check_type(size, int), check_type(modified, int, None), check_type(etag, str, None))
+        return ConsumedFile(file, check_type(rows, int), check_type(hash_, str, None))
+
+
+def check_type(value: Any, *types: type | None) -> Any:
+    """The value if it has one of these types (None stands for itself); TypeError otherwise."""
+    if not any(value is None if type_ is None else type(value) is type_ for type_ in types):
+        raise TypeError(f"a value of type {type(value).__name__} is not expected here")
+    return value
 
 
 class Entry(StrEnum):

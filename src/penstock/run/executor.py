@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from penstock.definitions.project_modules import loaded_project_modules
 from penstock.kinds.catalog import find_kind
@@ -17,6 +18,9 @@ from penstock.session.losses import best_effort, loss_of_session_named
 from penstock.session.opening import carry_by_value, open_session
 from penstock.session.settings import SessionRequest
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 SHORT_BYTES = 64_000_000
 """With fewer bytes of source data, a pipeline run ends before the JVM's optimizing compiler pays off."""
 
@@ -29,7 +33,7 @@ class Executor:
     kinds: tuple[Kind, ...]
     is_long_lived: bool = False
     """More pipeline runs will use the same session, so that the JVM's optimizing compiler pays off."""
-    _lake: Lake | None = None
+    _session: SparkSession | None = None
     _resources: ExitStack = field(default_factory=ExitStack)
 
     def execute(self, plan: Plan, build_request_id: str, listeners: tuple[RunListener, ...]) -> tuple[ItemResult, ...]:
@@ -58,7 +62,7 @@ class Executor:
         return loaders
 
     def _open_lake(self, plan: Plan) -> Lake:
-        if self._lake is None:
+        if self._session is None:
             project = self.workspace.project
             carry_by_value(loaded_project_modules())
             is_short = plan.source_bytes < SHORT_BYTES and not self.is_long_lived
@@ -67,12 +71,13 @@ class Executor:
             )
             session = self._resources.enter_context(open_session(request))
             self._resources.enter_context(use_database(session, self.workspace.storage, project.database))
-            self._lake = Lake(session, self.workspace.storage)
-        return self._lake
+            self._session = session
+        # What a lake knows of registered names holds for one plan: tables get other columns from run to run.
+        return Lake(self._session, self.workspace.storage)
 
     def close(self) -> None:
         """Stop the session, or restore the settings of a borrowed one."""
-        self._lake = None
+        self._session = None
         self._resources.close()
 
 

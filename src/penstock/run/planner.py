@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from penstock.errors import UsageError
+from penstock.definitions.user_code import describe
+from penstock.errors import PenstockError, UsageError
 from penstock.kinds.catalog import Catalog, find_kind, open_catalog
 from penstock.kinds.protocol import Kind, Needs, Workspace
 from penstock.model.dataset import Dataset
 from penstock.model.graph import order
 from penstock.model.names import DatasetName
-from penstock.model.plan import Item, Plan, Upstream, Wishes
+from penstock.model.plan import Action, Item, Plan, PlanLine, Problem, Upstream, Wishes, WorkItem
 from penstock.model.progress import TableState
 from penstock.run.selection import select_datasets
 
@@ -50,14 +53,15 @@ class Planner:
                 inputs = catalog.datasets[name].inputs
                 upstream = {read: Upstream(read, states[read], planned.get(read, ())) for read in inputs}
                 planned[name] = self._decide(catalog.datasets[name], states[name], wishes[name], upstream)
-        unusable = () if request.select else catalog.unusable
+        unusable = () if request.select or request.continuous else catalog.unusable
         items = (*unusable, *(item for found in planned.values() for item in found))
+        _check_ids(items)
         project = self.workspace.project
         return Plan(
             project.name,
             project.target,
             items,
-            {item.id: catalog.kind_of(item.kind).describe(item) for item in items},
+            {item.id: _describe(catalog, item) for item in items},
             catalog.warnings,
             _find_places(catalog, selected),
         )
@@ -65,8 +69,25 @@ class Planner:
     def _decide(
         self, dataset: Dataset, state: TableState[object], wishes: Wishes, upstream: dict[DatasetName, Upstream]
     ) -> tuple[Item, ...]:
-        """Let the kind decide; when it needs more facts, they are observed and it decides again."""
+        """The kind's decision; an error that it does not expect is a problem of this dataset only."""
         kind = find_kind(self.kinds, dataset.kind)
+        try:
+            return self._ask(kind, dataset, state, wishes, upstream)
+        except PenstockError:
+            raise
+        except Exception as error:  # noqa: BLE001 - one dataset must not stop the plan of the others
+            problem = Problem("internal", f"{dataset.name} ({dataset.kind}) cannot be planned: {describe(error)}")
+            return (WorkItem(dataset.name, dataset.kind, Action.SKIP, (), None).refused(problem),)
+
+    def _ask(
+        self,
+        kind: Kind,
+        dataset: Dataset,
+        state: TableState[object],
+        wishes: Wishes,
+        upstream: dict[DatasetName, Upstream],
+    ) -> tuple[Item, ...]:
+        """Let the kind decide; when it needs more facts, they are observed and it decides again."""
         observation = kind.observe(dataset, state, self.workspace)
         for _ in range(_MOST_QUESTIONS):
             decided = kind.decide(observation, wishes, upstream)
@@ -74,6 +95,20 @@ class Planner:
                 return tuple(decided)
             observation = kind.observe_more(observation, decided, self.workspace)
         raise RuntimeError(f"no decision about {dataset.name} after {_MOST_QUESTIONS} observations")
+
+
+def _check_ids(items: Sequence[Item]) -> None:
+    """An id names one item: results and events go by it."""
+    for name, count in Counter(item.id for item in items).items():
+        if count > 1:
+            raise PenstockError(
+                f"the plan has {count} items called {name}", hint="a kind must give each item its own id"
+            )
+
+
+def _describe(catalog: Catalog, item: Item) -> PlanLine:
+    """The kind's words for its item; none for an item that it failed to plan."""
+    return catalog.kind_of(item.kind).describe(item) if item.work is not None else PlanLine()
 
 
 def _select(catalog: Catalog, request: PlanRequest) -> frozenset[DatasetName]:

@@ -50,6 +50,9 @@ class Scheduler:
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)  # an interrupt cancels what has not begun
                 raise
+        for item in tuple(waiting.values()):
+            problem = Problem("internal", f"{item.id} waits for something that never ends")
+            self._settle(waiting, ItemResult(item.id, item.dataset, item.action, Outcome.ERROR, problem=problem))
         return tuple(self._results[item.id] for item in plan.items)
 
     def _work_off(self, pool: ThreadPoolExecutor, waiting: dict[str, Item]) -> None:
@@ -95,15 +98,14 @@ class Scheduler:
         fault_point("run.before_dataset", item.id)
         try:
             load = self.apply(item)
+            outcome = _outcome_of(load)
         except PenstockError as error:
             return self._result(item, begun, Outcome.ERROR, problem=Problem.from_error(error))
         except Exception as error:  # noqa: BLE001 - one item's failure must not stop the others
             problem = Problem("internal", f"{item.id}: {describe(error)}")
             return self._result(item, begun, Outcome.ERROR, problem=problem)
         fault_point("run.after_dataset", item.id)
-        if load.is_waiting:  # what reads it has nothing to read yet
-            return self._result(item, begun, Outcome.SKIP, load=load)
-        return self._result(item, begun, Outcome.WARN if load.has_violations else Outcome.PASS, load=load)
+        return self._result(item, begun, outcome, load=load)
 
     def _result(
         self,
@@ -125,6 +127,12 @@ def settle(plan: Plan, listeners: tuple[RunListener, ...]) -> tuple[ItemResult, 
         for listener in listeners:
             listener.ended(result)
     return results
+
+
+def _outcome_of(load: LoadResult) -> Outcome:
+    if load.is_waiting:  # what reads it has nothing to read yet
+        return Outcome.SKIP
+    return Outcome.WARN if load.has_violations else Outcome.PASS
 
 
 def _settled(item: Item) -> ItemResult:
@@ -154,7 +162,8 @@ def _find_ready(waiting: Mapping[str, Item], running: Collection[Item]) -> list[
 
 
 def _has_failed(result: ItemResult) -> bool:
-    return result.outcome in {Outcome.ERROR, Outcome.SKIP}
+    """Whether what reads it cannot go on; a table that is only left as it is can be read."""
+    return result.outcome in {Outcome.ERROR, Outcome.SKIP} and (result.action.is_work or result.action.is_skip)
 
 
 def _describe_blocker(result: ItemResult) -> str:

@@ -27,6 +27,7 @@ from penstock.model.schema import Column, Schema
 from penstock.model.schema_diff import diff_tables
 from penstock.storage.local import LocalFiles
 
+A_FILE = {"path": "a", "size": 1, "modified_ns": 1, "etag": None, "rows": 1, "hash": "h"}
 MARK = InputMark(4, 17, "abc")
 SCHEMA = Schema((Column("id", "bigint"), Column("note", "string", nullable=False)))
 
@@ -170,6 +171,29 @@ def _restore(storage: LocalFiles) -> None:
             "progress_unreadable",
             "manifest 2 cannot be read",
         ),
+        (
+            lambda s: _change(s, 2, payload={"files": {}, "seen": [], "settings": None}),
+            "progress_unreadable",
+            "manifest 2",
+        ),
+        (
+            lambda s: _change(s, 2, payload={"files": [], "seen": [], "settings": 5}),
+            "progress_unreadable",
+            "manifest 2",
+        ),
+        (
+            lambda s: _change(s, 2, payload={"files": [{**A_FILE, "path": 5}], "seen": [], "settings": None}),
+            "progress_unreadable",
+            "manifest 2",
+        ),
+        (
+            lambda s: _change(s, 2, payload={"files": [{**A_FILE, "rows": None}], "seen": [], "settings": None}),
+            "progress_unreadable",
+            "manifest 2",
+        ),
+        (lambda s: _change(s, 2, hidden="id"), "progress_unreadable", "manifest 2"),
+        (lambda s: _change(s, 2, kind=None), "progress_unreadable", "manifest 2"),
+        (lambda s: _write(s, 2, b"[" * 100_000), "progress_unreadable", "manifest 2"),
         (lambda s: _change(s, 2, schema="id int"), "progress_unreadable", "manifest 2 cannot be read"),
         (lambda s: _change(s, 2, parent="x"), "progress_unreadable", "manifest 2 cannot be read"),
         (lambda s: _change(s, 2, parent=None), "progress_unreadable", "manifest 2 has no valid parent"),

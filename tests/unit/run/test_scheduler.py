@@ -214,3 +214,41 @@ def test_in_any_graph_a_dataset_runs_exactly_when_nothing_above_it_failed(data: 
         blocked = any(expected[read] != "pass" for read in reads[index])
         expected.append("skip" if blocked else "error" if index in failing else "pass")
     assert outcome.split() == expected
+
+
+def test_an_item_that_waits_for_itself_is_an_error_and_the_others_are_done() -> None:
+    results = Scheduler(lambda _: DONE).execute(make(make_item("a", "a"), make_item("x")))
+    assert [result.outcome.value for result in results] == ["error", "pass"]
+    assert results[0].problem == Problem("internal", "main.a waits for something that never ends")
+
+
+def test_a_load_that_gives_nothing_back_fails_alone() -> None:
+    results = Scheduler(lambda item: DONE if item.dataset.name == "x" else None).execute(  # type: ignore[arg-type,return-value]
+        make(make_item("a"), make_item("x"))
+    )
+    assert [result.outcome.value for result in results] == ["error", "pass"]
+
+
+def test_a_table_that_is_left_as_it_is_because_of_a_problem_can_still_be_read() -> None:
+    kept = make_item("a", action=Action.NONE, problem=Problem("retired_in_use", "it is read"))
+    assert run(make(kept, make_item("b", "a")))[0] == "error pass"
+
+
+def test_items_of_one_table_run_one_after_another_unless_they_may_run_beside_each_other() -> None:
+    for is_parallel, most in ((False, 1), (True, 2)):
+        both = threading.Barrier(2, timeout=5 if is_parallel else 0.2)
+        seen: list[bool] = []
+
+        def apply(_: Item, both: threading.Barrier = both, seen: list[bool] = seen) -> LoadResult:
+            try:
+                both.wait()
+                seen.append(True)
+            except threading.BrokenBarrierError:
+                both.reset()
+            return DONE
+
+        parts = [make_item("t", partition=part, is_parallel=is_parallel) for part in ("p", "q")]
+        results = Scheduler(apply, threads=2).execute(make(*parts, make_item("r", "t")))
+        assert [result.id for result in results] == ["main.t/p", "main.t/q", "main.r"]
+        assert len(seen) >= most - 1
+        assert bool(seen) is is_parallel or most == 1

@@ -24,6 +24,7 @@ from penstock.kinds.cdc.batch import (
     to_columns,
     to_events,
 )
+from penstock.kinds.cdc.decide import REREAD
 from penstock.kinds.cdc.difference import AtHand, Difference, find_difference, merge_segments, target_schema
 from penstock.kinds.cdc.flow import Fit, check_target, fit_to_target, identity_of
 from penstock.kinds.cdc.progress import CODEC, CdcProgress, Segment
@@ -51,7 +52,6 @@ _LONGEST_WAIT = 20
 """Seconds. Two writers can fence each other off; the wait must grow beyond the time of a load, on a busy machine too."""
 _MANY = 50_000
 _SAMPLES = 5
-_UNREADABLE = {"progress_missing", "progress_unreadable", "progress_mismatch", "no_progress"}
 _PROPERTIES = (("delta.enableDeletionVectors", "true"),)
 
 
@@ -196,7 +196,7 @@ class ChangeLoad:
     def _find_state(self, name: DatasetName) -> CdcState:
         """The state of the target; ChangeFlowError when another program has written to it."""
         state = self.lake.read_state(name, CODEC)
-        if state.damage is not None and state.damage.code not in _UNREADABLE:
+        if state.damage is not None and state.damage.code not in REREAD:
             if state.damage.code in {"foreign_write", "kind_changed"}:
                 check_target(self.lake.read(name).columns)
             raise ChangeFlowError(

@@ -8,7 +8,7 @@ from datetime import date, datetime
 from typing import Any
 
 from penstock.model.changes import SnapshotVersion
-from penstock.model.progress import ConsumedFile, InputMark, TableState
+from penstock.model.progress import ConsumedFile, InputMark, TableState, check_type
 
 SEGMENTS = "auxiliary"
 """The folder of the auxiliary table, beside the progress manifests."""
@@ -74,11 +74,11 @@ class CdcCodec:
         }
 
     def decode(self, value: Mapping[str, Any]) -> CdcProgress:
-        files = [ConsumedFile.from_json(entry) for entry in value["files"]]
+        files = [ConsumedFile.from_json(entry) for entry in check_type(value["files"], list)]
         batch = value["batch"]
         return CdcProgress(
             {entry.file.path: entry for entry in files},
-            tuple(Segment(**segment) for segment in value["segments"]),
+            tuple(Segment(**segment) for segment in check_type(value["segments"], list)),
             Identity.from_json(value["identity"]) if value["identity"] is not None else None,
             (batch[0], batch[1]) if batch else None,
             {str(flow): dict(mark) for flow, mark in value["sources"].items()},

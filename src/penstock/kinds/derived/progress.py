@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.model.progress import InputMark
+from penstock.model.progress import InputMark, check_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,9 @@ class DerivedCodec:
             str(name): InputMark(int(mark["version"]), int(mark["at"]), str(mark["columns"]))
             for name, mark in value["inputs"].items()
         }
-        return DerivedProgress(inputs, value["definition"], value["settings"])
+        return DerivedProgress(
+            inputs, check_type(value["definition"], str, None), check_type(value["settings"], str, None)
+        )
 
     def fold(self, older: DerivedProgress, newer: DerivedProgress) -> DerivedProgress:
         del older  # a table is computed as a whole

@@ -23,7 +23,7 @@ from penstock.model.schema_diff import diff_tables
 from penstock.model.wording import counted
 
 StagingItem: TypeAlias = WorkItem[StagingWork]
-_IN_PLACE = frozenset({Action.APPEND, Action.EVOLVE})
+IN_PLACE = frozenset({Action.APPEND, Action.EVOLVE})
 
 
 def decide(given: StagingObservation, wishes: Wishes) -> tuple[StagingItem, ...] | Needs:
@@ -56,7 +56,8 @@ def _decide(given: StagingObservation, wishes: Wishes) -> StagingItem | Needs:
 
 def _decide_drop(given: StagingObservation) -> StagingItem:
     if given.readers:
-        return _item(given, Action.SKIP, ()).refused(_in_use(given))
+        problem = _in_use(given)  # the table itself is fine, and so are its readers
+        return replace(_item(given, Action.NONE, (Reason(problem.code, problem.message),)), problem=problem)
     return _item(given, Action.DROP, (Reason("drop_retired", "its folder is gone from raw; the table is dropped"),))
 
 
@@ -280,12 +281,12 @@ def _item(
         seen=seen,
         column_changes=changes,
         contract=given.contract,
-        kept=given.files.touched if action in _IN_PLACE else (),
+        kept=given.files.touched if action in IN_PLACE else (),
         settings=fingerprint_contract(given.contract),
         all_files=len(given.current),
         all_bytes=sum(file.size for file in given.current),
     )
-    is_replaced = action.is_work and action not in _IN_PLACE
+    is_replaced = action.is_work and action not in IN_PLACE
     effect = Effect(is_replaced or bool(work.rows_read), is_replaced and given.state.exists, columns, changes)
     return WorkItem(
         given.name,

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from penstock.errors import RawFileError, VerificationError
 from penstock.faults import fault_point
-from penstock.kinds.staging.decide import StagingItem
+from penstock.kinds.staging.decide import IN_PLACE, StagingItem
 from penstock.kinds.staging.progress import CODEC, StagingProgress
 from penstock.kinds.staging.raw_files import hash_content
 from penstock.kinds.staging.raw_rows import RAW_FILE, RawRows
@@ -31,7 +31,6 @@ from penstock.storage.files import Files
 from penstock.storage.local import LocalFiles
 from penstock.transforms.conform import NANOSECONDS_FOUND
 
-_IN_PLACE = (Action.APPEND, Action.EVOLVE)
 _HASHERS = 4
 _MUCH = 8_000_000
 """From this many bytes on, files are hashed in parallel; with fewer, threads cost more than they save."""
@@ -116,9 +115,9 @@ class StagingLoad:
             return 0
         misfits = found if found is not None else self.lake.read(table).limit(0)
         count = misfits.count() if found is not None else 0
-        if count == 0 and item.action in _IN_PLACE:
+        if count == 0 and item.action in IN_PLACE:
             return 0
-        if exists and item.action in _IN_PLACE:
+        if exists and item.action in IN_PLACE:
             paths = [new.file.path for new in item.work.files]
             misfits = misfits.unionByName(self.lake.read(table).where(~F.col(RAW_FILE).isin(paths)))
         if count or exists:
@@ -142,7 +141,7 @@ class StagingLoad:
                 )
 
     def _write(self, item: StagingItem, rows: RawRows, number: int) -> Commit:
-        if item.action in _IN_PLACE:
+        if item.action in IN_PLACE:
             return self.lake.append(rows.admitted(), item.dataset, number, evolve=item.action is Action.EVOLVE)
         return self.lake.replace(rows.admitted(), item.dataset, number, TableLayout())
 
@@ -158,7 +157,7 @@ class StagingLoad:
 
     def _begin(self, item: StagingItem) -> Manifest:
         manifest = self._to_manifest(item)
-        if item.action in _IN_PLACE:
+        if item.action in IN_PLACE:
             return self.lake.begin_append(manifest, item.dataset, manifest.parent)
         return self.lake.begin(manifest, item.dataset, also=item.dataset.quarantine)
 
@@ -169,7 +168,7 @@ class StagingLoad:
         progress = work.state.progress
         complete = item.action is Action.REBUILD or progress is None or len(progress.chain) >= LONGEST_CHAIN
         entries = {entry.file.path: entry for entry in (*work.kept, *added)}
-        if complete and item.action in _IN_PLACE and progress is not None:
+        if complete and item.action in IN_PLACE and progress is not None:
             entries = {**progress.payload.files, **entries}
         return Manifest(
             dataset=str(item.dataset),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.model.progress import ConsumedFile
+from penstock.model.progress import ConsumedFile, check_type
 from penstock.model.schema import SeenColumn, seen_from_json, seen_to_json
 
 
@@ -34,10 +34,10 @@ class StagingCodec:
         }
 
     def decode(self, value: Mapping[str, Any]) -> StagingProgress:
-        files = [ConsumedFile.from_json(entry) for entry in value["files"]]
-        return StagingProgress(
-            {entry.file.path: entry for entry in files}, seen_from_json(value["seen"]), value["settings"]
-        )
+        files = [ConsumedFile.from_json(entry) for entry in check_type(value["files"], list)]
+        seen = seen_from_json(check_type(value["seen"], list))
+        settings = check_type(value["settings"], str, None)
+        return StagingProgress({entry.file.path: entry for entry in files}, seen, settings)
 
     def fold(self, older: StagingProgress, newer: StagingProgress) -> StagingProgress:
         return StagingProgress({**older.files, **newer.files}, newer.seen, newer.settings)
