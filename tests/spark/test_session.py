@@ -13,6 +13,7 @@ from penstock.engine import open_engine
 from penstock.errors import SessionError
 from penstock.session.opening import check_delta
 from tests.projects import ProjectFolder
+from tests.spark.flow_projects import ONE_FLOW, write_feed
 
 pytestmark = pytest.mark.spark
 
@@ -108,3 +109,14 @@ def test_in_a_with_block_the_session_is_kept_from_run_to_run_and_given_back_at_t
         assert spark.conf.get(setting) == "true", "without a block, each run gives it back"
     finally:
         spark.conf.set(setting, before or "false")
+
+
+def test_in_a_kept_session_sql_sees_the_columns_that_a_streaming_table_gets(empty_project: ProjectFolder) -> None:
+    empty_project.define("flow.py", ONE_FLOW.replace(', schema="id int, city string, ts int"', ""))
+    empty_project.define("copy.sql", "CREATE MATERIALIZED VIEW copy AS SELECT * FROM customers;")
+    write_feed(empty_project, "customers", "1", {"id": 1, "city": "Rome", "ts": 1})
+    with open_engine(empty_project.root, environment={}) as engine:
+        assert not engine.run().has_failed
+        write_feed(empty_project, "customers", "2", {"id": 2, "city": "Oslo", "ts": 2, "zip": "0150"})
+        assert not engine.run().has_failed
+        assert "zip" in [column.name for column in engine.inspector.schema("copy").schema.columns]
