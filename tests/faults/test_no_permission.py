@@ -19,3 +19,4 @@ def test_a_storage_without_permission_is_told_clearly(tmp_path: Path, connect: s
     assert "permission" in said
     assert "Traceback" not in said
     assert "site-packages" not in said
+    assert not (shop.root / "storage").exists()

@@ -170,6 +170,17 @@ class Upstream:
         return ", ".join(sorted({item.action.value for item in self.work}))
 
 
+def find_broken_inputs(inputs: Mapping[DatasetName, Upstream]) -> Reason | None:
+    """Why a dataset must wait for its inputs; None when all of them can be brought up to date."""
+    broken = [str(upstream.name) for upstream in inputs.values() if upstream.is_broken]
+    return Reason("upstream_error", f"{', '.join(broken)} cannot be brought up to date") if broken else None
+
+
+def find_missing_input(inputs: Mapping[DatasetName, Upstream]) -> DatasetName | None:
+    """The first input that has no table, and gets none in this run."""
+    return next((upstream.name for upstream in inputs.values() if not upstream.will_exist), None)
+
+
 @dataclass(frozen=True, slots=True)
 class PlanLine:
     """What a kind says about one of its items: for the table that people read, and for JSON."""

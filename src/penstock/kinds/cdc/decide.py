@@ -9,7 +9,17 @@ from penstock.kinds.cdc.progress import CdcProgress, known_mark, known_snapshot,
 from penstock.kinds.cdc.values import CdcObservation, CdcWork
 from penstock.model.changes import FeedFiles, FlowSpec, SnapshotFunction
 from penstock.model.names import DatasetName
-from penstock.model.plan import Action, Effect, Problem, Reason, Upstream, Wishes, WorkItem
+from penstock.model.plan import (
+    Action,
+    Effect,
+    Problem,
+    Reason,
+    Upstream,
+    Wishes,
+    WorkItem,
+    find_broken_inputs,
+    find_missing_input,
+)
 from penstock.model.progress import RawFile, TableState
 from penstock.model.wording import counted
 
@@ -28,10 +38,8 @@ def decide(given: CdcObservation, wishes: Wishes, inputs: Inputs) -> tuple[CdcIt
 
 
 def _decide(given: CdcObservation, wishes: Wishes, inputs: Inputs) -> CdcItem:
-    broken = [str(upstream.name) for upstream in inputs.values() if upstream.is_broken]
-    if broken:
-        reason = Reason("upstream_error", f"{', '.join(broken)} cannot be brought up to date")
-        return _item(given, Action.SKIP, [reason])
+    if broken := find_broken_inputs(inputs):
+        return _item(given, Action.SKIP, [broken])
     problem = _find_problem(given, wishes, inputs)
     if problem is not None:
         return _item(given, Action.SKIP, [Reason(problem.code, problem.message)], problem)
@@ -137,7 +145,7 @@ def _find_problem(given: CdcObservation, wishes: Wishes, inputs: Inputs) -> Prob
             hint=f"restore the table's folder from a backup, or read the whole feed again: --full-refresh {spec.name}",
             location=spec.location,
         )
-    missing = next((upstream.name for upstream in inputs.values() if not upstream.will_exist), None)
+    missing = find_missing_input(inputs)
     if missing is not None:
         return Problem("input_missing", f"{spec.name} reads {missing}, which has no data yet", location=spec.location)
     return None

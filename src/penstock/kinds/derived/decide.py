@@ -7,7 +7,17 @@ from typing import TypeAlias
 
 from penstock.kinds.derived.values import DerivedObservation, DerivedWork, mark_input
 from penstock.model.names import DatasetName
-from penstock.model.plan import Action, Effect, Problem, Reason, Upstream, Wishes, WorkItem
+from penstock.model.plan import (
+    Action,
+    Effect,
+    Problem,
+    Reason,
+    Upstream,
+    Wishes,
+    WorkItem,
+    find_broken_inputs,
+    find_missing_input,
+)
 from penstock.model.progress import InputMark
 from penstock.model.spec import Untraced
 
@@ -21,11 +31,9 @@ def decide(given: DerivedObservation, wishes: Wishes, inputs: Inputs) -> tuple[D
 
 
 def _decide(given: DerivedObservation, wishes: Wishes, inputs: Inputs) -> DerivedItem:
-    broken = [str(upstream.name) for upstream in inputs.values() if upstream.is_broken]
-    if broken:
-        reason = Reason("upstream_error", f"{', '.join(broken)} cannot be brought up to date")
-        return _item(given, Action.SKIP, (reason,))
-    missing = next((upstream.name for upstream in inputs.values() if not upstream.will_exist), None)
+    if broken := find_broken_inputs(inputs):
+        return _item(given, Action.SKIP, (broken,))
+    missing = find_missing_input(inputs)
     if missing is not None:
         return _refuse_missing(given, missing)
     lost = _find_lost_column(given, inputs)
