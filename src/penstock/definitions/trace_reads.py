@@ -27,6 +27,7 @@ from penstock.definitions.trace_rules import (
     READING_METHODS,
     SQL_TEXT_METHODS,
     changing_sql,
+    has_subquery,
     is_changing,
     is_reading,
 )
@@ -86,6 +87,9 @@ class FunctionScan:
         parent = self._parents.get(id(node))
         called = parent if isinstance(parent, ast.Call) and parent.func is node else None
         value = self._names.try_object(node)
+        if called is None and (value is pipelines.read or self._is_reader(node)):
+            shown = ast.unparse(node)
+            self._unresolved(f"uses {shown} as a value: what it reads is known only at run time", node)
         if isinstance(node, ast.Attribute):
             self._attribute(node, parent)
             self._member(node, value)
@@ -93,6 +97,14 @@ class FunctionScan:
             self._found.follow.append((value, self._bindings(value, called) if called else {}))
         if not isinstance(value, ModuleType):
             self._judge({self._names.dotted(node), canonical_name(value)} - {None}, node, called)
+
+    def _is_reader(self, node: ast.Name | ast.Attribute) -> bool:
+        """`dp.spark.sql` itself; a column may be called `table` or `sql` too, so the object must look like the session."""
+        return isinstance(node, ast.Attribute) and node.attr in {"sql", "table"} and self._is_session(node.value)
+
+    def _is_session(self, node: ast.expr) -> bool:
+        value = self._names.try_object(node)
+        return value is pipelines.spark or (value is None and ast.unparse(node).rpartition(".")[2] == "spark")
 
     def _judge(self, dotted: set[Any], node: ast.expr, called: ast.Call | None) -> None:
         shown = f"{ast.unparse(node)}()" if called else ast.unparse(node)
@@ -133,6 +145,8 @@ class FunctionScan:
             self._read(call, 0, "name")
         elif function is pipelines.var:
             self._variable(call)
+        elif function is getattr and call.args and self._is_session(call.args[0]):
+            self._unresolved("uses a member of the session whose name is looked up at run time", call)
         elif isinstance(call.func, ast.Attribute):
             self._method(call, call.func)
         elif (canonical_name(function) or "").startswith("pyspark.sql") and getattr(function, "__name__", "") == "expr":
@@ -180,14 +194,18 @@ class FunctionScan:
             texts = [HOLE]
         if given is None or HOLE in texts:
             self._unresolved("runs SQL whose text is known only at run time", call)
-        has_arguments = any(keyword.arg not in {"sqlQuery", "args"} for keyword in call.keywords)
+        if any(keyword.arg not in {"sqlQuery", "args"} for keyword in call.keywords):
+            texts = [_ARGUMENT.sub(rf"`{_ARGUMENT_NAME}\1`", text) for text in texts]
+        self._queries(texts, given, call)
+
+    def _queries(self, texts: list[str], given: ast.expr | None, call: ast.Call) -> None:
+        """Add what a query reads; its text may have several forms."""
         found: list[list[str]] = []
         for text in texts:
-            query = _ARGUMENT.sub(rf"`{_ARGUMENT_NAME}\1`", text) if has_arguments else text
             if text == HOLE:
                 continue
             try:
-                facts = self._read_query(query)
+                facts = self._read_query(text)
             except DefinitionError as error:
                 self._unresolved(f"runs SQL that cannot be traced: {error.message}", call)
             else:
@@ -219,6 +237,8 @@ class FunctionScan:
                     name = changing_sql(text)
                     if name is not None:
                         self._report("not_deterministic", f"{name} returns a different result on every run", argument)
+                    if has_subquery(text):
+                        self._queries([f"SELECT {text}"], argument, call)
 
     def _variable(self, call: ast.Call) -> None:
         # A name that is not known before the run may be any variable.

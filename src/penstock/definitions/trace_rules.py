@@ -47,11 +47,18 @@ _SQL_FUNCTION = re.compile(
     re.IGNORECASE,
 )
 
+_SUBQUERY = re.compile(r"\(\s*(?:SELECT|WITH|FROM|TABLE|VALUES)\b", re.IGNORECASE)
+
 
 def changing_sql(text: str) -> str | None:
     """The first SQL function in the text whose result differs from run to run."""
     found = _SQL_FUNCTION.search(text)
     return next(name for name in found.groups() if name) if found else None
+
+
+def has_subquery(text: str) -> bool:
+    """Tell whether a SQL expression may read a table."""
+    return _SUBQUERY.search(text) is not None
 
 
 def is_changing(dotted: str) -> bool:

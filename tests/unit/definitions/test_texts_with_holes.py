@@ -84,6 +84,13 @@ thing = Thing()
         ("return spark.sql(textwrap.dedent(f'''\n    SELECT {COLUMNS[0]}\n    FROM staging.x'''))", "staging.x"),
         ("return spark.sql(f'SELECT * FROM staging.x LIMIT {WIDTH:>4d}')", "staging.x"),
         ("return spark.sql('SELECT * FROM $table'.replace('$table', TABLES[0]))", "staging.x"),
+        # a subquery in an expression
+        ("return dp.read('staging.x').selectExpr('*', '(SELECT max(a) FROM staging.y) AS top')", "staging.x staging.y"),
+        ("return dp.read('staging.x').where(f'a > (select max(a) from {TABLES[1]})')", "staging.x staging.y"),
+        ("return dp.read('staging.x').filter('a IN (WITH t AS (SELECT a FROM staging.y) SELECT * FROM t)')",
+         "staging.x staging.y"),
+        # names that only look like a reader
+        ("rows = dp.read('staging.x')\nreturn rows.where(rows.table == rows.sql)", "staging.x"),
     ],
 )  # fmt: skip
 def test_a_text_that_is_put_together_is_read(folder: Folder, body: str, inputs: str) -> None:
@@ -94,6 +101,7 @@ def test_a_text_that_is_put_together_is_read(folder: Folder, body: str, inputs: 
 
 PART = "a part that is known only at run time"
 NAME = "name is known only at run time"
+VALUE = "as a value"
 WHOLE = "text is known only at run time"
 
 
@@ -165,6 +173,14 @@ WHOLE = "text is known only at run time"
         ("names = []\nfor n in thing.names:\n    names += [n]\nreturn [dp.read(n) for n in names]", "", NAME),
         ("names = {}\nnames['a'] = hidden()\nreturn dp.read(names['a'])", "", NAME),
         ("names = ['a']\nnames.insert(0, hidden())\nreturn [dp.read(n) for n in names]", "", NAME),
+        # the reader itself is a value
+        ("run = dp.spark.sql\nreturn run('SELECT * FROM staging.x')", "", VALUE),
+        ("return [dp.spark.sql][0]('SELECT * FROM staging.x')", "", VALUE),
+        ("return list(map(dp.spark.table, TABLES))[0]", "", VALUE),
+        ("return list(map(dp.read, TABLES))[0]", "", VALUE),
+        ("import functools\nreturn functools.partial(spark.sql, 'SELECT * FROM staging.x')()", "", VALUE),
+        ("return getattr(dp.spark, 'sql')('SELECT * FROM staging.x')", "", "looked up at run time"),
+        ("return dp.read('staging.x').where(f'a > (SELECT max(a) FROM {hidden()})')", "staging.x", NAME),
     ],
 )  # fmt: skip
 def test_what_stays_unknown_is_said_and_the_rest_is_found(folder: Folder, body: str, inputs: str, text: str) -> None:
