@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from filelock import FileLock
 
 from contract.event_log_contract import EventLogContract
 from contract.events import Maker, generated_history
@@ -21,6 +20,7 @@ from penstock.eventlog import delta_commits, delta_projection, delta_rows, delta
 from penstock.eventlog.contract import START, AppendError, NewerLogError, StorageTroubleError
 from penstock.eventlog.delta import DeltaEventLog
 from penstock.eventlog.opening import open_event_log
+from penstock.eventlog.turns import Turns
 from penstock.model.events import (
     BuildCancel,
     BuildRequest,
@@ -197,7 +197,7 @@ def test_a_writer_that_gives_up_gives_its_events_back(uri: str, monkeypatch: pyt
 def test_a_writer_that_waits_for_its_turn_too_long_gives_up(log: DeltaEventLog, elsewhere: str) -> None:
     with (
         open_event_log(f"{elsewhere}&deadline_seconds=0.2") as other,
-        log._machine_lock(),
+        log._turns.take(1),
         pytest.raises(AppendError),
     ):
         other.append(generated_history(2))
@@ -258,6 +258,7 @@ def test_reading_needs_no_delta_reader(uri: str) -> None:
 import sys
 from penstock.eventlog import projections
 from penstock.eventlog.opening import open_event_log
+from penstock.eventlog.turns import Turns
 with open_event_log("{uri}") as log:
     print(projections.list_builds(log).total, len(log.read()))
 print(sorted({{"pyspark", "pyarrow", "deltalake"}} & set(sys.modules)))
@@ -269,7 +270,7 @@ print(sorted({{"pyspark", "pyarrow", "deltalake"}} & set(sys.modules)))
 
 def test_a_change_of_the_table_that_gets_no_turn_is_given_up(log: DeltaEventLog, elsewhere: str) -> None:
     log.append(generated_history(50))
-    with open_event_log(f"{elsewhere}&deadline_seconds=0.2") as other, log._machine_lock():
+    with open_event_log(f"{elsewhere}&deadline_seconds=0.2") as other, log._turns.take(1):
         with pytest.raises(StorageTroubleError, match="could not be changed"):
             other.remove([other.read()[0].position])
         with pytest.raises(StorageTroubleError):
@@ -287,7 +288,7 @@ def test_prune_meets_a_faster_writer(log: DeltaEventLog, monkeypatch: pytest.Mon
             raced.append(1)
             with open_event_log(f"{log.uri}?cache=/tmp/penstock-test-{id(log)}") as other:
                 assert isinstance(other, DeltaEventLog)
-                other._lock_file = FileLock(f"/tmp/penstock-test-{id(log)}/own.lock")
+                other._turns = Turns(Path(f"/tmp/penstock-test-{id(log)}/own.lock"))
                 other.append(Maker(9).one_of_each("faster"))
             shutil.rmtree(f"/tmp/penstock-test-{id(log)}")
         return original(table, positions)

@@ -48,18 +48,16 @@ def test_transactions_that_would_commit_in_reverse_order_cannot(uri: str) -> Non
     with first._connections.lend() as connection:
         connection.execute("BEGIN")
         from penstock.eventlog.encoding import encode
-        from penstock.eventlog.fold import append_batch
+        from penstock.eventlog.fold import Tables, append_batch
         from penstock.eventlog.postgres import _LOCK, _marks
 
         connection.execute(_LOCK)  # type: ignore[call-overload]
         cursor = connection.cursor()
-        append_batch(
+        tables = Tables(
             lambda sql, parameters: cursor.execute(_marks(sql), parameters).fetchall(),
             lambda sql, rows: cursor.executemany(_marks(sql), rows),
-            [encode(event) for event in early],
-            first.schema_version,
-            0,
         )
+        append_batch(tables, [encode(event) for event in early], 0)
         thread = threading.Thread(target=lambda: second.append(late))
         thread.start()
         time.sleep(0.3)

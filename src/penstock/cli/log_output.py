@@ -140,7 +140,7 @@ def _event_row(entry: Entry, *, positions: bool) -> tuple[str, ...]:
     status = fields.pop("status_name", None)
     fields.pop("status_code", None)
     what = " ".join([*([status] if status else []), *(f"{name}={_short(value)}" for name, value in fields.items())])
-    row = (_time(event.timestamp), event.build_request_id, event.event_type.value, _cut(what))
+    row = (_time(event.timestamp), event.build_request_id, str(event.event_type), _cut(what))
     return (str(entry.position), *row) if positions else row
 
 

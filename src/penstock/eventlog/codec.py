@@ -22,11 +22,17 @@ from penstock.model.events import (
     PartitionInvalidation,
     Payload,
     TaskCancel,
+    Unreadable,
 )
 from penstock.model.status import BuildStatus, JobStatus, PartitionStatus
 
 Fields = dict[str, Any]
 Status = TypeVar("Status", BuildStatus, PartitionStatus, JobStatus)
+
+UNKNOWN_TYPE = "this version of penstock does not know this type of event"
+DAMAGED = "its content cannot be read"
+_DAMAGE = (StopIteration, ValueError, KeyError, TypeError, AttributeError, RecursionError)
+"""What decoding of anything but a well-formed payload raises."""
 
 _encoder = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 _scan: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
@@ -61,18 +67,20 @@ def _has_surrogates(text: str) -> bool:
 
 def to_fields(payload: Payload) -> Fields:
     """The payload as a JSON object."""
+    if isinstance(payload, Unreadable):
+        return {"unreadable": payload.reason}
     return _ENCODERS[payload.event_type](payload)
 
 
-def from_fields(event_type: str, fields: Mapping[str, Any]) -> Payload:
-    """Read a payload back; fields that a newer version added are ignored, an unknown type is an error."""
+def from_fields(event_type: str, fields: Any) -> Payload:
+    """Read a payload back. Fields that a newer version added are ignored; what cannot be read is `Unreadable`."""
     decoder = _DECODERS.get(event_type)
     if decoder is None:
-        raise EventLogError(
-            f"the log contains an event of type {event_type!r}, which this version does not know",
-            hint="upgrade penstock to read this log",
-        )
-    return decoder(fields)
+        return Unreadable(event_type, UNKNOWN_TYPE)
+    try:
+        return decoder(fields)
+    except _DAMAGE:
+        return Unreadable(event_type, DAMAGED)
 
 
 def to_body(payload: Payload) -> str:
@@ -84,7 +92,12 @@ def to_body(payload: Payload) -> str:
 def from_body(event_type: str, body: str) -> Payload:
     """Read a payload back from its JSON text; optimized, because every event that is read passes through here."""
     decoder = _DECODERS.get(event_type)
-    return decoder(_scan(body, 0)[0]) if decoder is not None else from_fields(event_type, {})
+    if decoder is None:
+        return Unreadable(event_type, UNKNOWN_TYPE)
+    try:
+        return decoder(_scan(body, 0)[0])
+    except _DAMAGE:
+        return Unreadable(event_type, DAMAGED)
 
 
 def from_text(text: str) -> Any:
@@ -94,7 +107,7 @@ def from_text(text: str) -> Any:
 
 def to_json(event: Event) -> Fields:
     """The event as a JSON object: the core fields and one payload under the name of its type."""
-    kind = event.event_type.value
+    kind = str(event.event_type)
     return {
         "event_id": event.event_id,
         "timestamp": event.timestamp,
@@ -108,7 +121,7 @@ def from_json(value: Mapping[str, Any]) -> Event:
     """Read an event back from `to_json`."""
     kind = value["event_type"]
     build = value["build_request_id"] or ""
-    return Event(value["event_id"] or "", value["timestamp"], build, from_fields(kind, value[kind]))
+    return Event(value["event_id"] or "", value["timestamp"], build, from_fields(kind, value.get(kind)))
 
 
 def to_status(kind: type[Status], code: int) -> Status:

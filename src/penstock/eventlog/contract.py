@@ -177,7 +177,7 @@ class EventLog(Protocol):
         ...
 
     def remove(self, positions: Sequence[Position]) -> None:
-        """Remove events permanently and rebuild the states from the rest; only for `prune`."""
+        """Remove events permanently; only for `prune`, whose choice leaves builds and partitions as they are."""
         ...
 
     def close(self) -> None:

@@ -8,35 +8,45 @@ are in commit order. Queries run on a local projection.
 from __future__ import annotations
 
 import logging
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, TypeVar
 
 from penstock.errors import EventLogError, StorageError
-from penstock.eventlog.contract import STALENESS_SECONDS, AppendError, Position, Row, StorageTroubleError
-from penstock.eventlog.delta_commits import to_inline
+from penstock.eventlog.contract import (
+    STALENESS_SECONDS,
+    AppendError,
+    Position,
+    Row,
+    StorageTroubleError,
+    check_version,
+)
+from penstock.eventlog.delta_commits import INDEX_BITS, to_inline
 from penstock.eventlog.delta_location import Location, to_location
-from penstock.eventlog.delta_projection import Projection, ResyncNeededError
+from penstock.eventlog.delta_projection import Marks, Projection, ResyncNeededError
 from penstock.eventlog.encoding import Encoded
-from penstock.eventlog.fold import only_new
+from penstock.eventlog.fold import Tables, only_new
 from penstock.eventlog.retry import LostRaceError, keep_trying
 from penstock.eventlog.sql import SqlEventLog
-from penstock.eventlog.store import selecting
+from penstock.eventlog.store import SqliteStore, selecting
+from penstock.eventlog.turns import Turns
 from penstock.model.clock import Clock
 
 if TYPE_CHECKING:
-    from filelock import BaseFileLock
-
     from penstock.eventlog.delta_table import Table
 
 logger = logging.getLogger(__name__)
 
 _REFRESH_SECONDS = 0.2
-_LOCK_POLL_SECONDS = 0.02
-"""How often a waiting writer polls the lock: polling more often would slow down the others."""
 _KEEP_SECONDS = 60.0
 """How long the background thread keeps polling; the next query after that restarts it."""
+
+
+_TRANSIENT = (LostRaceError, OSError, StorageError, StorageTroubleError)
+Result = TypeVar("Result")
 
 
 class DeltaEventLog(SqlEventLog):
@@ -48,17 +58,16 @@ class DeltaEventLog(SqlEventLog):
         self._clock = clock
         self._projection = Projection(location, clock)
         self._opened: Table | None = None
-        self._lock_file: BaseFileLock | None = None
+        folder = location.folder
+        self._turns = Turns(folder / ".penstock.lock" if folder else location.projection.with_suffix(".lock"))
         self._refresher: threading.Thread | None = None
         self._refresher_lock = threading.Lock()
         self._closed = threading.Event()
-        self._select = self._projection.store.select
         self._fresh_until = 0.0
         """Until then, by the monotonic clock, queries need not look for new commits."""
         try:
-            if not self._projection.open():
-                self._resync()
-            self._sync()
+            self._healing(self._open)
+            check_version(self.schema_version)
         except BaseException:
             self.close()
             raise
@@ -83,11 +92,20 @@ class DeltaEventLog(SqlEventLog):
 
     def select(self, sql: str, parameters: Sequence[object] = (), *, strict: bool = False) -> list[Row]:
         """Run a query of `projections`; a strict one looks for new commits first, others leave that to the background thread."""
-        if strict:
-            self._sync()
-        elif time.monotonic() > self._fresh_until:
-            self._refresh()
-        return self._select(sql, parameters)
+        store = self._projection.store
+        try:
+            if strict:
+                self._sync()
+            elif time.monotonic() > self._fresh_until:
+                self._refresh()
+            return self._projection.store.select(sql, parameters)
+        except sqlite3.Error as error:
+            self._heal(store, error)
+            return self._projection.store.select(sql, parameters)
+
+    def head(self, *, strict: bool = False) -> Position:
+        """The position of the last event."""
+        return Position(self._healing(self._catch_up).head) if strict else super().head()
 
     def close(self) -> None:
         """Close the projection; the table needs no closing."""
@@ -95,22 +113,59 @@ class DeltaEventLog(SqlEventLog):
         thread = self._refresher
         if thread is not None and thread is not threading.current_thread():
             thread.join()
-        self._projection.store.close()
+        self._projection.close()
+
+    def rebuild(self) -> None:
+        """Rebuild the local projection from the table."""
+        self._healing(self._resync)
+
+    def _transaction(self) -> AbstractContextManager[Tables]:
+        return self._projection.store.tables()
+
+    def _open(self) -> None:
+        if not self._projection.open():
+            self._resync()
+        self._sync()
 
     def _sync(self) -> None:
+        """Follow the table, and take out what other writers removed from it."""
+        if self._catch_up().pending:
+            self._projection.settle()
+
+    def _catch_up(self) -> Marks:
         started = time.monotonic()
         try:
-            self._projection.catch_up()
+            marks = self._projection.catch_up()
         except ResyncNeededError as reason:
             logger.info("the local projection of %s is rebuilt: %s", self.uri, reason)
             self._resync()
-            self._projection.catch_up()
+            marks = self._projection.catch_up()
         self._fresh_until = started + STALENESS_SECONDS / 2
+        return marks
 
     def _resync(self) -> None:
         table = self.table()
+        table.forget()
         table.load_or_create()
         self._projection.reload(table.handle)
+
+    def _healing(self, work: Callable[[], Result]) -> Result:
+        """Run work on the projection; after damage or where no cache can be written, run it again on another one."""
+        store = self._projection.store
+        try:
+            return work()
+        except sqlite3.Error as error:
+            self._heal(store, error)
+            return work()
+
+    def _heal(self, store: SqliteStore, error: sqlite3.Error) -> None:
+        while self._projection.replace_store(store, error):
+            store = self._projection.store
+            try:
+                return self._resync()
+            except sqlite3.Error as again:
+                error = again
+        raise StorageTroubleError(f"the local projection of {self.uri} failed: {error}") from error
 
     def _refresh(self) -> None:
         """Follow other writers in a background thread, so that queries do not wait for files to be read."""
@@ -131,22 +186,17 @@ class DeltaEventLog(SqlEventLog):
                 return
 
     def _write(self, batch: Sequence[Encoded]) -> Position:
-        from filelock import Timeout
-
         from penstock.eventlog.delta_rows import MAX_EVENTS_IN_COMMIT
 
         if len(batch) > MAX_EVENTS_IN_COMMIT:
             raise EventLogError(
                 f"{len(batch)} events are too many for one append", hint="append them in smaller batches"
             )
-        deadline = self._location.deadline_seconds
         try:
-            # Writers on one machine use a lock, so that no attempt is wasted; it ends with the process that holds it.
-            with self._machine_lock().acquire(timeout=deadline, poll_interval=_LOCK_POLL_SECONDS):
-                return keep_trying(lambda: self._try_write(batch), _is_transient, deadline, 0.02)
-        except (LostRaceError, Timeout, OSError, StorageError, StorageTroubleError) as error:
+            return self._in_turn(lambda: self._try_write(batch))
+        except _TRANSIENT as error:
             raise AppendError(
-                f"{len(batch)} events could not be written to {self.uri} within {deadline:g} s: {error}",
+                f"{len(batch)} events could not be written to {self.uri} within {self._location.deadline_seconds:g} s: {error}",
                 [item.event for item in batch],
                 hint="check for other writers that never pause and for storage errors; then append the events again",
             ) from error
@@ -156,31 +206,37 @@ class DeltaEventLog(SqlEventLog):
     def _try_write(self, batch: Sequence[Encoded]) -> Position:
         from penstock.eventlog.delta_rows import schema_with, to_batch
 
-        self._sync()
-        projection, table = self._projection, self.table()
+        marks = self._healing(self._catch_up)
+        projection, table, store = self._projection, self.table(), self._projection.store
         projection.load_shape()
-        new = only_new(selecting(projection.store.connection()), batch)
+        check_version(projection.log_version)
+        new = only_new(selecting(store.connection()), batch)
         if not new:
-            return self.head()
+            return Position(marks.head)
         table.load_or_create()
         version = table.handle.version() + 1
         recorded_at = self._clock.now_ns()
         rows = to_batch(new, version, recorded_at, schema_with(projection.added_columns))
-        with projection.fold_first(version, new, recorded_at):
-            if not table.append(rows, to_inline(new, version, recorded_at)):
-                raise LostRaceError("other writers are faster")
-        return self.head()
+        try:
+            with projection.fold_first(version, new, recorded_at):
+                if not table.append(rows, to_inline(new, version, recorded_at)):
+                    raise LostRaceError("other writers are faster")
+        except sqlite3.Error as error:
+            self._heal(store, error)
+            raise LostRaceError("the local projection was rebuilt") from error
+        return Position((version << INDEX_BITS) + len(new) - 1)
 
     def remove(self, positions: Sequence[Position]) -> None:
-        """Remove events permanently; only for `prune`. Other readers notice and rebuild their projection."""
-        self._change_alone(lambda: self._try_remove(positions))
+        """Remove events permanently; only for `prune`. Other readers notice, and take them out of their projection."""
 
-    def _try_remove(self, positions: Sequence[Position]) -> None:
-        table = self.table()
-        table.load_or_create()
-        if not table.keep_without(positions):
-            raise LostRaceError("other writers are faster")
-        self._resync()
+        def remove() -> None:
+            table = self.table()
+            table.load_or_create()
+            if not table.keep_without(positions):
+                raise LostRaceError("other writers are faster")
+
+        self._change_alone(remove)
+        self._healing(self._sync)
 
     def _maintain(self) -> None:
         """Checkpoint and compact when due; an append never fails because of it."""
@@ -202,25 +258,17 @@ class DeltaEventLog(SqlEventLog):
 
     def _change_alone(self, work: Callable[[], None]) -> None:
         """Change the whole table while the writers of this machine wait; retry when a writer elsewhere is faster."""
-        deadline = self._location.deadline_seconds
         try:
-            with self._machine_lock().acquire(timeout=deadline, poll_interval=_LOCK_POLL_SECONDS):
-                keep_trying(work, _is_transient, deadline, 0.02)
-        except (LostRaceError, OSError) as error:
-            raise StorageTroubleError(f"{self.uri} could not be changed within {deadline:g} s: {error}") from error
+            self._in_turn(work)
+        except _TRANSIENT as error:
+            seconds = self._location.deadline_seconds
+            raise StorageTroubleError(f"{self.uri} could not be changed within {seconds:g} s: {error}") from error
 
-    def _machine_lock(self) -> BaseFileLock:
-        if self._lock_file is None:
-            from filelock import FileLock
-
-            folder = self._location.folder
-            path = folder / ".penstock.lock" if folder is not None else self._location.projection.with_suffix(".lock")
-            self._lock_file = FileLock(path, thread_local=False)
-        return self._lock_file
-
-
-def _is_transient(error: BaseException) -> bool:
-    return isinstance(error, LostRaceError | OSError | StorageError | StorageTroubleError)
+    def _in_turn(self, work: Callable[[], Result]) -> Result:
+        """Writers of one machine take turns, so that no attempt is wasted; those of others are met in the table."""
+        end = time.monotonic() + self._location.deadline_seconds
+        with self._turns.take(self._location.deadline_seconds):
+            return keep_trying(work, lambda error: isinstance(error, _TRANSIENT), end - time.monotonic())
 
 
 def open_log(uri: str, clock: Clock) -> DeltaEventLog:

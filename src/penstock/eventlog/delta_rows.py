@@ -6,20 +6,23 @@ column, it stays with the event through compaction, and every Delta reader can s
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-from penstock.errors import EventLogError
 from penstock.eventlog.codec import from_body, from_json, to_fields, to_text
-from penstock.eventlog.delta_commits import INDEX_BITS
+from penstock.eventlog.delta_commits import INDEX_BITS, Found
 from penstock.eventlog.encoding import Encoded, encode_stored
 from penstock.eventlog.tables import STEPS
 from penstock.model.events import Event, EventType
+from penstock.storage.files import Files
 
 MAX_EVENTS_IN_COMMIT = 1 << INDEX_BITS
 _DAY = 86_400_000_000_000
@@ -49,7 +52,7 @@ _PAYLOADS: dict[EventType, list[tuple[str, Any]]] = {
     EventType.BUILD_CANCEL: [("reason", _TEXT)],
 }
 
-_JSON_FIELDS = {EventType.JOB: ("config", "manifests"), EventType.JOB_GRAPH: ("job_graph",)}
+_JSON_FIELDS: dict[str, tuple[str, ...]] = {EventType.JOB: ("config", "manifests"), EventType.JOB_GRAPH: ("job_graph",)}
 
 STATISTICS = "position,event_id,timestamp,build_request_id,event_type"
 """Columns with statistics in the transaction log; none of them contains text that a person wrote."""
@@ -85,7 +88,7 @@ def to_batch(items: Sequence[Encoded], version: int, recorded_at: int, schema: p
 
 def _to_row(position: int, item: Encoded, recorded_at: int) -> dict[str, Any]:
     event = item.event
-    kind = event.event_type
+    kind = str(event.event_type)
     fields = to_fields(from_body(kind, item.body))
     for name in _JSON_FIELDS.get(kind, ()):
         fields[name] = to_text(fields[name])
@@ -94,14 +97,21 @@ def _to_row(position: int, item: Encoded, recorded_at: int) -> dict[str, Any]:
         "event_id": event.event_id,
         "timestamp": event.timestamp,
         "build_request_id": event.build_request_id,
-        "event_type": kind.value,
-        kind.value: fields,
+        "event_type": kind,
+        kind: fields,
         "event_date": date.fromordinal(_EPOCH + event.timestamp // _DAY),
         "recorded_at": recorded_at,
     }
 
 
-def from_table(rows: pa.Table) -> Iterator[tuple[int, Encoded, int | None]]:
+def read_rows(files: Files, paths: Sequence[str]) -> pa.Table:
+    """The rows of data files, named as in the transaction log."""
+    contents = [io.BytesIO(files.read(unquote(path))) for path in paths]
+    tables = [pq.ParquetFile(content).read(use_threads=False) for content in contents]
+    return pa.concat_tables(tables, promote_options="default")
+
+
+def from_table(rows: pa.Table) -> Iterator[Found]:
     """The events of some rows in log order, with their positions and when they were written."""
     ordered = rows.take(pc.sort_indices(rows.column("position")))
     for start in range(0, ordered.num_rows, _SLICE):
@@ -110,13 +120,11 @@ def from_table(rows: pa.Table) -> Iterator[tuple[int, Encoded, int | None]]:
 
 
 def _to_event(row: dict[str, Any]) -> Event:
-    kind = row["event_type"]
-    fields = row.get(kind)
-    if fields is None:
-        raise EventLogError(
-            f"the event {row['event_id']!r} has no payload of its type {kind!r}",
-            hint="upgrade penstock if a newer version wrote it; otherwise restore the table to an earlier version",
-        )
-    for name in _JSON_FIELDS.get(kind, ()):
-        fields[name] = json.loads(fields[name]) if fields[name] is not None else None
-    return from_json({**row, kind: fields})
+    kind = row["event_type"] or ""
+    fields: Any = row.get(kind)
+    try:
+        for name in _JSON_FIELDS.get(kind, ()):
+            fields[name] = json.loads(fields[name]) if fields[name] is not None else None
+    except (ValueError, TypeError, RecursionError):
+        fields = None
+    return from_json({**row, "event_type": kind, "timestamp": row["timestamp"] or 0, kind: fields})

@@ -15,7 +15,7 @@ from deltalake.schema import PrimitiveType
 from penstock.errors import first_line
 from penstock.eventlog import tables
 from penstock.eventlog.contract import StorageTroubleError
-from penstock.eventlog.delta_commits import INLINE, VERSION_PROPERTY
+from penstock.eventlog.delta_commits import INLINE, REMOVED, VERSION_PROPERTY, to_ranges
 from penstock.eventlog.delta_location import Location
 from penstock.eventlog.delta_rows import STATISTICS, table_schema
 from penstock.eventlog.tables import SCHEMA_VERSION
@@ -28,8 +28,6 @@ COMPACT_EVERY = 200
 CLEAN_EVERY = 2000
 _KEEP_HOURS = 7 * 24
 
-# Exactly the next version or nothing: the writer must read what others committed before it tries again.
-_ONE_ATTEMPT = CommitProperties(max_commit_retries=0)
 _NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 
 _PROPERTIES = {
@@ -53,6 +51,10 @@ class Table:
         assert self._handle is not None  # noqa: S101
         return self._handle
 
+    def forget(self) -> None:
+        """Open the table anew the next time: what the handle knows may be of another table."""
+        self._handle = None
+
     def load_or_create(self, schema_version: int = SCHEMA_VERSION) -> None:
         """Update the handle to the latest version; create the table if there is none."""
         try:
@@ -66,6 +68,8 @@ class Table:
 
     def append(self, rows: pa.RecordBatch, inline: str | None) -> bool:
         """Commit the rows as the next version after the handle's; False when another writer committed that one.
+
+        Without retries: this writer must read what others committed before it tries again.
 
         `inline` is the same events as text in the commit itself, which saves readers that follow the log from opening a file.
         """
@@ -89,12 +93,16 @@ class Table:
         """Write the table without some events, as exactly the next version; False when another writer committed that one."""
         rows = self.handle.to_pyarrow_table()
         gone = pc.is_in(rows.column("position"), value_set=pa.array(positions, pa.int64()))
+        return self._overwrite(rows.filter(pc.invert(gone)), to_ranges(positions))
+
+    def _overwrite(self, rows: pa.Table, removed: str | None) -> bool:
+        metadata = {REMOVED: removed} if removed is not None else None
         try:
             write_deltalake(
                 self.handle,
-                rows.filter(pc.invert(gone)),
+                rows,
                 mode="overwrite",
-                commit_properties=_ONE_ATTEMPT,
+                commit_properties=CommitProperties(custom_metadata=metadata, max_commit_retries=0),
                 post_commithook_properties=_NO_HOOKS,
             )
         except CommitFailedError:

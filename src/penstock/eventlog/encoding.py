@@ -14,6 +14,7 @@ from penstock.model.events import (
     Partition,
     PartitionInvalidation,
     TaskCancel,
+    Unreadable,
 )
 
 
@@ -37,6 +38,8 @@ def encode(event: Event) -> Encoded:
 def encode_stored(event: Event) -> Encoded:
     """Turn an event that a log holds already into what is stored: it is taken as it is."""
     payload = event.payload
+    if isinstance(payload, Unreadable):
+        return Encoded(event, "null", None, None, ())
     partitions: tuple[str, ...] = ()
     if isinstance(payload, Partition | Delegation | PartitionInvalidation):
         partitions = (payload.partition_ref,)

@@ -7,10 +7,12 @@ Each state table has one statement, so that a batch is a few `executemany` calls
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import cache
+from typing import NamedTuple
 
 from penstock.eventlog.codec import clean_text, from_body, to_text
-from penstock.eventlog.contract import Entry, Position, Row
+from penstock.eventlog.contract import Entry, Position, Row, check_version
 from penstock.eventlog.encoding import Encoded
 from penstock.eventlog.fold_statements import (
     FOLD_BUILD,
@@ -18,11 +20,10 @@ from penstock.eventlog.fold_statements import (
     FOLD_JOB,
     FOLD_PARTITION,
     INSERT_EVENT_PARTITION,
-    SELECT_EVENTS,
-    SELECT_META,
+    SELECT_HEAD,
     SET_META,
 )
-from penstock.eventlog.tables import STATE_TABLES, event_columns
+from penstock.eventlog.tables import event_columns
 from penstock.model.events import (
     BuildCancel,
     BuildRequest,
@@ -37,8 +38,25 @@ from penstock.model.events import (
 ExecuteMany = Callable[[str, list[Row]], object]
 Select = Callable[[str, Sequence[object]], list[Row]]
 
-_LOOKUP = 500
-_PAGE = 5000
+LOOKUP = 500
+"""The most values in one condition."""
+
+
+class Tables(NamedTuple):
+    """A log's tables, within one transaction that holds the log's write lock."""
+
+    select: Select
+    executemany: ExecuteMany
+
+
+@dataclass(slots=True)
+class States:
+    """Rows for the fold statement of each state table, in log order."""
+
+    builds: list[Row] = field(default_factory=list)
+    partitions: list[Row] = field(default_factory=list)
+    pairs: list[Row] = field(default_factory=list)
+    jobs: list[Row] = field(default_factory=list)
 
 
 def apply_events(
@@ -48,8 +66,13 @@ def apply_events(
     batch = list(entries)
     added = (recorded_at,) if version >= 2 else ()
     executemany(_insert_event(version), [_event_row(position, item) + added for position, item in batch])
+    write_partitions(executemany, batch)
+    write_states(executemany, to_states((position, item.event) for position, item in batch))
+
+
+def write_partitions(executemany: ExecuteMany, batch: Iterable[tuple[int, Encoded]]) -> None:
+    """Index events by the partitions that they name."""
     _run(executemany, INSERT_EVENT_PARTITION, [(ref, position) for position, item in batch for ref in item.partitions])
-    apply_states(executemany, ((position, item.event) for position, item in batch))
 
 
 @cache
@@ -58,17 +81,17 @@ def _insert_event(version: int) -> str:
     return f"INSERT INTO penstock_event ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"  # noqa: S608
 
 
-def append_batch(
-    select: Select, executemany: ExecuteMany, batch: Sequence[Encoded], version: int, recorded_at: int
-) -> Position:
-    """Append the events of a batch that are new; the caller holds the log's write lock."""
-    found = select(SELECT_META, ("last_position",))
-    last = int(found[0][0]) if found else 0
-    new = only_new(select, batch)
+def append_batch(tables: Tables, batch: Sequence[Encoded], recorded_at: int) -> Position:
+    """Append the events of a batch that are new, in the form of the log's version: a migration may have changed it."""
+    found: dict[str, str] = dict(tables.select(SELECT_HEAD, ()))
+    version = int(found["schema_version"])
+    check_version(version)
+    last = int(found.get("last_position", 0))
+    new = only_new(tables.select, batch)
     if new:
-        apply_events(executemany, enumerate(new, start=last + 1), version, recorded_at)
+        apply_events(tables.executemany, enumerate(new, start=last + 1), version, recorded_at)
         last += len(new)
-        executemany(SET_META, [("last_position", str(last))])
+        tables.executemany(SET_META, [("last_position", str(last))])
     return Position(last)
 
 
@@ -76,8 +99,8 @@ def only_new(select: Select, batch: Sequence[Encoded]) -> list[Encoded]:
     """The events that the log does not have yet, each once."""
     ids = [item.event.event_id for item in batch]
     seen: set[str] = set()
-    for start in range(0, len(ids), _LOOKUP):
-        some = ids[start : start + _LOOKUP]
+    for start in range(0, len(ids), LOOKUP):
+        some = ids[start : start + LOOKUP]
         marks = ", ".join("?" * len(some))
         seen.update(row[0] for row in select(f"SELECT event_id FROM penstock_event WHERE event_id IN ({marks})", some))  # noqa: S608
     new = []
@@ -88,44 +111,32 @@ def only_new(select: Select, batch: Sequence[Encoded]) -> list[Encoded]:
     return new
 
 
-def apply_states(executemany: ExecuteMany, entries: Iterable[tuple[int, Event]]) -> None:
-    """Fold events into the state tables; also used to rebuild them from all events."""
-    builds: list[Row] = []
-    partitions: list[Row] = []
-    pairs: list[Row] = []
-    jobs: list[Row] = []
+def to_states(entries: Iterable[tuple[int, Event]]) -> States:
+    """What events say about builds, partitions and job runs."""
+    states = States()
     for position, event in entries:
         payload = event.payload
         if isinstance(payload, BuildRequest | BuildCancel):
-            builds.append(_build_row(position, event, payload))
+            states.builds.append(_build_row(position, event, payload))
         elif isinstance(payload, Partition):
-            partitions.append(_partition_row(position, event, payload))
-            pairs.append(_pair_row(position, event, payload))
+            states.partitions.append(_partition_row(position, event, payload))
+            states.pairs.append(_pair_row(position, event, payload))
         elif isinstance(payload, PartitionInvalidation):
-            partitions.append(_invalidation_row(position, event, payload))
+            states.partitions.append(_invalidation_row(position, event, payload))
         elif isinstance(payload, Delegation):
             to = payload.delegated_to_build_request_id
-            pairs.append((payload.partition_ref, event.build_request_id, 0, None, to, position, position, None))
+            states.pairs.append((payload.partition_ref, event.build_request_id, 0, None, to, position, position, None))
         elif isinstance(payload, Job | TaskCancel):
-            jobs.append(_job_row(position, event, payload))
-    _run(executemany, FOLD_BUILD, builds)
-    _run(executemany, FOLD_PARTITION, partitions)
-    _run(executemany, FOLD_BUILD_PARTITION, pairs)
-    _run(executemany, FOLD_JOB, jobs)
+            states.jobs.append(_job_row(position, event, payload))
+    return states
 
 
-def remove_events(
-    select: Select, executemany: ExecuteMany, execute: Callable[[str], object], gone: Sequence[int]
-) -> None:
-    """Remove events and rebuild the states from the rest; the caller holds the log's write lock."""
-    executemany("DELETE FROM penstock_event WHERE position = ?", [(position,) for position in gone])
-    executemany("DELETE FROM penstock_event_partition WHERE position = ?", [(position,) for position in gone])
-    for table in STATE_TABLES:
-        execute(f"DELETE FROM {table}")  # noqa: S608
-    after = 0
-    while rows := select(f"{SELECT_EVENTS} WHERE e.position > ? ORDER BY e.position LIMIT ?", (after, _PAGE)):
-        apply_states(executemany, map(to_entry, rows))
-        after = rows[-1][0]
+def write_states(executemany: ExecuteMany, states: States) -> None:
+    """Fold rows into the state tables."""
+    _run(executemany, FOLD_BUILD, states.builds)
+    _run(executemany, FOLD_PARTITION, states.partitions)
+    _run(executemany, FOLD_BUILD_PARTITION, states.pairs)
+    _run(executemany, FOLD_JOB, states.jobs)
 
 
 def to_entry(row: Row) -> Entry:
@@ -146,7 +157,7 @@ def _event_row(position: int, item: Encoded) -> Row:
         event.event_id,
         event.timestamp,
         event.build_request_id,
-        event.event_type.value,
+        str(event.event_type),
         item.job_run_id,
         item.job_label,
         item.body,

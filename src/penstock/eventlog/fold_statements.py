@@ -7,6 +7,7 @@ SELECT_EVENTS = (
 )
 
 SELECT_META = "SELECT value FROM penstock_meta WHERE name = ?"
+SELECT_HEAD = "SELECT name, value FROM penstock_meta WHERE name IN ('last_position', 'schema_version')"
 SET_META = (
     "INSERT INTO penstock_meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 
 from penstock.eventlog.contract import Position, Row
 from penstock.eventlog.encoding import Encoded
+from penstock.eventlog.fold import Tables
 from penstock.eventlog.sql import SqlEventLog
 from penstock.eventlog.store import SqliteStore
 from penstock.model.clock import Clock
@@ -22,17 +24,11 @@ class MemoryEventLog(SqlEventLog):
         """Run a query of `projections`."""
         return self.store.select(sql, parameters)
 
-    @property
-    def schema_version(self) -> int:
-        """The version of the log's tables."""
-        return self.store.version
-
     def _migrate(self, before: int, after: int) -> str | None:
         return self.store.migrate(before, after)
 
-    def remove(self, positions: Sequence[Position]) -> None:
-        """Remove events permanently; only for `prune`."""
-        self.store.remove(positions)
+    def _transaction(self) -> AbstractContextManager[Tables]:
+        return self.store.tables()
 
     def _write(self, batch: Sequence[Encoded]) -> Position:
         return self.store.append(batch)

@@ -6,8 +6,8 @@ position, so positions are in commit order and no event appears before a positio
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Any, cast
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
@@ -17,7 +17,7 @@ import psycopg
 from penstock.errors import ConfigError, EventLogError, first_line
 from penstock.eventlog.contract import AppendError, Position, Row, check_version
 from penstock.eventlog.encoding import Encoded
-from penstock.eventlog.fold import append_batch, remove_events
+from penstock.eventlog.fold import Tables, append_batch
 from penstock.eventlog.fold_statements import SELECT_META, SET_META
 from penstock.eventlog.postgres_connections import Connection, Connections, is_transient
 from penstock.eventlog.retry import DEADLINE_SECONDS, keep_trying
@@ -46,15 +46,10 @@ class PostgresEventLog(SqlEventLog):
         self._deadline_seconds = deadline_seconds
         self._connections = Connections(address, deadline_seconds)
         try:
-            self._version = self._prepare()
+            self._prepare()
         except BaseException:
             self.close()
             raise
-
-    @property
-    def schema_version(self) -> int:
-        """The version of the log's tables."""
-        return self._version
 
     def glob_condition(self, column: str, pattern: str) -> tuple[str, str]:
         """The condition that a column matches a pattern of `*` and `?`, and its parameter."""
@@ -90,25 +85,16 @@ class PostgresEventLog(SqlEventLog):
 
     def _try_write(self, batch: Sequence[Encoded]) -> Position:
         # If the connection breaks during COMMIT, the events may or may not be there; event ids make a retry harmless.
-        with self._connections.lend() as connection, connection.transaction(), connection.cursor() as cursor:
-            cursor.execute(_LOCK)
-            return append_batch(
-                lambda sql, parameters: cursor.execute(_marks(sql), parameters).fetchall(),
-                lambda sql, rows: cursor.executemany(_marks(sql), rows),
-                batch,
-                self._version,
-                self._clock.now_ns(),
-            )
+        with self._transaction() as tables:
+            return append_batch(tables, batch, self._clock.now_ns())
 
-    def remove(self, positions: Sequence[Position]) -> None:
-        """Remove events permanently; only for `prune`."""
+    @contextmanager
+    def _transaction(self) -> Iterator[Tables]:
         with self._connections.lend() as connection, connection.transaction(), connection.cursor() as cursor:
             cursor.execute(_LOCK)
-            remove_events(
+            yield Tables(
                 lambda sql, parameters: cursor.execute(_marks(sql), parameters).fetchall(),
                 lambda sql, rows: cursor.executemany(_marks(sql), rows),
-                lambda sql: cursor.execute(_text(sql)),
-                positions,
             )
 
     def _migrate(self, before: int, after: int) -> str | None:
@@ -122,10 +108,9 @@ class PostgresEventLog(SqlEventLog):
             for statement in statements:
                 connection.execute(_text(statement))
             connection.execute(_marks(SET_META), ("schema_version", str(after)))
-        self._version = after
         return f"schema {backup}"
 
-    def _prepare(self) -> int:
+    def _prepare(self) -> None:
         try:
             with self._connections.open() as connection:
                 version = self._stored_version(connection)
@@ -137,7 +122,6 @@ class PostgresEventLog(SqlEventLog):
                 hint="check the host, the database and the credentials; the first user of a log must be allowed to create tables",
             ) from error
         check_version(version)
-        return version
 
     def _create(self, connection: Connection) -> int:
         with connection.transaction():

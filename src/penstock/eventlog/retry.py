@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import random
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -12,6 +13,8 @@ logger = logging.getLogger(__name__)
 
 DEADLINE_SECONDS = 60.0
 """How long an append is retried before it fails."""
+
+_RACE_SECONDS = 0.05
 
 Result = TypeVar("Result")
 
@@ -29,12 +32,25 @@ def keep_trying(
     """Run the work until it succeeds, fails permanently, or the deadline passes; raises the last error unchanged."""
     retrying = Retrying(
         stop=stop_after_delay(deadline_seconds),
-        wait=wait_random_exponential(multiplier=first_pause_seconds, max=2.0),
+        wait=_Pause(first_pause_seconds),
         retry=retry_if_exception(is_transient),
         before_sleep=_note,
         reraise=True,
     )
     return retrying(work)
+
+
+class _Pause(wait_random_exponential):
+    """Growing pauses after trouble. After a lost race they shrink, so that who lost most often comes first."""
+
+    def __init__(self, first_pause_seconds: float) -> None:
+        super().__init__(multiplier=first_pause_seconds, max=2.0)
+
+    def __call__(self, retry_state: RetryCallState) -> float:
+        outcome = retry_state.outcome
+        if outcome is not None and isinstance(outcome.exception(), LostRaceError):
+            return random.uniform(0, _RACE_SECONDS / retry_state.attempt_number)  # noqa: S311
+        return super().__call__(retry_state)
 
 
 def _note(state: RetryCallState) -> None:

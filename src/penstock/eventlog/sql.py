@@ -8,15 +8,17 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Self
 
 from penstock.errors import UsageError
 from penstock.eventlog.contract import EVERYTHING, START, Entry, Filter, Migration, Position, Row
 from penstock.eventlog.encoding import Encoded, encode
-from penstock.eventlog.fold import to_entry
-from penstock.eventlog.fold_statements import SELECT_EVENTS
+from penstock.eventlog.fold import Tables, to_entry
+from penstock.eventlog.fold_statements import SELECT_EVENTS, SELECT_META
 from penstock.eventlog.group import GroupCommit
+from penstock.eventlog.rewriting import remove_events
 from penstock.eventlog.tables import SCHEMA_VERSION
 from penstock.model.events import Event
 
@@ -40,9 +42,9 @@ class SqlEventLog(ABC):
         """Run a query of `projections` on the state tables."""
 
     @property
-    @abstractmethod
     def schema_version(self) -> int:
-        """The version of the log's tables."""
+        """The version of the log's tables; another process may migrate them."""
+        return int(self.select(SELECT_META, ("schema_version",), strict=True)[0][0])
 
     @abstractmethod
     def _migrate(self, before: int, after: int) -> str | None:
@@ -56,8 +58,12 @@ class SqlEventLog(ABC):
         return Migration(before, to, self._migrate(before, to) if to != before else None)
 
     @abstractmethod
+    def _transaction(self) -> AbstractContextManager[Tables]:
+        """The tables in a transaction that holds the log's write lock."""
+
     def remove(self, positions: Sequence[Position]) -> None:
-        """Remove events permanently and rebuild the states from the rest; only for `prune`."""
+        """Remove events permanently; only for `prune`, whose choice leaves builds and partitions as they are."""
+        remove_events(self.select, self._transaction, positions)
 
     @abstractmethod
     def _write(self, batch: Sequence[Encoded]) -> Position:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from penstock.errors import ConfigError, EventLogError
 from penstock.eventlog.contract import AppendError, Position, Row
 from penstock.eventlog.encoding import Encoded
+from penstock.eventlog.fold import Tables
 from penstock.eventlog.sql import SqlEventLog
 from penstock.eventlog.store import BUSY_SECONDS, SqliteStore
 from penstock.model.clock import Clock
@@ -31,17 +33,11 @@ class SqliteEventLog(SqlEventLog):
         except sqlite3.Error as error:
             raise EventLogError(f"{self.uri} cannot be read: {error}") from error
 
-    @property
-    def schema_version(self) -> int:
-        """The version of the log's tables."""
-        return self.store.version
-
     def _migrate(self, before: int, after: int) -> str | None:
         return self.store.migrate(before, after)
 
-    def remove(self, positions: Sequence[Position]) -> None:
-        """Remove events permanently; only for `prune`."""
-        self.store.remove(positions)
+    def _transaction(self) -> AbstractContextManager[Tables]:
+        return self.store.tables()
 
     def _write(self, batch: Sequence[Encoded]) -> Position:
         try:

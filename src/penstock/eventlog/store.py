@@ -14,7 +14,7 @@ from pathlib import Path
 from penstock.errors import EventLogError
 from penstock.eventlog.contract import Position, Row, check_version
 from penstock.eventlog.encoding import Encoded
-from penstock.eventlog.fold import Select, append_batch, remove_events
+from penstock.eventlog.fold import Select, Tables, append_batch
 from penstock.eventlog.fold_statements import SELECT_META, SET_META
 from penstock.eventlog.tables import (
     SCHEMA_VERSION,
@@ -45,6 +45,8 @@ class SqliteStore:
         busy_seconds: float = BUSY_SECONDS,
     ) -> None:
         self.path = path
+        self._inode = 0
+        self._is_closed = False
         self._clock = clock or SystemClock()
         self._synchronous = synchronous
         self._busy_seconds = busy_seconds
@@ -55,6 +57,7 @@ class SqliteStore:
         self._memory = self._connect() if path is None else None
         try:
             self.version = self._prepare()
+            """The version when it was opened; another process may migrate it."""
         except BaseException:
             self.close()
             raise
@@ -63,11 +66,21 @@ class SqliteStore:
         """Run a query."""
         if self._memory is not None:
             with self._memory_lock:
-                return self._memory.execute(sql, parameters).fetchall()
+                return self.connection().execute(sql, parameters).fetchall()
         return self.connection().execute(sql, parameters).fetchall()
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether there is another file at the path by now, or none."""
+        try:
+            return self.path is not None and self.path.stat().st_ino != self._inode
+        except FileNotFoundError:
+            return True
 
     def connection(self) -> sqlite3.Connection:
         """This thread's connection; a process made by fork gets its own, because SQLite forbids sharing."""
+        if self._is_closed:
+            raise EventLogError("the event log is closed", hint="open it again")
         if self._memory is not None:
             return self._memory
         local = self._local
@@ -88,21 +101,21 @@ class SqliteStore:
             try:
                 yield connection
             except BaseException:
-                connection.execute("ROLLBACK")
+                if connection.in_transaction:  # SQLite ends it by itself when the disk is full
+                    connection.execute("ROLLBACK")
                 raise
             connection.execute("COMMIT")
 
+    @contextmanager
+    def tables(self) -> Iterator[Tables]:
+        """The tables in a transaction, as `fold` takes them."""
+        with self.transaction() as connection:
+            yield Tables(selecting(connection), connection.executemany)
+
     def append(self, batch: Sequence[Encoded]) -> Position:
         """Append the events that are new."""
-        with self.transaction() as connection:
-            return append_batch(
-                selecting(connection), connection.executemany, batch, self.version, self._clock.now_ns()
-            )
-
-    def remove(self, positions: Sequence[int]) -> None:
-        """Remove events and rebuild the states."""
-        with self.transaction() as connection:
-            remove_events(selecting(connection), connection.executemany, connection.execute, positions)
+        with self.tables() as tables:
+            return append_batch(tables, batch, self._clock.now_ns())
 
     def migrate(self, before: int, after: int) -> str | None:
         """Change the tables to another version in one transaction; writers wait, a failure changes nothing."""
@@ -112,7 +125,6 @@ class SqliteStore:
             for statement in statements:
                 connection.execute(statement)
             self.set_meta(connection, "schema_version", str(after))
-        self.version = after
         return backup
 
     def _back_up(self, version: int) -> str | None:
@@ -141,6 +153,7 @@ class SqliteStore:
 
     def close(self) -> None:
         """Close every connection of this process."""
+        self._is_closed = True
         with self._all_lock:
             found, self._all = self._all, []
         for connection in found:
@@ -177,6 +190,7 @@ class SqliteStore:
                 if version is None:
                     version = self._create(connection)
         check_version(version)
+        self._inode = self.path.stat().st_ino if self.path is not None else 0
         return version
 
     def _create(self, connection: sqlite3.Connection) -> int:

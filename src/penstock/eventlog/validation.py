@@ -51,7 +51,7 @@ def check_event(event: Event) -> None:
 def _run(event: Event, holder: object, name: str, check: Check) -> None:
     wrong = check(getattr(holder, name))
     if wrong is not None:
-        raise MalformedEventError(event.event_type.value, name, wrong)
+        raise MalformedEventError(str(event.event_type), name, wrong)
 
 
 def _text(value: object) -> str | None:

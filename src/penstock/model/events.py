@@ -108,7 +108,26 @@ class BuildCancel:
     reason: str
 
 
-Payload = BuildRequest | Partition | Job | Delegation | JobGraph | PartitionInvalidation | TaskCancel | BuildCancel
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """What a log gives for an event that this version cannot read. It is never written."""
+
+    event_type: str
+    """As stored; a newer version may have types that this one does not know."""
+    reason: str
+
+
+Payload = (
+    BuildRequest
+    | Partition
+    | Job
+    | Delegation
+    | JobGraph
+    | PartitionInvalidation
+    | TaskCancel
+    | BuildCancel
+    | Unreadable
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +140,6 @@ class Event:
     payload: Payload
 
     @property
-    def event_type(self) -> EventType:
-        """The kind of this event."""
+    def event_type(self) -> str:
+        """The kind of this event: an `EventType`, unless the event cannot be read."""
         return self.payload.event_type

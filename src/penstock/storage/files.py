@@ -36,6 +36,9 @@ class Files(Protocol):
     def exists(self, path: str) -> bool:
         """Whether there is such a file."""
 
+    def stamp(self, path: str) -> str | None:
+        """A text that changes when the file is replaced; None when there is no such file."""
+
     def open(self, path: str) -> BinaryIO:
         """A seekable reader."""
 

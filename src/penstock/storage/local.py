@@ -41,6 +41,13 @@ class LocalFiles:
         # Not Path: a strict read of an event log asks this, and joining paths would cost more than the answer.
         return os.path.exists(f"{self.uri}/{path}")  # noqa: PTH110
 
+    def stamp(self, path: str) -> str | None:
+        try:
+            status = os.stat(f"{self.uri}/{path}")  # noqa: PTH116
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return f"{status.st_ino}-{status.st_mtime_ns}-{status.st_size}"
+
     def open(self, path: str) -> BinaryIO:
         try:
             return (self.root / path).open("rb")

@@ -64,15 +64,18 @@ class ObjectFiles:
             raise self._failed(error) from error
 
     def exists(self, path: str) -> bool:
+        return self.stamp(path) is not None
+
+    def stamp(self, path: str) -> str | None:
         import obstore
 
         try:
-            obstore.head(self._store, path)
+            found = obstore.head(self._store, path)
         except FileNotFoundError:
-            return False
+            return None
         except self._errors as error:
             raise self._failed(error) from error
-        return True
+        return f"{found['e_tag']}-{found['last_modified'].isoformat()}-{found['size']}"
 
     def open(self, path: str) -> BinaryIO:
         import obstore
