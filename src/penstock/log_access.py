@@ -24,10 +24,12 @@ from penstock.eventlog.answers import (
     partition_json,
 )
 from penstock.eventlog.codec import to_fields, to_text
-from penstock.eventlog.contract import EVERYTHING, Entry, EventLog, Filter, Migration, Position
+from penstock.eventlog.contract import EVERYTHING, Compaction, Entry, EventLog, Filter, Migration, Position
 from penstock.eventlog.copy import CopyResult, copy_log
+from penstock.eventlog.maintenance import UnreadableEvent, Verification, repair, verify
 from penstock.eventlog.opening import open_event_log
 from penstock.eventlog.prune import PruneResult, prune
+from penstock.eventlog.redaction import RedactResult, redact_events, redact_texts
 from penstock.eventlog.states import ActiveBuild, Activity, BuildPage, BuildState, JobState, PartitionState
 from penstock.eventlog.tables import SCHEMA_VERSION
 from penstock.model.status import BuildStatus, JobStatus, PartitionStatus
@@ -98,9 +100,11 @@ class Log:
         jobs = projections.list_jobs(self._log, build_request_id=build_request_id, limit=_MOST_JOBS)
         return BuildDetails(found, tuple(jobs), tuple(projections.events_of_build(self._log, build_request_id)))
 
-    def partitions(self, *, limit: int, statuses: Sequence[PartitionStatus] = ()) -> list[PartitionState]:
+    def partitions(
+        self, *, limit: int, offset: int = 0, statuses: Sequence[PartitionStatus] = ()
+    ) -> list[PartitionState]:
         """Partitions, most recently changed first."""
-        return projections.list_partitions(self._log, limit=limit, statuses=statuses, strict=True)
+        return projections.list_partitions(self._log, limit=limit, offset=offset, statuses=statuses, strict=True)
 
     def partition(self, ref: str) -> PartitionDetails | None:
         """One partition; None when the log does not know it."""
@@ -110,9 +114,13 @@ class Log:
         active = projections.active_builds(self._log, ref)
         return PartitionDetails(found, tuple(active), tuple(projections.events_of_partition(self._log, ref)))
 
-    def jobs(self, *, limit: int, build: str | None = None, statuses: Sequence[JobStatus] = ()) -> list[JobState]:
+    def jobs(
+        self, *, limit: int, offset: int = 0, build: str | None = None, statuses: Sequence[JobStatus] = ()
+    ) -> list[JobState]:
         """Job runs, newest first, of one build request or of all."""
-        return projections.list_jobs(self._log, limit=limit, build_request_id=build, statuses=statuses, strict=True)
+        return projections.list_jobs(
+            self._log, limit=limit, offset=offset, build_request_id=build, statuses=statuses, strict=True
+        )
 
     def activity(self, *, recent: int) -> Activity:
         """Counts by status, and the latest changes."""
@@ -127,6 +135,28 @@ class Log:
     def migrate(self, to: int | None = None) -> Migration:
         """Migrate the log to a schema version (default: newest), after a backup."""
         return self._log.migrate(to if to is not None else SCHEMA_VERSION)
+
+    def verify(self) -> Verification:
+        """Read every event and compare states and indexes with what follows from them."""
+        return verify(self._log)
+
+    def repair(self, *, remove_unreadable: bool = False) -> Verification:
+        """Rebuild what follows from the events; return what is still wrong."""
+        return repair(self._log, remove_unreadable=remove_unreadable)
+
+    def rebuild_projection(self) -> None:
+        """Build states, indexes and the local projection again from the events."""
+        self._log.rebuild()
+
+    def compact(self) -> Compaction:
+        """Make the log as small as it can be."""
+        return self._log.compact()
+
+    def redact(self, event_ids: Sequence[str] = (), *, texts: Sequence[str] = ()) -> RedactResult:
+        """Take the free text out of events, or replace some texts in all events; statuses and order stay."""
+        found = redact_events(self._log, event_ids) if event_ids else RedactResult(())
+        more = redact_texts(self._log, texts) if texts else RedactResult(())
+        return RedactResult((*found.event_ids, *more.event_ids))
 
     def prune(self, before: int, *, dry_run: bool = False) -> PruneResult:
         """Remove events older than a time in nanoseconds; the latest states stay."""
@@ -152,6 +182,7 @@ __all__ = [
     "BuildDetails",
     "BuildPage",
     "BuildState",
+    "Compaction",
     "CopyResult",
     "Entry",
     "Filter",
@@ -162,6 +193,9 @@ __all__ = [
     "PartitionDetails",
     "PartitionState",
     "PruneResult",
+    "RedactResult",
+    "UnreadableEvent",
+    "Verification",
     "active_json",
     "activity_json",
     "build_json",

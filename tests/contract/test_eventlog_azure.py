@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from contract.event_log_contract import EventLogContract
+from contract.robust_log_contract import RobustLogContract
 from tests.storage_servers import BUCKET
 
 
-class TestDeltaOnAzure(EventLogContract):
+class TestDeltaOnAzure(EventLogContract, RobustLogContract):
     @pytest.fixture
     def uri(self, tmp_path: Path, azure_environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> str:
         monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(tmp_path / "cache"))

@@ -15,6 +15,7 @@ import pytest
 
 from contract.event_log_contract import EventLogContract
 from contract.events import Maker, generated_history
+from contract.robust_log_contract import RobustLogContract
 from penstock.errors import ConfigError, EventLogError, StorageError
 from penstock.eventlog import delta_commits, delta_projection, delta_rows, delta_table, encoding, projections
 from penstock.eventlog.contract import START, AppendError, NewerLogError, StorageTroubleError
@@ -35,7 +36,7 @@ from penstock.model.events import (
 from penstock.model.status import BuildStatus, JobStatus, PartitionStatus
 
 
-class TestDelta(EventLogContract):
+class TestDelta(EventLogContract, RobustLogContract):
     @pytest.fixture
     def uri(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(tmp_path / "cache"))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from contract.event_log_contract import EventLogContract
+from contract.robust_log_contract import RobustLogContract
 
 
-class TestMemory(EventLogContract):
+class TestMemory(EventLogContract, RobustLogContract):
     shared = False
 
     @pytest.fixture

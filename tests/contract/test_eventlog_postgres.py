@@ -15,6 +15,7 @@ import pytest
 
 from contract.event_log_contract import EventLogContract
 from contract.events import Maker
+from contract.robust_log_contract import RobustLogContract
 from penstock.errors import ConfigError, EventLogError
 from penstock.eventlog.contract import AppendError, NewerLogError
 from penstock.eventlog.opening import open_event_log
@@ -34,7 +35,7 @@ def uri(postgres_server: str) -> str:
     return fresh_schema(postgres_server)
 
 
-class TestPostgres(EventLogContract):
+class TestPostgres(EventLogContract, RobustLogContract):
     @pytest.fixture
     def uri(self, postgres_server: str) -> str:
         return fresh_schema(postgres_server)

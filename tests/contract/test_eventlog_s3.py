@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from contract.event_log_contract import EventLogContract
+from contract.robust_log_contract import RobustLogContract
 from tests.storage_servers import BUCKET
 
 
-class TestDeltaOnS3(EventLogContract):
+class TestDeltaOnS3(EventLogContract, RobustLogContract):
     @pytest.fixture
     def uri(self, tmp_path: Path, s3_environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> str:
         monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(tmp_path / "cache"))

@@ -9,12 +9,13 @@ import pytest
 
 from contract.event_log_contract import EventLogContract
 from contract.events import Maker
+from contract.robust_log_contract import RobustLogContract
 from penstock.errors import ConfigError, EventLogError
 from penstock.eventlog.contract import AppendError, NewerLogError
 from penstock.eventlog.opening import open_event_log
 
 
-class TestSqlite(EventLogContract):
+class TestSqlite(EventLogContract, RobustLogContract):
     @pytest.fixture
     def uri(self, tmp_path: Path) -> str:
         return f"sqlite:///{tmp_path}/folder/log.db"

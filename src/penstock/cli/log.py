@@ -15,7 +15,7 @@ from penstock.errors import UsageError
 
 if TYPE_CHECKING:
     from penstock.cli.log_output import LogOutput
-    from penstock.log_access import Log
+    from penstock.log_access import Log, Verification
 
 app = typer.Typer(
     name="log",
@@ -26,6 +26,7 @@ app = typer.Typer(
 )
 
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="Show at most this many.")]
+Offset = Annotated[int, typer.Option("--offset", min=0, help="Skip this many of the newest.")]
 Builds = Annotated[list[str] | None, typer.Option("--build", help="Only this build request (repeatable).")]
 Partitions = Annotated[
     list[str] | None,
@@ -106,7 +107,7 @@ def tail(
 def builds(
     status: Statuses = None,
     limit: Limit = 50,
-    offset: Annotated[int, typer.Option("--offset", min=0, help="Skip this many of the newest.")] = 0,
+    offset: Offset = 0,
 ) -> None:
     """List build requests, newest first."""
     with _open() as (log, output):
@@ -126,12 +127,12 @@ def build(build_id: Annotated[str, typer.Argument(metavar="ID", help="A build re
 
 
 @_command("partitions")
-def partitions(status: Statuses = None, limit: Limit = 50) -> None:
+def partitions(status: Statuses = None, limit: Limit = 50, offset: Offset = 0) -> None:
     """List partitions, most recently changed first."""
     with _open() as (log, output):
         from penstock.model.status import PartitionStatus
 
-        output.partitions(log.partitions(limit=limit, statuses=to_statuses(PartitionStatus, status)))
+        output.partitions(log.partitions(limit=limit, offset=offset, statuses=to_statuses(PartitionStatus, status)))
 
 
 @_command("partition")
@@ -151,12 +152,13 @@ def jobs(
     build: Annotated[str | None, typer.Option("--build", help="Only jobs of this build request.")] = None,
     status: Statuses = None,
     limit: Limit = 50,
+    offset: Offset = 0,
 ) -> None:
     """List job runs, newest first."""
     with _open() as (log, output):
         from penstock.model.status import JobStatus
 
-        output.jobs(log.jobs(limit=limit, build=build, statuses=to_statuses(JobStatus, status)))
+        output.jobs(log.jobs(limit=limit, offset=offset, build=build, statuses=to_statuses(JobStatus, status)))
 
 
 @_command("activity")
@@ -210,6 +212,57 @@ def prune(
     limit = to_nanoseconds(before)
     with _open() as (log, output):
         output.facts(asdict(log.prune(limit, dry_run=dry_run)))
+
+
+@_command("verify")
+def verify() -> None:
+    """Read every event, and compare states, indexes and storage with what follows from them; exit code 1 if they differ."""
+    with _open() as (log, output):
+        _report(output, log.verify())
+
+
+@_command("repair")
+def repair(
+    remove_unreadable: Annotated[
+        bool,
+        typer.Option("--remove-unreadable", help="Also remove events that cannot be read. They are lost."),
+    ] = False,
+) -> None:
+    """Rebuild indexes, states and the local projection from the events, then verify the log."""
+    with _open() as (log, output):
+        _report(output, log.repair(remove_unreadable=remove_unreadable))
+
+
+@_command("compact")
+def compact() -> None:
+    """Make the log as small as it can be, and show its size before and after; builds may continue meanwhile."""
+    with _open() as (log, output):
+        output.facts(asdict(log.compact()))
+
+
+@_command("rebuild-projection")
+def rebuild_projection() -> None:
+    """Build the states again from the events; for a Delta log, the local projection too."""
+    with _open() as (log, output):
+        log.rebuild_projection()
+        output.facts(asdict(log.info()))
+
+
+@_command("redact")
+def redact(
+    event_ids: Annotated[
+        list[str], typer.Argument(metavar="EVENT_ID...", help="Events, as `log events --json` names them.")
+    ],
+) -> None:
+    """Remove messages, reasons, configuration and graphs from events, in the log's files too; statuses and order stay."""
+    with _open() as (log, output):
+        output.facts(asdict(log.redact(event_ids)))
+
+
+def _report(output: LogOutput, found: Verification) -> None:
+    output.facts({**asdict(found), "is_sound": found.is_sound})
+    if not found.is_sound:
+        raise typer.Exit(1)
 
 
 @contextmanager

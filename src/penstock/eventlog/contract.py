@@ -108,6 +108,16 @@ class Migration:
     backup: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """The size of a log before and after."""
+
+    files_before: int
+    files_after: int
+    bytes_before: int
+    bytes_after: int
+
+
 def check_version(version: int) -> None:
     """Reject a log that a newer version of penstock wrote, before anything is read or changed."""
     if version > tables.SCHEMA_VERSION:
@@ -178,6 +188,26 @@ class EventLog(Protocol):
 
     def remove(self, positions: Sequence[Position]) -> None:
         """Remove events permanently; only for `prune`, whose choice leaves builds and partitions as they are."""
+        ...
+
+    def replace(self, entries: Sequence[Entry]) -> None:
+        """Give events a new payload at their positions, and remove the old one from storage; only for `redaction`."""
+        ...
+
+    def rebuild(self) -> None:
+        """Build states, indexes and a local projection again from the events."""
+        ...
+
+    def check_storage(self) -> list[str]:
+        """What is wrong with the files or tables themselves; only for `maintenance`."""
+        ...
+
+    def repair_storage(self) -> None:
+        """Repair what the storage can repair by itself; only for `maintenance`."""
+        ...
+
+    def compact(self) -> Compaction:
+        """Make the log as small as it can be; readers and writers may continue meanwhile."""
         ...
 
     def close(self) -> None:

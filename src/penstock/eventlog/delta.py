@@ -19,6 +19,7 @@ from penstock.errors import EventLogError, StorageError
 from penstock.eventlog.contract import (
     STALENESS_SECONDS,
     AppendError,
+    Entry,
     Position,
     Row,
     StorageTroubleError,
@@ -237,6 +238,48 @@ class DeltaEventLog(SqlEventLog):
 
         self._change_alone(remove)
         self._healing(self._sync)
+
+    def replace(self, entries: Sequence[Entry]) -> None:
+        """Give events a new payload; the files and commits that have the old one are deleted."""
+
+        def replace() -> None:
+            table = self.table()
+            table.load_or_create()
+            if not table.replace(entries):
+                raise LostRaceError("other writers are faster")
+            table.purge(self._location.open_files())
+
+        self._change_alone(replace)
+        with self._projection.store.overwriting():
+            self._healing(self._catch_up)
+
+    def check_storage(self) -> list[str]:
+        """Compare the local projection with the table."""
+        from penstock.eventlog.delta_check import compare
+
+        table = self.table()
+        table.load_or_create()
+        return compare(table.handle, self._location.open_files(), self._projection.store)
+
+    def repair_storage(self) -> None:
+        """Open the table anew; the projection is rebuilt by `rebuild`."""
+        self.table().forget()
+
+    def _compact(self) -> None:
+        def compact() -> None:
+            table = self.table()
+            table.load_or_create()
+            table.compact()
+            table.handle.create_checkpoint()
+            table.clean()
+
+        self._change_alone(compact)
+
+    def _size(self) -> tuple[int, int]:
+        """Files of the latest version: older ones stay for a week, for readers of older versions."""
+        table = self.table()
+        table.load_or_create()
+        return table.size()
 
     def _maintain(self) -> None:
         """Checkpoint and compact when due; an append never fails because of it."""

@@ -58,6 +58,11 @@ def read_commit(content: bytes, version: int) -> Commit:
     return commit
 
 
+def removed_paths(content: bytes) -> set[str]:
+    """The data files that a commit took out of the table."""
+    return {action["remove"]["path"] for action in map(json.loads, content.splitlines()) if "remove" in action}
+
+
 def to_version(configuration: dict[str, Any]) -> int:
     """The schema version that a table says it has."""
     return int(configuration.get(VERSION_PROPERTY) or 1)

@@ -82,11 +82,12 @@ def schema_with(added: Iterable[str]) -> pa.Schema:
 
 def to_batch(items: Sequence[Encoded], version: int, recorded_at: int, schema: pa.Schema) -> pa.RecordBatch:
     """The rows of one commit, which will be this version of the table."""
-    rows = [_to_row((version << INDEX_BITS) + index, item, recorded_at) for index, item in enumerate(items)]
+    rows = [to_row((version << INDEX_BITS) + index, item, recorded_at) for index, item in enumerate(items)]
     return pa.RecordBatch.from_pylist(rows, schema=schema)
 
 
-def _to_row(position: int, item: Encoded, recorded_at: int) -> dict[str, Any]:
+def to_row(position: int, item: Encoded, recorded_at: int | None) -> dict[str, Any]:
+    """One event as a row."""
     event = item.event
     kind = str(event.event_type)
     fields = to_fields(from_body(kind, item.body))

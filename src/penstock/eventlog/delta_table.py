@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,12 +16,14 @@ from deltalake.schema import PrimitiveType
 
 from penstock.errors import first_line
 from penstock.eventlog import tables
-from penstock.eventlog.contract import StorageTroubleError
-from penstock.eventlog.delta_commits import INLINE, REMOVED, VERSION_PROPERTY, to_ranges
+from penstock.eventlog.contract import Entry, StorageTroubleError
+from penstock.eventlog.delta_commits import INLINE, REMOVED, VERSION_PROPERTY, commit_name, removed_paths, to_ranges
 from penstock.eventlog.delta_location import Location
-from penstock.eventlog.delta_rows import STATISTICS, table_schema
+from penstock.eventlog.delta_rows import STATISTICS, table_schema, to_row
+from penstock.eventlog.encoding import encode_stored
 from penstock.eventlog.tables import SCHEMA_VERSION
 from penstock.storage.delta_rs import open_delta_table, to_delta_rs_address
+from penstock.storage.files import Files
 
 logger = logging.getLogger(__name__)
 
@@ -95,6 +99,33 @@ class Table:
         gone = pc.is_in(rows.column("position"), value_set=pa.array(positions, pa.int64()))
         return self._overwrite(rows.filter(pc.invert(gone)), to_ranges(positions))
 
+    def replace(self, entries: Sequence[Entry]) -> bool:
+        """Write the table with other payloads at some positions, as exactly the next version."""
+        rows = self.handle.to_pyarrow_table()
+        changed = pc.is_in(rows.column("position"), value_set=pa.array([entry.position for entry in entries]))
+        times = rows.filter(changed).select(["position", "recorded_at"]) if "recorded_at" in rows.column_names else None
+        recorded = dict(zip(*times.to_pydict().values(), strict=True)) if times is not None else {}
+        new = [to_row(position, encode_stored(event), recorded.get(position)) for position, event in entries]
+        new_rows = pa.Table.from_pylist(new, schema=rows.schema)
+        return self._overwrite(pa.concat_tables([rows.filter(pc.invert(changed)), new_rows]), None)
+
+    def purge(self, files: Files) -> None:
+        """Delete the data files and commits of older versions. Files that no commit names may be of a writer at work."""
+        self.handle.update_incremental()
+        self.handle.create_checkpoint()
+        active = {action["path"] for action in pa.table(self.handle.get_add_actions()).to_pylist()}
+        older = [
+            name for name in files.names("_delta_log") if name[:20].isdigit() and int(name[:20]) < self.handle.version()
+        ]
+        for name in older:
+            if name.endswith(".json"):
+                for path in removed_paths(files.read(f"_delta_log/{name}")) - active:
+                    _remove(files, unquote(path))
+        for path in removed_paths(files.read(commit_name(self.handle.version()))) - active:
+            _remove(files, unquote(path))
+        for name in older:
+            _remove(files, f"_delta_log/{name}")
+
     def _overwrite(self, rows: pa.Table, removed: str | None) -> bool:
         metadata = {REMOVED: removed} if removed is not None else None
         try:
@@ -135,6 +166,11 @@ class Table:
         """Merge the small files of each day; readers see the same events at the same positions."""
         self.handle.update_incremental()
         return self.handle.optimize.compact(post_commithook_properties=_NO_HOOKS)
+
+    def size(self) -> tuple[int, int]:
+        """How many data files the latest version has, and their bytes."""
+        actions = pa.table(self.handle.get_add_actions()).to_pylist()
+        return len(actions), sum(action["size_bytes"] for action in actions)
 
     def clean(self) -> None:
         """Remove files that no version of the last week needs, and commits older than a month."""
@@ -191,6 +227,11 @@ class Table:
             storage_options=self._location.options or None,
             raise_if_key_not_exists=False,
         )
+
+
+def _remove(files: Files, path: str) -> None:
+    with suppress(FileNotFoundError):
+        files.remove(path)
 
 
 def in_order(table: DeltaTable) -> Iterator[list[str]]:

@@ -57,6 +57,11 @@ class GroupCommit:
         try:
             position = self._write([item for waiting in group for item in waiting.batch])
         except BaseException as error:  # noqa: BLE001
+            if len(group) > 1 and isinstance(error, Exception) and not isinstance(error, AppendError):
+                # It may be the fault of one call; the others must not fail because of it.
+                for waiting in group:
+                    self._write_group([waiting])
+                return
             for waiting in group:
                 waiting.error = error
                 waiting.done = True

@@ -33,6 +33,15 @@ class MemoryEventLog(SqlEventLog):
     def _write(self, batch: Sequence[Encoded]) -> Position:
         return self.store.append(batch)
 
+    def repair_storage(self) -> None:
+        """There is none."""
+
+    def _compact(self) -> None:
+        """There is nothing to make smaller."""
+
+    def _size(self) -> tuple[int, int]:
+        return 0, 0
+
     def close(self) -> None:
         """Discard everything."""
         self.store.close()

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 import psycopg
 
 from penstock.errors import ConfigError, EventLogError, first_line
-from penstock.eventlog.contract import AppendError, Position, Row, check_version
+from penstock.eventlog.contract import AppendError, Entry, Position, Row, check_version
 from penstock.eventlog.encoding import Encoded
 from penstock.eventlog.fold import Tables, append_batch
 from penstock.eventlog.fold_statements import SELECT_META, SET_META
@@ -96,6 +96,26 @@ class PostgresEventLog(SqlEventLog):
                 lambda sql, parameters: cursor.execute(_marks(sql), parameters).fetchall(),
                 lambda sql, rows: cursor.executemany(_marks(sql), rows),
             )
+
+    def replace(self, entries: Sequence[Entry]) -> None:
+        """Give events a new payload; the old one goes with the dead rows."""
+        super().replace(entries)
+        self._compact()
+
+    def repair_storage(self) -> None:
+        """Build the indexes again."""
+        with self._connections.lend() as connection:
+            for table in ALL_TABLES:
+                connection.execute(_text(f"REINDEX TABLE {table}"))
+
+    def _compact(self) -> None:
+        with self._connections.lend() as connection:
+            for table in ALL_TABLES:
+                connection.execute(_text(f"VACUUM (ANALYZE) {table}"))
+
+    def _size(self) -> tuple[int, int]:
+        sizes = [self.select("SELECT pg_total_relation_size(?::regclass)", (table,))[0][0] for table in ALL_TABLES]
+        return len(sizes), sum(sizes)
 
     def _migrate(self, before: int, after: int) -> str | None:
         backup = f"penstock_backup_v{before}_{self._clock.now_ns()}"

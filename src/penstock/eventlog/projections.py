@@ -94,12 +94,17 @@ def partition_state(log: EventLog, partition_ref: str, *, strict: bool = False) 
 
 
 def list_partitions(
-    log: EventLog, *, limit: int = DEFAULT_LIMIT, statuses: Sequence[PartitionStatus] = (), strict: bool = False
+    log: EventLog,
+    *,
+    limit: int = DEFAULT_LIMIT,
+    offset: int = 0,
+    statuses: Sequence[PartitionStatus] = (),
+    strict: bool = False,
 ) -> list[PartitionState]:
     """Partitions, the most recently changed first."""
     where, values = _status_condition(statuses)
-    rows = log.select(f"{_PARTITION}{where} ORDER BY last_position DESC LIMIT ?", (*values, limit), strict=strict)
-    return list(map(_to_partition, rows))
+    sql = f"{_PARTITION}{where} ORDER BY last_position DESC LIMIT ? OFFSET ?"
+    return list(map(_to_partition, log.select(sql, (*values, limit, offset), strict=strict)))
 
 
 def active_builds(log: EventLog, partition_ref: str, *, strict: bool = False) -> list[ActiveBuild]:
@@ -127,6 +132,7 @@ def list_jobs(
     log: EventLog,
     *,
     limit: int = DEFAULT_LIMIT,
+    offset: int = 0,
     build_request_id: str | None = None,
     statuses: Sequence[JobStatus] = (),
     strict: bool = False,
@@ -136,8 +142,8 @@ def list_jobs(
     if build_request_id is not None:
         where += f"{' AND' if where else ' WHERE'} build_request_id = ?"
         values.append(build_request_id)
-    rows = log.select(f"{_JOB}{where} ORDER BY first_position DESC LIMIT ?", (*values, limit), strict=strict)
-    return list(map(_to_job, rows))
+    sql = f"{_JOB}{where} ORDER BY first_position DESC LIMIT ? OFFSET ?"
+    return list(map(_to_job, log.select(sql, (*values, limit, offset), strict=strict)))
 
 
 def activity(log: EventLog, *, recent: int = 10, strict: bool = False) -> Activity:

@@ -15,7 +15,7 @@ from typing import TypeVar
 from penstock.eventlog.contract import Entry, Position, Row
 from penstock.eventlog.encoding import Encoded, encode_stored
 from penstock.eventlog.fold import LOOKUP, Select, Tables, to_entry, to_states, write_partitions, write_states
-from penstock.eventlog.fold_statements import SELECT_EVENTS
+from penstock.eventlog.fold_statements import SELECT_EVENTS, SELECT_HEAD, SET_META
 from penstock.eventlog.tables import STATE_TABLES
 from penstock.model.events import (
     BuildCancel,
@@ -105,9 +105,13 @@ def rebuild_states(tables: Tables) -> None:
     """Fold all events again into empty state tables, and index them by partition again."""
     for table in (*STATE_TABLES, "penstock_event_partition"):
         tables.executemany(f"DELETE FROM {table}", [()])  # noqa: S608
+    known: dict[str, str] = dict(tables.select(SELECT_HEAD, ()))
+    head = int(known.get("last_position", 0))
     for entries in pages(tables.select):
         write_partitions(tables.executemany, _encoded(entries))
         write_states(tables.executemany, to_states(entries))
+        head = max(head, entries[-1].position)
+    tables.executemany(SET_META, [("last_position", str(head))])
 
 
 def pages(select: Select) -> Iterator[list[Entry]]:

@@ -13,12 +13,12 @@ from types import TracebackType
 from typing import Self
 
 from penstock.errors import UsageError
-from penstock.eventlog.contract import EVERYTHING, START, Entry, Filter, Migration, Position, Row
+from penstock.eventlog.contract import EVERYTHING, START, Compaction, Entry, Filter, Migration, Position, Row
 from penstock.eventlog.encoding import Encoded, encode
 from penstock.eventlog.fold import Tables, to_entry
 from penstock.eventlog.fold_statements import SELECT_EVENTS, SELECT_META
 from penstock.eventlog.group import GroupCommit
-from penstock.eventlog.rewriting import remove_events
+from penstock.eventlog.rewriting import rebuild_states, remove_events, replace_events
 from penstock.eventlog.tables import SCHEMA_VERSION
 from penstock.model.events import Event
 
@@ -64,6 +64,38 @@ class SqlEventLog(ABC):
     def remove(self, positions: Sequence[Position]) -> None:
         """Remove events permanently; only for `prune`, whose choice leaves builds and partitions as they are."""
         remove_events(self.select, self._transaction, positions)
+
+    def replace(self, entries: Sequence[Entry]) -> None:
+        """Give events a new payload at their positions, and remove the old one from storage; only for `redaction`."""
+        replace_events(self._transaction, entries)
+
+    def rebuild(self) -> None:
+        """Build states and indexes again from the events."""
+        with self._transaction() as tables:
+            rebuild_states(tables)
+
+    def check_storage(self) -> list[str]:
+        """What is wrong with the files or tables themselves."""
+        return []
+
+    @abstractmethod
+    def repair_storage(self) -> None:
+        """Repair what the storage can repair by itself."""
+
+    def compact(self) -> Compaction:
+        """Make the log as small as it can be; readers and writers may continue meanwhile."""
+        files_before, bytes_before = self._size()
+        self._compact()
+        files_after, bytes_after = self._size()
+        return Compaction(files_before, files_after, bytes_before, bytes_after)
+
+    @abstractmethod
+    def _compact(self) -> None:
+        """Make the log as small as it can be."""
+
+    @abstractmethod
+    def _size(self) -> tuple[int, int]:
+        """How many files the log has, and their bytes."""
 
     @abstractmethod
     def _write(self, batch: Sequence[Encoded]) -> Position:

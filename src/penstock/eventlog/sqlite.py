@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from penstock.errors import ConfigError, EventLogError
-from penstock.eventlog.contract import AppendError, Position, Row
+from penstock.eventlog.contract import AppendError, Entry, Position, Row
 from penstock.eventlog.encoding import Encoded
 from penstock.eventlog.fold import Tables
 from penstock.eventlog.sql import SqlEventLog
@@ -48,6 +48,27 @@ class SqliteEventLog(SqlEventLog):
                 [item.event for item in batch],
                 hint="another process has locked the database, or the disk is full or read-only",
             ) from error
+
+    def replace(self, entries: Sequence[Entry]) -> None:
+        """Give events a new payload; the old one is overwritten in the file, too."""
+        with self.store.overwriting():
+            super().replace(entries)
+
+    def check_storage(self) -> list[str]:
+        """What SQLite finds wrong with the file."""
+        found = [str(row[0]) for row in self.select("PRAGMA integrity_check")]
+        return [] if found == ["ok"] else [f"the file is damaged: {line}" for line in found]
+
+    def repair_storage(self) -> None:
+        """Build the indexes again."""
+        with self.store.transaction() as connection:
+            connection.execute("REINDEX")
+
+    def _compact(self) -> None:
+        self.store.compact()
+
+    def _size(self) -> tuple[int, int]:
+        return self.store.size()
 
     def close(self) -> None:
         """Close the file."""

@@ -140,6 +140,30 @@ class SqliteStore:
             target.close()
         return str(backup)
 
+    @contextmanager
+    def overwriting(self) -> Iterator[None]:
+        """Overwrite what is deleted or changed in the block, so that the file does not keep it."""
+        connection = self.connection()
+        connection.execute("PRAGMA secure_delete = ON")
+        try:
+            yield
+        finally:
+            connection.execute("PRAGMA secure_delete = OFF")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def compact(self) -> None:
+        """Write the file again without free pages."""
+        connection = self.connection()
+        connection.execute("VACUUM")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def size(self) -> tuple[int, int]:
+        """How many files the database has, and their bytes."""
+        if self.path is None:
+            return 0, 0
+        found = [path for suffix in ("", "-wal") if (path := Path(f"{self.path}{suffix}")).exists()]
+        return len(found), sum(path.stat().st_size for path in found)
+
     @staticmethod
     def meta(connection: sqlite3.Connection, name: str) -> str | None:
         """A stored property of the log."""

@@ -32,6 +32,8 @@ _DEPTH = 100
 _INTEGER_BITS = 2048
 """Python refuses to parse integers of many digits; this is below every limit that it can be set to."""
 _TIMESTAMP_BITS = 63
+_NAME_BYTES = 1000
+"""An index of PostgreSQL takes up to 2,704 bytes, and some have two names."""
 
 
 def check_event(event: Event) -> None:
@@ -64,7 +66,11 @@ def _name(value: object) -> str | None:
         return _text(value)
     if "\0" in value:
         return "must not contain a NUL character"
-    return None if value.isascii() or _is_unicode(value) else "must not contain a lone surrogate"
+    try:
+        length = len(value) if value.isascii() else len(value.encode())
+    except UnicodeEncodeError:
+        return "must not contain a lone surrogate"
+    return None if length <= _NAME_BYTES else f"must not be longer than {_NAME_BYTES} bytes"
 
 
 def _name_or_none(value: object) -> str | None:
@@ -126,14 +132,6 @@ def _json_below(value: object, above: tuple[int, ...]) -> str | None:
 
 def _json_values(value: object) -> str | None:
     return _json(value) if isinstance(value, tuple) else f"must be a tuple of JSON values, not {_kind(value)}"
-
-
-def _is_unicode(value: str) -> bool:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _kind(value: object) -> str:

@@ -46,7 +46,7 @@ class Files(Protocol):
         """Create the file with this content atomically; FileExistsError when it already exists."""
 
     def remove(self, path: str) -> None:
-        """Remove a file that Penstock created."""
+        """Remove a file that Penstock created; FileNotFoundError when there is none, where the store says so."""
 
     def spark_path(self, path: str) -> str:
         """The path as Spark understands it."""

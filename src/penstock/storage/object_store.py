@@ -103,6 +103,8 @@ class ObjectFiles:
 
         try:
             obstore.delete(self._store, path)
+        except FileNotFoundError:
+            raise
         except self._errors as error:
             raise self._failed(error) from error
 

@@ -1,0 +1,34 @@
+"""Comparing a Delta log's table with its local projection."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.eventlog.delta_rows import from_table, read_rows
+from penstock.eventlog.delta_table import in_order
+from penstock.eventlog.store import SqliteStore
+from penstock.storage.files import Files
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+
+def compare(table: DeltaTable, files: Files, store: SqliteStore) -> list[str]:
+    """What differs; each event counts once."""
+    stored = {row[0]: row[1:] for row in store.select("SELECT position, event_id, body FROM penstock_event")}
+    missing = different = 0
+    for paths in in_order(table):
+        try:
+            rows = read_rows(files, paths)
+        except FileNotFoundError as error:
+            return [f"a data file of the table is missing: {error}"]
+        for position, item, _ in from_table(rows):
+            found = stored.pop(position, None)
+            missing += found is None
+            different += found is not None and found != (item.event.event_id, item.body)
+    counted = {
+        "of the table are not in the local projection": missing,
+        "differ in the local projection": different,
+        "of the local projection are not in the table": len(stored),
+    }
+    return [f"{count} events {what}" for what, count in counted.items() if count]
