@@ -60,8 +60,9 @@ bench: setup ## Measure: the no-op run over 50 tables, and the session's start
 	$(BIN)/python benchmarks/no_op.py
 	$(BIN)/python benchmarks/session_start.py
 
-bench-eventlog: $(STAMP) ## Measure the event log: every query on every backend beside SQLite
+bench-eventlog: $(STAMP) ## Measure the event log: every query on every backend beside SQLite; prune and writers beside each other
 	$(BIN)/python benchmarks/eventlog.py
+	$(BIN)/python benchmarks/eventlog_writers.py
 
 bench-staging: setup ## Measure staging: increments and drift beside a rebuild, appends beside plain Spark, plans
 	$(BIN)/python benchmarks/staging.py

@@ -138,6 +138,9 @@ class ByHand:
         rows = self.connection.execute(_PARTITION_LIST, (limit,)).fetchall()
         return [PartitionState(r[0], PartitionStatus(r[1]), *r[2:], *self._made(r[0])) for r in rows]
 
+    def head(self) -> int:
+        return int(self.connection.execute("SELECT MAX(position) FROM event").fetchone()[0])
+
     def activity(self) -> list[Any]:
         latest = (
             "SELECT e.status, COUNT(*) FROM (SELECT MAX(position) AS last FROM event WHERE event_type = ? "

@@ -13,6 +13,7 @@ from penstock.model.events import (
     Job,
     Partition,
     PartitionInvalidation,
+    Payload,
     TaskCancel,
     Unreadable,
 )
@@ -40,13 +41,17 @@ def encode_stored(event: Event) -> Encoded:
     payload = event.payload
     if isinstance(payload, Unreadable):
         return Encoded(event, "null", None, None, ())
-    partitions: tuple[str, ...] = ()
-    if isinstance(payload, Partition | Delegation | PartitionInvalidation):
-        partitions = (payload.partition_ref,)
-    elif isinstance(payload, Job):
-        partitions = tuple(dict.fromkeys(payload.target_partitions))
-    elif isinstance(payload, BuildRequest):
-        partitions = tuple(dict.fromkeys(payload.requested_partitions))
     run = payload.job_run_id if isinstance(payload, Job | TaskCancel | Partition) else None
     label = payload.job_label if isinstance(payload, Job) else None
-    return Encoded(event, to_body(payload), run, label, partitions)
+    return Encoded(event, to_body(payload), run, label, partitions_of(payload))
+
+
+def partitions_of(payload: Payload) -> tuple[str, ...]:
+    """The partitions that an event names, each once."""
+    if isinstance(payload, Partition | Delegation | PartitionInvalidation):
+        return (payload.partition_ref,)
+    if isinstance(payload, Job):
+        return tuple(dict.fromkeys(payload.target_partitions))
+    if isinstance(payload, BuildRequest):
+        return tuple(dict.fromkeys(payload.requested_partitions))
+    return ()

@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import TypeVar
 
 from penstock.eventlog.contract import Entry, Position, Row
-from penstock.eventlog.encoding import Encoded, encode_stored
+from penstock.eventlog.encoding import Encoded, encode_stored, partitions_of
 from penstock.eventlog.fold import LOOKUP, Select, Tables, to_entry, to_states, write_partitions, write_states
 from penstock.eventlog.fold_statements import SELECT_EVENTS, SELECT_HEAD, SET_META
 from penstock.eventlog.tables import STATE_TABLES
@@ -32,7 +32,7 @@ from penstock.model.events import (
 Item = TypeVar("Item")
 Transaction = Callable[[], AbstractContextManager[Tables]]
 
-_CHUNK = 2000
+_CHUNK = 2500
 """The most events that one transaction changes."""
 _PAGE = 5000
 _PAUSE_SECONDS = 0.05
@@ -76,10 +76,10 @@ def remove_events(select: Select, transaction: Transaction, gone: Sequence[Posit
             affected.add(entry.event)
         affected.builds.clear()
         affected.partitions.clear()
-        with _paused(transaction) as tables:
-            _refold(tables, affected, positions)
-        for chunk in _chunks(group, _CHUNK):
+        for number, chunk in enumerate(_chunks(group, _CHUNK)):
             with _paused(transaction) as tables:
+                if number == 0:
+                    _refold(tables, affected, positions)
                 _delete(tables, chunk)
 
 
@@ -154,7 +154,7 @@ def _delete(tables: Tables, entries: Sequence[Entry]) -> None:
 
 def _delete_partitions(tables: Tables, entries: Iterable[Entry]) -> None:
     """By the index's own key: there is none by position, which would make every append slower."""
-    keys: list[Row] = [(ref, position) for position, item in _encoded(entries) for ref in item.partitions]
+    keys: list[Row] = [(ref, entry.position) for entry in entries for ref in partitions_of(entry.event.payload)]
     if keys:
         tables.executemany("DELETE FROM penstock_event_partition WHERE partition_ref = ? AND position = ?", keys)
     unknown: list[Row] = [(entry.position,) for entry in entries if isinstance(entry.event.payload, Unreadable)]
@@ -177,11 +177,12 @@ def _paused(transaction: Transaction) -> Iterator[Tables]:
 def _whole_builds(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
     """Groups of about a chunk that do not cut a build: its events would be read again for each part."""
     group: list[Entry] = []
-    for _, build in groupby(entries, key=lambda entry: entry.event.build_request_id):
-        group += build
-        if len(group) >= _CHUNK:
+    for _, events in groupby(entries, key=lambda entry: entry.event.build_request_id):
+        build = list(events)
+        if group and len(group) + len(build) > _CHUNK:
             yield group
             group = []
+        group += build
     if group:
         yield group
 
