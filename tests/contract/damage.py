@@ -11,6 +11,7 @@ from contract.events import SECOND
 from penstock.eventlog.contract import EventLog
 from penstock.eventlog.delta import DeltaEventLog
 from penstock.eventlog.delta_commits import INDEX_BITS
+from penstock.eventlog.fold_statements import SET_META
 from penstock.eventlog.postgres import PostgresEventLog
 from penstock.eventlog.sql import SqlEventLog
 
@@ -44,7 +45,7 @@ def plant(log: EventLog, damage: str, build: str = "planted") -> str:
             " VALUES (?, ?, ?, ?, ?, ?)",
             [(last + 1, event_id, SECOND, build, kind, body)],
         )
-        tables.executemany("UPDATE penstock_meta SET value = ? WHERE name = 'last_position'", [(str(last + 1),)])
+        tables.executemany(SET_META, [("last_position", str(last + 1))])
     return event_id
 
 
