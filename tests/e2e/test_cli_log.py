@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from contract.damage import plant
+from contract.damage import run as change
 from contract.events import Maker, generated_history
 from contract.test_eventlog_parity import fresh_uri
 from penstock.cli import log as cli
@@ -35,6 +37,9 @@ COMMANDS = [
     ["partition", REF],
     ["jobs", "--build", "build-000002"],
     ["jobs", "--status", "running"],
+    ["partitions", "--limit", "3", "--offset", "4"],
+    ["jobs", "--limit", "3", "--offset", "4"],
+    ["verify"],
     ["activity", "--recent", "3"],
     ["prune", "--before", "2023-11-14T22:15", "--dry-run"],
 ]
@@ -153,3 +158,32 @@ def test_follow_streams_until_interrupted(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert "Traceback" not in errors
     assert [event["event_id"] for event in seen] == [event.event_id for event in HISTORY[:4]]
+
+
+def test_a_log_is_verified_repaired_compacted_and_redacted(tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+    uri = f"sqlite:///{path}"
+    with open_event_log(uri) as log:
+        log.append(HISTORY)
+        plant(log, "unknown type")
+        change(log, "UPDATE penstock_build SET status = 6")
+    broken = CliRunner().invoke(cli.app, ["verify", "--event-log", uri])
+    assert broken.exit_code == 1
+    assert "penstock_build are missing or different" in broken.stdout
+    assert "hologram" in broken.stdout
+    repaired = json.loads(run(uri, ["repair"]))
+    assert (repaired["is_sound"], len(repaired["unreadable"]), repaired["events"]) == (True, 1, len(HISTORY) + 1)
+    assert json.loads(run(uri, ["repair", "--remove-unreadable"]))["unreadable"] == []
+    assert json.loads(run(uri, ["rebuild-projection"]))["events"] == len(HISTORY)
+    compacted = json.loads(run(uri, ["compact"]))
+    assert 0 < compacted["bytes_after"] <= compacted["bytes_before"]
+    assert "asked by" in run(uri, ["events", "--build", "b1"])
+    assert json.loads(run(uri, ["redact", HISTORY[0].event_id])) == {"event_ids": [HISTORY[0].event_id]}
+    assert "asked by" not in run(uri, ["events", "--build", "b1"])
+    assert b"asked by" not in path.read_bytes()
+    assert json.loads(run(uri, ["verify"]))["is_sound"]
+
+
+def test_redaction_of_an_unknown_event_is_refused(reference: str) -> None:
+    result = CliRunner().invoke(cli.app, ["redact", "no-such-event", "--event-log", reference])
+    assert isinstance(result.exception, UsageError)
