@@ -31,6 +31,16 @@ configuration:
   spark.hadoop.fs.s3a.path.style.access: "true"
 """
 
+COUNT_PY = """\
+from penstock import pipelines as dp
+
+
+@dp.materialized_view
+@dp.expect("many", "orders > 100")
+def big_count():
+    return dp.read("big_orders").groupBy().count().withColumnRenamed("count", "orders")
+"""
+
 BIG_PY = """\
 from penstock import pipelines as dp
 
@@ -113,3 +123,27 @@ def test_a_project_on_an_object_store(lake: Lake) -> None:
     lake.put_orders("0002", {**MORE_ORDERS, "amount": [1.0, 2.0]})
     assert "changed since: orders/0002.parquet" in shop.penstock("plan").stdout
     assert shop.environment["S3_SECRET"] not in (shop.root / ".penstock" / "manifest.json").read_text()
+
+
+@pytest.mark.deep
+def test_late_events_and_a_changed_file_on_an_object_store(lake: Lake) -> None:
+    """What the short story leaves out: a batch of one late event, a rebuild, and an expectation that only warns."""
+    shop = lake.shop
+    for name, text in (("totals.sql", TOTALS_SQL), ("big.py", BIG_PY), ("count.py", COUNT_PY), ("flow.py", FLOW_PY)):
+        shop.define(name, text)
+    lake.put_orders("0001", ORDERS)
+    lake.put_orders("0002", MORE_ORDERS)
+    lake.put_city("Rome", 1)
+    lake.put_city("Oslo", 5)
+    shop.penstock("run")
+    assert lake.show("customers")[:2] == [["1", "Oslo", "5", "NULL"], ["1", "Rome", "1", "5"]]
+    assert shop.results()["main.big_count"]["status"] == "warn"
+    lake.put_city("Bonn", 3)
+    shop.penstock("run")
+    assert lake.show("customers") == [["1", "Bonn", "3", "5"], ["1", "Oslo", "5", "NULL"], ["1", "Rome", "1", "3"]]
+    lake.put_orders("0002", {**MORE_ORDERS, "amount": [1.0, 2.0]})
+    shop.penstock("run")
+    results = shop.results()
+    assert results["staging.orders"]["action"] == "rebuild"
+    assert results["main.big_orders"]["rows"] == 2
+    assert results["main.big_count"]["action"] != "none"
