@@ -6,7 +6,12 @@ The exit code is 2 when the command, the project file or a definition is wrong (
 
 from __future__ import annotations
 
+import signal
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from penstock.model.results import ItemResult, RunResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,3 +152,24 @@ class VerificationError(PenstockError):
     """What was written differs from what was expected; the load is reported as failed."""
 
     code = "verification"
+
+
+class StoppedError(KeyboardInterrupt):
+    """Ctrl-C or SIGTERM stopped what was running.
+
+    Not a PenstockError: it must pass everything that keeps the failure of one dataset from the others.
+    """
+
+    def __init__(self, number: int = signal.SIGINT) -> None:
+        super().__init__(f"stopped by {'Ctrl-C' if number == signal.SIGINT else signal.Signals(number).name}")
+        self.exit_code = 128 + number
+        self.is_told = False
+        """Whether the user has been told."""
+        self.items: tuple[ItemResult, ...] | None = None
+        self.result: RunResult | None = None
+        """What a pipeline run had done until then, and what was cancelled."""
+
+
+def to_stopped(error: KeyboardInterrupt) -> StoppedError:
+    """An interrupt as a value that says by what, and what was done until then."""
+    return error if isinstance(error, StoppedError) else StoppedError()

@@ -185,6 +185,8 @@ HIDDEN = "bytes.fromhex('6d61696e2e746f74616c73').decode()"
 
 FAILURES = {
     "exception": ("    raise ValueError('no luck')\n", "user_code", 5, "ValueError: no luck"),
+    "exit": ("    import sys; sys.exit(3)\n", "user_code", 5, "SystemExit: 3"),
+    "interrupt": ("    raise KeyboardInterrupt\n", "user_code", 5, "KeyboardInterrupt"),
     "none": ("    dp.read('staging.orders')\n", "user_code", None, "returned NoneType"),
     "column": ("    return dp.read('staging.orders').select('nope')\n", "user_code", 5, "nope"),
     "unplanned": (f"    return dp.read({HIDDEN})\n", "unplanned_read", 5, "main.totals"),

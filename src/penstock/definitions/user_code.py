@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import threading
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.errors import ConcurrentRunError, Location, PenstockError, UserCodeError
+from penstock.errors import ConcurrentRunError, Location, PenstockError, StoppedError, UserCodeError
 from penstock.model.spec import DatasetSpec
 
 _CODED = re.compile(r"\[[A-Z][A-Z0-9_.]+\][^\n]*")
@@ -35,7 +36,9 @@ class UserCode:
             if error.location is None:
                 error.location = self._find_line(error)
             raise
-        except Exception as error:
+        except BaseException as error:
+            if is_interrupt(error):
+                raise
             raise UserCodeError(
                 f"{self.spec.name}: {doing} failed: {describe(error)}", location=self._find_line(error)
             ) from error
@@ -51,6 +54,15 @@ class UserCode:
         if match and line is not None and self.spec.query_line is not None:
             line = self.spec.query_line + int(match[1]) - 1
         return Location(self.spec.location.file, line)
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """Whether the user stops Penstock, or Python a generator. An exit or an interrupt that user code raises is its error.
+
+    Python raises the interrupt of Ctrl-C only in the main thread.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    return isinstance(error, GeneratorExit | StoppedError) or (isinstance(error, KeyboardInterrupt) and is_main)
 
 
 def _is_below(file: str, root: Path) -> bool:

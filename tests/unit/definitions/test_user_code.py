@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import textwrap
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from builders import make_spec
 from penstock.definitions.user_code import UserCode, describe
-from penstock.errors import ConcurrentRunError, Location, PenstockError, StorageError, UserCodeError
+from penstock.errors import ConcurrentRunError, Location, PenstockError, StoppedError, StorageError, UserCodeError
 
 DEFINITION = Location("transformations/totals.sql", 3)
 
@@ -113,6 +114,29 @@ def test_another_run_is_not_the_users_mistake(tmp_path: Path) -> None:
 def test_an_interrupt_passes(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt), UserCode(tmp_path, make_spec("totals")).boundary("the query"):
         raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    "raised", ["sys.exit(3)", "raise SystemExit(3)", "raise KeyboardInterrupt", "raise BaseException"]
+)
+def test_an_exit_or_interrupt_that_user_code_raises_is_its_error(tmp_path: Path, raised: str) -> None:
+    """It runs in a thread, where the interrupt of Ctrl-C never comes."""
+    function = load_function(tmp_path, f"import sys\n\ndef totals():\n    {raised}\n")
+    with ThreadPoolExecutor() as pool:
+        error = pool.submit(fail, tmp_path, function).result()
+    assert isinstance(error, UserCodeError)
+    assert str(error.location) == "transformations/a.py:4"
+    assert error.message.startswith("main.totals: your function failed: ")
+
+
+@pytest.mark.parametrize("error", [StoppedError(), GeneratorExit()])
+def test_what_stops_penstock_passes_in_every_thread(tmp_path: Path, error: BaseException) -> None:
+    def run() -> None:
+        with UserCode(tmp_path, make_spec("totals")).boundary("the query"):
+            raise error
+
+    with ThreadPoolExecutor() as pool, pytest.raises(type(error)):
+        pool.submit(run).result()
 
 
 HIDDEN = " while computing rows; the full message is in .penstock/logs/spark.log"

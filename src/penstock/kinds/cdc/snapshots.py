@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from penstock.definitions.user_code import describe
+from penstock.definitions.user_code import describe, is_interrupt
 from penstock.errors import BadChangesError, DefinitionError, PenstockError, UserCodeError
 from penstock.kinds.cdc.batch import ChangeBatch
 from penstock.kinds.cdc.flow import check_keys
@@ -70,7 +70,9 @@ def ask_for_snapshot(
             is_pair = isinstance(found, tuple) and len(found) == 2 and getattr(found[0], "isStreaming", True) is False
     except PenstockError:
         raise
-    except Exception as error:
+    except BaseException as error:
+        if is_interrupt(error):
+            raise
         raise UserCodeError(f"{source.name} failed: {describe(error)}", location=flow.location) from error
     if found is None:
         return None
