@@ -9,7 +9,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING
 
 from penstock.config.project_file import find_project_file, load_project
 from penstock.definitions.loading import load_everything
-from penstock.errors import ConfigError, Location, PenstockError, StorageError, UsageError, first_line
+from penstock.errors import (
+    ConfigError,
+    EventLogError,
+    Location,
+    PenstockError,
+    StorageError,
+    UsageError,
+    first_line,
+)
 from penstock.eventlog.opening import open_event_log
 from penstock.kinds.catalog import Catalog, open_catalog
 from penstock.kinds.protocol import Kind, Workspace
@@ -29,10 +37,12 @@ from penstock.model.project import Project
 from penstock.model.recording import BuildRecorder
 from penstock.model.results import ItemResult, Rows, RunResult
 from penstock.run.artifacts import write_artifacts
-from penstock.run.locking import Holder, hold_project, this_process
+from penstock.run.dead_builds import describe_owner, find_dead_builds
+from penstock.run.locking import Holder, hold_project, identify_lock, this_process
 from penstock.run.planner import Planner, PlanRequest
 from penstock.run.recording import RunRecorder, close_dead_builds
-from penstock.run.scheduler import RunListener, settle
+from penstock.run.scheduler import OnStop, RunListener, settle
+from penstock.run.stopping import RECORD_SECONDS, Hooks, to_stopped_result
 from penstock.storage.files import open_files
 
 if TYPE_CHECKING:
@@ -117,16 +127,22 @@ class Engine:
         listeners: tuple[RunListener, ...] = (),
         on_plan: Callable[[Plan], None] | None = None,
         on_wait: Callable[[Holder], None] | None = None,
+        on_stop: OnStop | None = None,
         wait_seconds: float = 600.0,
     ) -> RunResult:
-        """Plan and execute, while no other run works on this project."""
-        with self._recorded(wait_seconds, on_wait or _ignore) as recorder:
-            return self._run(lambda: self.plan(request), recorder, listeners, on_plan or _ignore)
+        """Plan and execute, while no other run works on this project.
+
+        An interrupt raises StoppedError, a KeyboardInterrupt that has the results so far; `on_stop` gets it at once.
+        """
+        hooks = Hooks(listeners, on_plan or _ignore, on_stop)
+        with self._recorded(hooks, wait_seconds, on_wait or _ignore) as recorder:
+            return self._run(lambda: self.plan(request), recorder, hooks)
 
     def apply(self, plan: Plan, listeners: tuple[RunListener, ...] = ()) -> tuple[ItemResult, ...]:
         """Execute exactly this plan, under the project's lock; `run` plans and then does this."""
-        with self._recorded(0.0, _ignore) as recorder:
-            return self._run(lambda: plan, recorder, listeners, _ignore).items
+        hooks = Hooks(listeners)
+        with self._recorded(hooks, 0.0, _ignore) as recorder:
+            return self._run(lambda: plan, recorder, hooks).items
 
     def check_continuous(self) -> None:
         """UsageError when the project has nothing that `run_continuously` could keep up to date."""
@@ -147,8 +163,9 @@ class Engine:
         request = PlanRequest(continuous=True)
 
         def run() -> RunResult:
-            with self._recorded(_BATCH_WAITS, _ignore, stop.is_set) as recorder:
-                return self._run(lambda: self.plan(request), recorder, (), _ignore, "penstock run --continuous")
+            hooks = Hooks()
+            with self._recorded(hooks, _BATCH_WAITS, _ignore, stop.is_set) as recorder:
+                return self._run(lambda: self.plan(request), recorder, hooks, "penstock run --continuous")
 
         was_entered, self._is_entered = self._is_entered, True
         try:
@@ -173,60 +190,71 @@ class Engine:
     @contextmanager
     def _recorded(
         self,
+        hooks: Hooks,
         wait_seconds: float,
         on_wait: Callable[[Holder], None],
         is_stopped: Callable[[], bool] = lambda: False,
     ) -> Iterator[RunRecorder]:
-        """A new build request under the project's lock; a build whose process died is closed first."""
+        """A new build request under the project's lock; builds of processes that died are closed first."""
         build_request_id = uuid7(self.clock)
         holder = this_process(build_request_id, self.now().isoformat(timespec="seconds"))
-        lock = hold_project(
-            self.project.state_folder,
-            holder=holder,
-            wait_seconds=wait_seconds,
-            on_wait=on_wait,
-            is_stopped=is_stopped,
-        )
-        with lock as died, self._open_log() as log:
-            if died is not None:
-                close_dead_builds(log, self.clock, [died.build_request_id])
-            yield RunRecorder(log, BuildRecorder(self.clock, build_request_id))
+        folder = self.project.state_folder
+        lock = hold_project(folder, holder=holder, wait_seconds=wait_seconds, on_wait=on_wait, is_stopped=is_stopped)
+        try:
+            with lock as died, self._open_log() as log:
+                lock_id = identify_lock(folder, uuid7(self.clock))
+                close_dead_builds(log, self.clock, find_dead_builds(log, lock_id, died))
+                yield RunRecorder(log, BuildRecorder(self.clock, build_request_id), describe_owner(holder, lock_id))
+        except KeyboardInterrupt as error:
+            stopped = hooks.tell(error)
+            stopped.result = stopped.result or RunResult(build_request_id, (), 0.0, str(stopped))
+            raise stopped from None
 
     def _run(
-        self,
-        make_plan: Callable[[], Plan],
-        recorder: RunRecorder,
-        listeners: tuple[RunListener, ...],
-        on_plan: Callable[[Plan], None],
-        message: str = "penstock run",
+        self, make_plan: Callable[[], Plan], recorder: RunRecorder, hooks: Hooks, message: str = "penstock run"
     ) -> RunResult:
-        begun = time.monotonic()
-        recorder.received(message)
+        begun, build_request_id = time.monotonic(), recorder.events.build_request_id
+        plan: Plan | None = None
+        result: RunResult | None = None
         try:
+            recorder.received(message)
             plan = make_plan()
-            on_plan(plan)
+            hooks.on_plan(plan)
             recorder.planned(plan)
-            items = self._execute(plan, recorder, listeners)
+            items = self._execute(plan, recorder, hooks)
+            result = RunResult(build_request_id, items, time.monotonic() - begun)
+            recorder.finished(result)
+        except KeyboardInterrupt as error:
+            stopped = hooks.tell(error)
+            stopped.result = result or to_stopped_result(build_request_id, plan, stopped, time.monotonic() - begun)
+            recorder.cancelled(stopped.result, RECORD_SECONDS)
+            if plan is not None:
+                with suppress(OSError):
+                    write_artifacts(self.workspace, plan, stopped.result)
+            raise stopped from None
         except BaseException as error:
-            recorder.failed(error.message if isinstance(error, PenstockError) else type(error).__name__)
+            if plan is not None or not isinstance(
+                error, EventLogError
+            ):  # a log that takes no first event takes no last one
+                with suppress(EventLogError):  # the error itself says more; the next run records the end
+                    recorder.failed(error.message if isinstance(error, PenstockError) else type(error).__name__)
             raise
-        result = RunResult(recorder.events.build_request_id, items, time.monotonic() - begun)
-        recorder.finished(result)
         try:
             write_artifacts(self.workspace, plan, result)
         except OSError as error:
             raise StorageError(f"the results of the run cannot be written: {first_line(error)}") from None
         return result
 
-    def _execute(self, plan: Plan, recorder: RunRecorder, listeners: tuple[RunListener, ...]) -> tuple[ItemResult, ...]:
+    def _execute(self, plan: Plan, recorder: RunRecorder, hooks: Hooks) -> tuple[ItemResult, ...]:
         if not plan.has_work:
-            return settle(plan, listeners)
+            return settle(plan, hooks.listeners)
         from penstock.run.executor import Executor
 
         if self._executor is None:
             self._executor = Executor(self.workspace, self.kinds, is_long_lived=self.is_long_lived)
         try:
-            return self._executor.execute(plan, recorder.events.build_request_id, (recorder, *listeners))
+            listeners = (recorder, *hooks.listeners)
+            return self._executor.execute(plan, recorder.events.build_request_id, listeners, hooks.tell)
         finally:
             if not self._is_entered:
                 self.close()

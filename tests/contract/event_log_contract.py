@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from contract.endings_contract import EndingsContract
 from contract.events import SECOND, Maker, generated_history
 from contract.malformed_events import malformed_events, unusual_events
 from penstock.eventlog import projections
@@ -30,7 +31,7 @@ def events_of(log: EventLog, **conditions: object) -> list[Event]:
     return [entry.event for entry in log.read(filter=Filter(**conditions), strict=True)]  # type: ignore[arg-type]
 
 
-class EventLogContract:
+class EventLogContract(EndingsContract):
     """The tests; `shared` says that a second log opened on the same URI sees the same events."""
 
     shared = True

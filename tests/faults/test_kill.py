@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from penstock.eventlog.opening import open_event_log
-from penstock.eventlog.projections import list_builds
+from penstock.eventlog.projections import list_builds, list_jobs, list_partitions
 from penstock.faults import POINTS
 from tests.faults.shop import ModelShop, make_model_shop
 
@@ -46,9 +46,11 @@ def test_kills_at_every_step_of_an_increment(tmp_path: Path, connect: str) -> No
     shop.check_settled()
     log = open_event_log(f"sqlite:///{shop.project.root}/.penstock/events.db")
     builds = list_builds(log, limit=100).builds
+    jobs, partitions = list_jobs(log, limit=1000), list_partitions(log, limit=1000)
     log.close()
     assert len(builds) > len(STEPS)
-    assert all(build.status.is_final for build in builds), "a killed run must not look as if it still worked"
+    for state in (*builds, *jobs, *partitions):
+        assert state.status.is_final, "a killed run must not look as if it still worked"
 
 
 def test_kills_during_the_first_load_of_each_table(tmp_path: Path, connect: str) -> None:

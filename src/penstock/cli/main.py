@@ -11,7 +11,8 @@ import typer
 from penstock import __version__
 from penstock.cli import datasets, demo, log, pipeline, project, schema
 from penstock.cli.options import current_settings, with_project_options
-from penstock.errors import PenstockError, UsageError, first_line
+from penstock.cli.signals import show_stop, stop_signals
+from penstock.errors import PenstockError, UsageError, first_line, to_stopped
 
 app = typer.Typer(
     name="penstock",
@@ -63,16 +64,24 @@ def root(
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line: exit code 0 for success, 1 when work failed, 2 when the command or project is invalid."""
+    """Run the command line: exit code 0 for success, 1 when work failed, 2 when the command or project is invalid.
+
+    130 after Ctrl-C and 143 after SIGTERM, as shells report it.
+    """
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        code = typer.main.get_command(app).main(arguments or ["--help"], "penstock", standalone_mode=False)
+        with stop_signals():
+            code = typer.main.get_command(app).main(arguments or ["--help"], "penstock", standalone_mode=False)
         code = code if arguments else UsageError.exit_code
     except PenstockError as error:
         code = _report(error)
     except typer.TyperException as error:
         code = _report(UsageError(error.format_message(), hint="see `penstock --help`"))
-    except (KeyboardInterrupt, typer.Abort):
+    except KeyboardInterrupt as error:
+        stopped = to_stopped(error)
+        show_stop(str(stopped), current_settings().log_format)
+        code = stopped.exit_code
+    except typer.Abort:
         sys.stderr.write("interrupted\n")
         code = 130
     except BrokenPipeError:

@@ -13,7 +13,8 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from penstock.errors import UsageError
+from penstock.cli.signals import show_stop
+from penstock.errors import UsageError, to_stopped
 
 
 class LogFormat(StrEnum):
@@ -86,8 +87,14 @@ def with_project_options(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def wrapper(*args: Any, **kwargs: Any) -> None:
-        _settings.set(_to_settings({name: kwargs.pop(name) for name in COMMON}))
-        command(*args, **kwargs)
+        try:
+            _settings.set(_to_settings({name: kwargs.pop(name) for name in COMMON}))
+            command(*args, **kwargs)
+        except KeyboardInterrupt as error:  # here, because Typer would end with 130 for every signal, and say nothing
+            stopped = to_stopped(error)
+            if not stopped.is_told:
+                show_stop(str(stopped), current_settings().log_format)
+            raise typer.Exit(stopped.exit_code) from None
 
     wrapper.__signature__ = signature.replace(parameters=[*own, *common])  # type: ignore[attr-defined]
     wrapper.__annotations__ = {p.name: p.annotation for p in (*own, *common)}

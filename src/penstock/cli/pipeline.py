@@ -9,6 +9,8 @@ import typer
 from penstock.cli.opening import open_from_settings
 from penstock.cli.options import Settings, current_settings
 from penstock.cli.output import make_output
+from penstock.cli.signals import format_stop
+from penstock.errors import StoppedError
 
 if TYPE_CHECKING:
     from penstock.engine import Engine, PlanRequest
@@ -93,16 +95,16 @@ def run(
 
 
 def keep_running(engine: Engine, settings: Settings, seconds: float) -> None:
-    """Apply change events as they arrive; SIGTERM or Ctrl-C stops cleanly between two batches."""
-    import signal
+    """Apply change events as they arrive; SIGTERM or Ctrl-C stops cleanly between two rounds, or soon after."""
     import threading
 
+    from penstock.cli.signals import stop_between_rounds
+
     stop = threading.Event()
-    for name in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(name, lambda *_: stop.set())
     output = make_output(settings)
-    output.text("Waiting for change events. Press Ctrl-C to stop.")
-    engine.run_continuously(output.batch, stop, seconds)
+    with stop_between_rounds(stop):
+        output.text("Waiting for change events. Press Ctrl-C to stop.")
+        engine.run_continuously(output.batch, stop, seconds)
     output.text("Stopped.")
 
 
@@ -123,7 +125,7 @@ def rebuild(
 
 
 def run_project(engine: Engine, settings: Settings, request: PlanRequest | None = None, wait: float = 600.0) -> None:
-    """Run the pipeline, show progress and the result, and exit with 1 if anything failed."""
+    """Run the pipeline, show progress and the result, and exit with 1 if anything failed, or with the code of a signal."""
     from penstock.cli.progress import make_progress
     from penstock.telemetry.logs import LOGGER
 
@@ -134,14 +136,25 @@ def run_project(engine: Engine, settings: Settings, request: PlanRequest | None 
             seen.append(made)
             progress.planned(made)
 
-        result = engine.run(
-            request,
-            listeners=(progress,),
-            on_plan=on_plan,
-            on_wait=lambda holder: LOGGER.info("waiting for %s", holder),
-            wait_seconds=wait,
-        )
-    settings.exit_code = int(result.has_failed)
+        def on_stop(stopped: StoppedError) -> None:
+            text = f"{stopped}: work in progress is cancelled; the same signal again ends at once"
+            progress.say(format_stop(text, settings.log_format))
+
+        try:
+            result = engine.run(
+                request,
+                listeners=(progress,),
+                on_plan=on_plan,
+                on_wait=lambda holder: LOGGER.info("waiting for %s", holder),
+                on_stop=on_stop,
+                wait_seconds=wait,
+            )
+            settings.exit_code = int(result.has_failed)
+        except StoppedError as stopped:
+            if stopped.result is None:
+                raise
+            result = stopped.result
+            settings.exit_code = stopped.exit_code
     make_output(settings).run(seen[0] if seen else None, result)
     if settings.exit_code:
         raise typer.Exit(settings.exit_code)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -26,10 +27,14 @@ class LogProgress:
         LOGGER.info("%s %s", item.id, item.action.value, extra={"facts": {"dataset": item.id}})
 
     def ended(self, result: ItemResult) -> None:
-        if result.outcome is Outcome.NO_OP:
+        if result.outcome in {Outcome.NO_OP, Outcome.CANCELLED}:
             return
         facts = {"dataset": result.id, "status": result.outcome.value, "seconds": round(result.seconds, 3)}
         LOGGER.info("%s %s in %.1f s", result.id, result.outcome.value, result.seconds, extra={"facts": facts})
+
+    def say(self, line: str) -> None:
+        sys.stderr.write(line + "\n")
+        sys.stderr.flush()
 
     def __enter__(self) -> LogProgress:
         return self
@@ -83,6 +88,9 @@ class LiveProgress:
             self._ended += 1
             self._progress.update(self._whole, advance=1, done=f"{self._ended}/{self._work}")
 
+    def say(self, line: str) -> None:
+        self._progress.console.print(line, markup=False)
+
     def __enter__(self) -> LiveProgress:
         self._progress.start()
         return self
@@ -108,8 +116,6 @@ class NoProgress(LogProgress):
 
 def make_progress(settings: Settings) -> LogProgress | LiveProgress:
     """The progress display that fits the terminal and the options."""
-    import sys
-
     if settings.quiet:
         return NoProgress()
     if sys.stderr.isatty() and settings.log_format == "text":

@@ -37,6 +37,7 @@ _STYLES = {
     "pass": "green",
     "warn": "yellow",
     "error": "bold red",
+    "cancelled": "magenta",
     "noted": "dim",
     "in place": "green",
 }
@@ -79,7 +80,7 @@ class TextOutput:
         for warning in plan.warnings if plan else ():
             self.console.print(f"[yellow]warning:[/] {escape(warning)}")
         self._problems(item for item in result.items if item.problem)
-        if not shown:
+        if not shown and not result.stopped:
             self.console.print("Nothing to do: every table is up to date.")
         self.console.print(result.summary)
 

@@ -13,7 +13,7 @@ from penstock.eventlog.contract import Entry, EventLog, Filter, Row
 from penstock.eventlog.fold import to_entry
 from penstock.eventlog.fold_statements import SELECT_EVENTS
 from penstock.eventlog.states import ActiveBuild, Activity, BuildPage, BuildState, JobState, PartitionState
-from penstock.model.status import BuildStatus, JobStatus, PartitionStatus
+from penstock.model.status import OPEN_BUILD, BuildStatus, JobStatus, PartitionStatus
 
 DEFAULT_LIMIT = 50
 
@@ -85,6 +85,15 @@ def list_builds(
     rows = log.select(sql, (*values, limit, offset), strict=strict)
     total = log.select(f"SELECT count(*) FROM penstock_build{where}", values)[0][0]  # noqa: S608
     return BuildPage(tuple(map(_to_build, rows)), total)
+
+
+def unfinished_builds(log: EventLog, *, strict: bool = False) -> list[BuildState]:
+    """Build requests that have not ended: running ones, and those whose process died; in log order.
+
+    A build ends together with its job runs and partitions, so no other build has unfinished ones.
+    """
+    where, values = _status_condition(OPEN_BUILD)
+    return list(map(_to_build, log.select(f"{_BUILD}{where} ORDER BY first_position", values, strict=strict)))
 
 
 def partition_state(log: EventLog, partition_ref: str, *, strict: bool = False) -> PartitionState | None:

@@ -14,7 +14,7 @@ It does no I/O: append what it returns, in the order it was made. One recorder m
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from penstock.model.clock import Clock, uuid7
 from penstock.model.events import (
@@ -31,6 +31,8 @@ from penstock.model.events import (
     TaskCancel,
 )
 from penstock.model.status import (
+    OPEN_JOB,
+    OPEN_PARTITION,
     BuildStatus,
     JobStatus,
     PartitionStatus,
@@ -52,6 +54,7 @@ class BuildRecorder:
         self._partitions: dict[str, PartitionStatus] = {}
         self._jobs: dict[str, JobStatus] = {}
         self._labels: dict[str, tuple[str, tuple[str, ...]]] = {}
+        self._builders: dict[str, str] = {}
 
     def resume(self, events: Iterable[Event]) -> None:
         """Restore the state from earlier events of this build, for example after a restart; accepts any history."""
@@ -111,11 +114,37 @@ class BuildRecorder:
         """Ask to cancel the build."""
         return self._make(BuildCancel(reason))
 
+    def end(
+        self, status: BuildStatus, *, message: str, reason: str, reasons: Mapping[str, str] | None = None
+    ) -> list[Event]:
+        """The build came to a final status; every job run and partition of it that has none ends too, and says why.
+
+        `reasons` has the reasons of single partitions. Job runs of a cancelled build are cancelled; otherwise they fail.
+        """
+        broken = JobStatus.CANCELLED if status is BuildStatus.CANCELLED else JobStatus.FAILED
+        with self._lock:
+            check_build_move(self.build_request_id, self._build, status)
+            jobs = [
+                Job(run, *self._labels[run], broken if job is JobStatus.RUNNING else JobStatus.CANCELLED, reason)
+                for run, job in self._jobs.items()
+                if job in OPEN_JOB
+            ]
+            partitions = [
+                Partition(ref, PartitionStatus.FAILED, (reasons or {}).get(ref, reason), self._builders.get(ref))
+                for ref, partition in self._partitions.items()
+                if partition in OPEN_PARTITION
+            ]
+            ended: list[Payload] = [*jobs, *partitions, BuildRequest(status, (), message)]
+            return [self._make_one(payload) for payload in ended]
+
     def _make(self, payload: Payload) -> Event:
         with self._lock:
-            self._check(payload)
-            self._remember(payload)
-            return Event(self._new_id(self._clock), self._clock.now_ns(), self.build_request_id, payload)
+            return self._make_one(payload)
+
+    def _make_one(self, payload: Payload) -> Event:
+        self._check(payload)
+        self._remember(payload)
+        return Event(self._new_id(self._clock), self._clock.now_ns(), self.build_request_id, payload)
 
     def _check(self, payload: Payload) -> None:
         if isinstance(payload, BuildRequest):
@@ -131,6 +160,8 @@ class BuildRecorder:
             self._build = payload.status
         elif isinstance(payload, Partition):
             self._partitions[payload.partition_ref] = payload.status
+            if payload.job_run_id is not None:
+                self._builders[payload.partition_ref] = payload.job_run_id
         elif isinstance(payload, Job):
             self._jobs[payload.job_run_id] = payload.status
             self._labels[payload.job_run_id] = (payload.job_label, payload.target_partitions)

@@ -57,6 +57,8 @@ class Outcome(StrEnum):
     ERROR = "error"
     SKIP = "skip"
     NO_OP = "no-op"
+    CANCELLED = "cancelled"
+    """Stopped by a signal, or not started because of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,8 @@ class RunResult:
     build_request_id: str
     items: tuple[ItemResult, ...]
     seconds: float
+    stopped: str | None = None
+    """What stopped it before its end."""
 
     @property
     def has_failed(self) -> bool:
@@ -110,15 +114,21 @@ class RunResult:
     @property
     def summary(self) -> str:
         """The last line of a pipeline run, for people and for scripts that parse it."""
-        counts = " ".join(f"{outcome.value.upper()}={self.count(outcome)}" for outcome in Outcome)
-        return f"Done. {counts} TOTAL={len(self.items)}"
+        counts = " ".join(f"{outcome.value.upper()}={count}" for outcome, count in self._counts.items())
+        return f"{'Cancelled' if self.stopped else 'Done'}. {counts} TOTAL={len(self.items)}"
+
+    @property
+    def _counts(self) -> dict[Outcome, int]:
+        """How many items ended how; cancelled ones are only named where the run was stopped."""
+        return {each: self.count(each) for each in Outcome if self.stopped or each is not Outcome.CANCELLED}
 
     def to_json(self) -> dict[str, Any]:
         return {
             "format": 1,
             "build_request_id": self.build_request_id,
             "seconds": round(self.seconds, 3),
-            "summary": {outcome.value: self.count(outcome) for outcome in Outcome},
+            **({"stopped": self.stopped} if self.stopped else {}),
+            "summary": {outcome.value: count for outcome, count in self._counts.items()},
             "datasets": [item.to_json() for item in self.items],
         }
 

@@ -80,8 +80,8 @@ BUILD_MOVES: dict[BuildStatus | None, tuple[BuildStatus, ...]] = {
 
 PARTITION_MOVES: dict[PartitionStatus | None, tuple[PartitionStatus, ...]] = {
     None: (PartitionStatus.REQUESTED,),
-    PartitionStatus.REQUESTED: (PartitionStatus.SCHEDULED, PartitionStatus.DELEGATED),
-    PartitionStatus.SCHEDULED: (PartitionStatus.BUILDING, PartitionStatus.DELEGATED),
+    PartitionStatus.REQUESTED: (PartitionStatus.SCHEDULED, PartitionStatus.DELEGATED, PartitionStatus.FAILED),
+    PartitionStatus.SCHEDULED: (PartitionStatus.BUILDING, PartitionStatus.DELEGATED, PartitionStatus.FAILED),
     PartitionStatus.BUILDING: (PartitionStatus.AVAILABLE, PartitionStatus.FAILED),
 }
 
@@ -90,6 +90,11 @@ JOB_MOVES: dict[JobStatus | None, tuple[JobStatus, ...]] = {
     JobStatus.SCHEDULED: (JobStatus.RUNNING, JobStatus.SKIPPED, JobStatus.CANCELLED),
     JobStatus.RUNNING: (JobStatus.RUNNING, JobStatus.COMPLETED, JobStatus.FAILED, JobStatus.CANCELLED),
 }
+
+OPEN_BUILD = tuple(status for status in BuildStatus if status.value and not status.is_final)
+"""The statuses that a final one must follow. UNKNOWN is none of them: only the version that wrote it knows what it means."""
+OPEN_PARTITION = tuple(status for status in PartitionStatus if status.value and not status.is_final)
+OPEN_JOB = tuple(status for status in JobStatus if status.value and not status.is_final)
 
 Status = TypeVar("Status", BuildStatus, PartitionStatus, JobStatus)
 

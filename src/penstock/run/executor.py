@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.definitions.project_modules import loaded_project_modules
@@ -13,9 +14,9 @@ from penstock.lake.naming import use_database
 from penstock.lake.tables import Lake
 from penstock.model.plan import Item, Plan
 from penstock.model.results import ItemResult, LoadResult
-from penstock.run.scheduler import RunListener, Scheduler
+from penstock.run.scheduler import OnStop, RunListener, Scheduler
 from penstock.session.losses import best_effort, loss_of_session_named
-from penstock.session.opening import carry_by_value, open_session
+from penstock.session.opening import cancel_work, carry_by_value, open_session
 from penstock.session.settings import SessionRequest
 
 if TYPE_CHECKING:
@@ -36,7 +37,9 @@ class Executor:
     _session: SparkSession | None = None
     _resources: ExitStack = field(default_factory=ExitStack)
 
-    def execute(self, plan: Plan, build_request_id: str, listeners: tuple[RunListener, ...]) -> tuple[ItemResult, ...]:
+    def execute(
+        self, plan: Plan, build_request_id: str, listeners: tuple[RunListener, ...], on_stop: OnStop
+    ) -> tuple[ItemResult, ...]:
         """Execute the plan; starts the session if there is none yet."""
         lake = self._open_lake(plan)
         with ExitStack() as stack:
@@ -46,7 +49,9 @@ class Executor:
                 with loss_of_session_named(item.dataset, self.workspace.project.state_folder):
                     return loaders[item.kind].load(item)
 
-            return Scheduler(apply, listeners, self.workspace.project.threads).execute(plan)
+            cancel = partial(cancel_work, lake.session)
+            threads = self.workspace.project.threads
+            return Scheduler(apply, listeners, threads, cancel=cancel, on_stop=on_stop).execute(plan)
 
     def _open_loaders(self, lake: Lake, plan: Plan, build_request_id: str, stack: ExitStack) -> dict[str, Loader]:
         """The loader of every kind that has work, by the names of its datasets; closed with the stack."""

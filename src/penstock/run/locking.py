@@ -14,6 +14,8 @@ from filelock import FileLock, Timeout
 
 from penstock.errors import ConcurrentRunError, StorageError
 
+_IDENTITY = "run.id"
+
 
 @dataclass(frozen=True, slots=True)
 class Holder:
@@ -42,7 +44,7 @@ def hold_project(
     Waiting ends early when `is_stopped` says so.
     Yields the previous holder if it died without releasing the lock.
     """
-    try:
+    with _trouble_named(state_folder):
         state_folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(state_folder / "run.lock")
         note = state_folder / "run.holder.json"
@@ -50,11 +52,6 @@ def hold_project(
             lock.acquire(timeout=0)
         except Timeout:
             _wait(lock, note, wait_seconds, on_wait, is_stopped)
-    except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
-        raise StorageError(
-            f"cannot write in {state_folder}: {reason}", hint="check the owner and the permissions of the folder"
-        ) from None
     died = read_holder(note) if note.exists() else None
     try:
         note.write_text(json.dumps({field: getattr(holder, field) for field in Holder.__slots__}))
@@ -62,6 +59,17 @@ def hold_project(
     finally:
         note.unlink(missing_ok=True)
         lock.release()
+
+
+@contextmanager
+def _trouble_named(state_folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = (error.strerror or type(error).__name__).lower()
+        raise StorageError(
+            f"cannot write in {state_folder}: {reason}", hint="check the owner and the permissions of the folder"
+        ) from None
 
 
 def _wait(
@@ -81,6 +89,26 @@ def _wait(
             f"another run has locked this project: {read_holder(note)}",
             hint="wait for it to end, or use --wait SECONDS to wait longer",
         ) from None
+
+
+def identify_lock(state_folder: Path, new_id: str) -> str:
+    """The id of the lock that protects this folder; whoever holds the lock asks for it, and the first one gives it `new_id`.
+
+    A copied folder has a lock of its own, so it gets an id of its own: the file knows its own inode.
+    """
+    file = state_folder / _IDENTITY
+    try:
+        known = json.loads(file.read_text())
+        if known["inode"] == file.stat().st_ino:
+            return str(known["id"])
+    except (OSError, ValueError, TypeError, KeyError):
+        pass
+    scratch = state_folder / f".{_IDENTITY}.{os.getpid()}"
+    with _trouble_named(state_folder):
+        scratch.touch()
+        scratch.write_text(json.dumps({"id": new_id, "inode": scratch.stat().st_ino}) + "\n")
+        scratch.replace(file)
+    return new_id
 
 
 def read_holder(note: Path) -> Holder:

@@ -22,6 +22,7 @@ from penstock.session.jars import find_jars, resolve_jars, spark_home
 from penstock.session.java import Java, find_java
 from penstock.session.losses import best_effort
 from penstock.session.settings import CATALOG, EVERYWHERE, EXTENSION, LOADS, SessionRequest, to_session_options
+from penstock.session.signals import interrupts_kept, signals_later
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,6 +50,11 @@ def open_session(request: SessionRequest) -> Iterator[SparkSession]:
     finally:
         with best_effort():
             session.stop()
+
+
+def cancel_work(session: SparkSession) -> None:
+    """Cancel what Spark is doing for this session; threads that wait for it get an error."""
+    session.interruptAll()
 
 
 @contextmanager
@@ -160,9 +166,12 @@ def _start(request: SessionRequest) -> SparkSession:
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output, _environment(_session_environment(java, request)):
         try:
-            running = SparkContext._gateway  # noqa: SLF001 - a second session of one process reuses its JVM
-            gateway = running or launch_gateway(start, popen_kwargs={"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
-            context = SparkContext(conf=conf, gateway=gateway)
+            gateway = SparkContext._gateway  # noqa: SLF001 - a second session of one process reuses its JVM
+            if gateway is None:
+                with signals_later():
+                    gateway = launch_gateway(start, popen_kwargs={"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
+            with interrupts_kept():
+                context = SparkContext(conf=conf, gateway=gateway)
         except PySparkRuntimeError:
             raise SessionError(f"Spark did not start: {_last_line(log)}", hint=f"see {log}") from None
         except Exception as error:  # noqa: BLE001 - py4j raises many kinds

@@ -50,8 +50,10 @@ def test_the_moves_of_a_partition() -> None:
         (None, s.REQUESTED),
         (s.REQUESTED, s.SCHEDULED),
         (s.REQUESTED, s.DELEGATED),
+        (s.REQUESTED, s.FAILED),
         (s.SCHEDULED, s.BUILDING),
         (s.SCHEDULED, s.DELEGATED),
+        (s.SCHEDULED, s.FAILED),
         (s.BUILDING, s.AVAILABLE),
         (s.BUILDING, s.FAILED),
     }

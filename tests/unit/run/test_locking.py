@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import ConcurrentRunError, StorageError
-from penstock.run.locking import Holder, hold_project, read_holder, this_process
+from penstock.run.locking import Holder, hold_project, identify_lock, read_holder, this_process
 
 ME = Holder("mine", 1, "here", "now")
 
@@ -122,3 +123,25 @@ def test_a_state_folder_that_cannot_be_made_is_an_error_with_its_path(tmp_path: 
     (tmp_path / ".penstock").write_text("a file")
     with pytest.raises(StorageError, match=r"\.penstock"), hold(tmp_path / ".penstock"):
         pass
+
+
+def test_a_lock_has_an_id_that_stays_and_a_copied_folder_gets_its_own(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    state.mkdir()
+    assert identify_lock(state, "first") == identify_lock(state, "second") == "first"
+    shutil.copytree(state, tmp_path / "copy")
+    assert identify_lock(tmp_path / "copy", "third") == identify_lock(tmp_path / "copy", "fourth") == "third"
+    state.rename(tmp_path / "moved")
+    assert identify_lock(tmp_path / "moved", "fifth") == "first"
+    assert [file.name for file in (tmp_path / "moved").iterdir()] == ["run.id"]
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "5", '{"id": "x"}', '{"id": "x", "inode": 1}'])
+def test_an_id_that_cannot_be_read_is_replaced(content: str, tmp_path: Path) -> None:
+    (tmp_path / "run.id").write_text(content)
+    assert identify_lock(tmp_path, "new") == identify_lock(tmp_path, "newer") == "new"
+
+
+def test_an_id_that_cannot_be_written_is_an_error_with_its_path(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="nowhere"):
+        identify_lock(tmp_path / "nowhere", "new")

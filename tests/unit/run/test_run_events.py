@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from builders import make_item
-from penstock.errors import UserCodeError
+from penstock.errors import PenstockError, UserCodeError
 from penstock.eventlog import projections
 from penstock.eventlog.contract import EventLog
 from penstock.eventlog.opening import open_event_log
 from penstock.model.clock import ManualClock
-from penstock.model.events import BuildRequest, Job, JobGraph, Partition, PartitionInvalidation
+from penstock.model.events import BuildRequest, Event, Job, JobGraph, Partition, PartitionInvalidation
 from penstock.model.plan import Action, Effect, Item, Plan
 from penstock.model.recording import BuildRecorder
-from penstock.model.results import LoadResult, RunResult
-from penstock.model.status import BuildStatus, IllegalMoveError, JobStatus
+from penstock.model.results import ItemResult, LoadResult, Outcome, RunResult
+from penstock.model.status import BuildStatus, IllegalMoveError, JobStatus, PartitionStatus
 from penstock.run.recording import RunRecorder, close_dead_builds
 from penstock.run.scheduler import Scheduler
 
@@ -90,7 +93,10 @@ def test_a_failure_is_told_with_its_message_and_what_was_skipped_never_starts(lo
     run(log, "a")
     told = lines(log)
     assert {"job main.a FAILED", "main.a FAILED", "main.c AVAILABLE"} <= set(told)
-    assert [line for line in told if "main.b" in line] == ["main.b REQUESTED"]
+    assert [line for line in told if "main.b" in line] == ["main.b REQUESTED", "main.b FAILED"]
+    skipped = projections.partition_state(log, "main.b")
+    assert skipped is not None
+    assert (skipped.message, skipped.job_run_id) == ("main.a failed", None)
     assert told[-1] == "build FAILED"
     messages = {
         entry.event.payload.message
@@ -182,3 +188,82 @@ def test_a_job_tells_what_it_wrote_and_a_drop_wrote_nothing(log: EventLog) -> No
     jobs = [entry.event.payload for entry in log.read() if isinstance(entry.event.payload, Job)]
     written = {job.job_label: job.manifests for job in jobs if job.status is JobStatus.COMPLETED}
     assert written == {"main.kept": ({"version": 4, "rows": 10},), "main.dropped": ()}
+
+
+class Interrupted:
+    """A log that Ctrl-C interrupts in the middle of an append: before the events are written, or after."""
+
+    def __init__(self, log: EventLog, *, is_written: bool) -> None:
+        self.log = log
+        self.is_written = is_written
+        self.is_armed = False
+
+    def append(self, events: list[Event]) -> int:
+        if not self.is_armed:
+            return self.log.append(events)
+        self.is_armed = False
+        if self.is_written:
+            self.log.append(events)
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("is_written", [True, False])
+@pytest.mark.parametrize("step", ["received", "planned", "started", "ended", "finished"])
+def test_an_interrupt_during_any_append_leaves_nothing_open(log: EventLog, step: str, *, is_written: bool) -> None:
+    interrupted = Interrupted(log, is_written=is_written)
+    made = recorder(interrupted)  # type: ignore[arg-type]
+    plan = Plan("shop", None, (make_item("a"), make_item("b")))
+    done = ItemResult("main.a", plan.items[0].dataset, Action.APPEND, Outcome.PASS, load=LoadResult(4, 10))
+    result = RunResult("build-1", (done,), 1.0, "stopped by Ctrl-C")
+    steps: dict[str, Callable[[], None]] = {
+        "received": lambda: made.received("penstock run"),
+        "planned": lambda: made.planned(plan),
+        "started": lambda: made.started(plan.items[0]),
+        "ended": lambda: made.ended(done),
+        "finished": lambda: made.finished(result),
+    }
+    for name, do in steps.items():
+        interrupted.is_armed = name == step
+        if name == step:
+            with pytest.raises(KeyboardInterrupt):
+                do()
+            break
+        do()
+    if step == "ended":
+        made.ended(done)  # the scheduler settles it again
+    made.cancelled(result, 10)
+    told = lines(log)
+    assert told[-1] == ("build COMPLETED" if step == "finished" else "build CANCELLED")
+    assert projections.unfinished_builds(log) == []
+    unfinished = (PartitionStatus.REQUESTED, PartitionStatus.SCHEDULED, PartitionStatus.BUILDING)
+    assert projections.list_partitions(log, statuses=unfinished) == []
+    assert projections.list_jobs(log, statuses=(JobStatus.SCHEDULED, JobStatus.RUNNING)) == []
+    assert told.count("job main.a COMPLETED") == (step in {"ended", "finished"})
+
+
+def test_a_thread_that_nobody_waits_for_records_nothing_after_the_end(log: EventLog) -> None:
+    made = recorder(log)
+    made.received("penstock run")
+    made.planned(PLAN)
+    made.started(PLAN.items[0])
+    made.cancelled(RunResult("build-1", (), 1.0, "stopped by Ctrl-C"), 10)
+    told = lines(log)
+    with pytest.raises(PenstockError, match="has ended"):
+        made.started(PLAN.items[1])
+    assert lines(log) == told
+
+
+def test_a_stop_before_anything_was_recorded_records_nothing(log: EventLog) -> None:
+    recorder(log).cancelled(RunResult("build-1", (), 1.0, "stopped by Ctrl-C"), 10)
+    assert log.read() == []
+
+
+def test_a_slow_log_does_not_hold_up_the_end(log: EventLog) -> None:
+    made = recorder(log)
+    made.received("penstock run")
+    release = threading.Event()
+    made.log = SimpleNamespace(append=lambda _: release.wait(20))  # type: ignore[assignment]
+    began = time.monotonic()
+    made.cancelled(RunResult("build-1", (), 1.0, "stopped by Ctrl-C"), 0.1)
+    assert time.monotonic() - began < 5
+    release.set()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import make_item
-from penstock.errors import Location, UserCodeError
+from penstock.errors import Location, StoppedError, UserCodeError
 from penstock.model.plan import Action, Item, Plan, Problem
 from penstock.model.results import ExpectationOutcome, ItemResult, LoadResult, Outcome
 from penstock.model.spec import OnViolation
@@ -45,7 +46,7 @@ def run(plan: Plan, apply: Callable[[Item], LoadResult] | None = None, *, thread
     return " ".join(result.outcome.value for result in results), log
 
 
-def fail(*names: str, error: Exception | None = None) -> Callable[[Item], LoadResult]:
+def fail(*names: str, error: BaseException | None = None) -> Callable[[Item], LoadResult]:
     def apply(plan: Item) -> LoadResult:
         if plan.dataset.name in names:
             raise error or UserCodeError("it broke")
@@ -252,3 +253,112 @@ def test_items_of_one_table_run_one_after_another_unless_they_may_run_beside_eac
         assert [result.id for result in results] == ["main.t/p", "main.t/q", "main.r"]
         assert len(seen) >= most - 1
         assert bool(seen) is is_parallel or most == 1
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), GeneratorExit()])
+def test_an_exit_of_one_dataset_does_not_stop_the_others(error: BaseException) -> None:
+    results = Scheduler(fail("a", error=error)).execute(CHAIN)
+    assert [result.outcome.value for result in results] == ["error", "skip", "skip", "pass", "pass"]
+    assert results[0].problem is not None
+    assert type(error).__name__ in results[0].problem.message
+
+
+@pytest.fixture
+def interrupts() -> Iterator[None]:
+    """Ctrl-C as Python handles it; a test run in the background ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@dataclass
+class Session:
+    """Work that ends when it is cancelled, or does not."""
+
+    cancelled: threading.Event = field(default_factory=threading.Event)
+    over: threading.Event = field(default_factory=threading.Event)
+    all_begun: threading.Barrier = field(default_factory=lambda: threading.Barrier(3, timeout=10))
+    calls: int = 0
+
+    def apply(self, item: Item) -> LoadResult:
+        if item.dataset.name != "done":
+            self.all_begun.wait()
+        match item.dataset.name:
+            case "obeys":
+                signal.raise_signal(signal.SIGINT)  # in this thread: it does not wake the main thread up
+                assert self.cancelled.wait(10)
+                raise RuntimeError("it was cancelled")
+            case "ends":
+                assert self.cancelled.wait(10)
+            case "never":
+                self.over.wait(20)
+        return DONE
+
+    def cancel(self) -> None:
+        self.calls += 1
+        if self.calls == 1:
+            raise RuntimeError("the session does not answer")
+        self.cancelled.set()
+
+
+@pytest.mark.usefixtures("interrupts")
+def test_an_interrupt_cancels_what_is_in_progress_and_starts_nothing_more() -> None:
+    session, log, told = Session(), Log(), list[str]()
+    old = make_item("old", action=Action.NONE)
+    plan = make(old, *map(make_item, ("done", "obeys", "ends", "never")), make_item("later", "obeys"))
+    scheduler = Scheduler(
+        session.apply,
+        (log,),
+        threads=4,
+        cancel=session.cancel,
+        on_stop=lambda stopped: told.append(str(stopped)),
+        grace_seconds=1,
+    )
+    with pytest.raises(StoppedError) as caught:
+        scheduler.execute(plan)
+    session.over.set()
+    items = caught.value.items
+    assert items is not None
+    assert [item.outcome.value for item in items] == ["no-op", "pass", "cancelled", "pass", "cancelled", "cancelled"]
+    assert [item.reasons[0].text for item in items[2:3] + items[4:]] == ["stopped by Ctrl-C"] * 2 + ["not started"]
+    assert all(item.problem is None for item in items)
+    assert told == ["stopped by Ctrl-C"]
+    assert "start later" not in log.lines
+    assert sorted(line for line in log.lines if line.startswith("cancelled")) == [
+        "cancelled later",
+        "cancelled never",
+        "cancelled obeys",
+    ]
+
+
+@pytest.mark.usefixtures("interrupts")
+def test_what_failed_before_the_interrupt_stays_failed() -> None:
+    class Interrupting(Log):
+        def ended(self, result: ItemResult) -> None:
+            Log.ended(self, result)
+            if len(self.lines) == 2:  # a listener is told again what it may have missed
+                raise KeyboardInterrupt
+
+    with pytest.raises(StoppedError) as caught:
+        Scheduler(fail("a"), (Interrupting(),)).execute(make(make_item("a"), make_item("b")))
+    items = caught.value.items
+    assert items is not None
+    assert [item.outcome.value for item in items] == ["error", "cancelled"]
+
+
+def test_a_listener_that_fails_stops_the_run_after_what_is_in_progress() -> None:
+    ended = threading.Event()
+
+    class Failing(Log):
+        def ended(self, result: ItemResult) -> None:
+            raise OSError("the log is gone")
+
+    def apply(item: Item) -> LoadResult:
+        if item.dataset.name == "slow":
+            threading.Event().wait(0.2)
+            ended.set()
+        return DONE
+
+    with pytest.raises(OSError, match="the log is gone"):
+        Scheduler(apply, (Failing(),), threads=2).execute(make(make_item("slow"), make_item("quick")))
+    assert ended.is_set()
