@@ -16,7 +16,7 @@ from penstock.model.events import Event
 from penstock.model.plan import Item, Plan
 from penstock.model.recording import BuildRecorder
 from penstock.model.results import ItemResult, Outcome, RunResult
-from penstock.model.status import BuildStatus, JobStatus, PartitionStatus
+from penstock.model.status import BuildStatus, IllegalMoveError, JobStatus, PartitionStatus
 
 DIED = "the process of this run ended without finishing it: it was killed, or the machine stopped"
 _NOT_BUILT = "the run ended without building it"
@@ -196,4 +196,5 @@ def close_dead_builds(log: EventLog, clock: Clock, build_request_ids: Iterable[s
             continue
         recorder = BuildRecorder(clock, build_request_id)
         recorder.resume(entry.event for entry in projections.events_of_build(log, build_request_id))
-        log.append(recorder.end(BuildStatus.FAILED, message=DIED, reason=DIED))
+        with suppress(IllegalMoveError):  # events that this version cannot read are left to the one that can
+            log.append(recorder.end(BuildStatus.FAILED, message=DIED, reason=DIED))

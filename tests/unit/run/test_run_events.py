@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -147,6 +149,16 @@ def test_builds_of_dead_processes_are_closed_once_and_others_left_alone(log: Eve
     assert state is not None
     assert state.status is BuildStatus.FAILED
     assert projections.build_state(log, "never heard of") is None
+
+
+def test_a_dead_build_whose_events_cannot_be_read_does_not_stop_the_next_run(log: EventLog, tmp_path: Path) -> None:
+    recorder(log, "dead").received("penstock run")
+    with closing(sqlite3.connect(tmp_path / "events.db")) as database:
+        database.execute("UPDATE penstock_event SET body = 'damaged'")
+        database.commit()
+    close_dead_builds(log, ManualClock(), ["dead"])
+    run(log)
+    assert lines(log)[-1] == "build COMPLETED"
 
 
 def test_what_is_rebuilt_is_invalidated_until_it_is_there_again(log: EventLog) -> None:
