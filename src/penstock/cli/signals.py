@@ -28,6 +28,9 @@ _SHOW_CURSOR = b"\x1b[?25h"
 
 Handler = Callable[[int, FrameType | None], None]
 
+_watches: list[_Watch] = []
+"""That of the command, while it runs."""
+
 
 @contextmanager
 def stop_signals() -> Iterator[None]:
@@ -67,6 +70,18 @@ def stop_between_rounds(stop: threading.Event) -> Iterator[None]:
             signal.setitimer(signal.ITIMER_REAL, 0)
 
 
+def _forget_in_child() -> None:
+    """In a process that user code forks: signals are its own, and its pipe would tell ours of them."""
+    if _watches:
+        _watches.clear()
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+os.register_at_fork(after_in_child=_forget_in_child)
+
+
 @contextmanager
 def _handling(handlers: dict[signal.Signals, Handler | signal.Handlers]) -> Iterator[None]:
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
@@ -88,11 +103,14 @@ class _Watch:
         heard, said = os.pipe()
         os.set_blocking(said, False)
         before = signal.set_wakeup_fd(said, warn_on_full_buffer=False)
+        _watches.append(self)
         threading.Thread(target=self._watch, args=(heard,), name="penstock-signals", daemon=True).start()
         try:
             yield
         finally:
             self._is_over = True
+            if self in _watches:  # not in a forked process
+                _watches.remove(self)
             signal.set_wakeup_fd(before)
             os.close(said)  # ends the thread, unless a signal came
 

@@ -65,6 +65,28 @@ except StoppedError as stopped:
 """
 
 
+FORKS = """
+import multiprocessing
+
+with signals.stop_signals():
+    ready()
+    forked = []
+    def fork():
+        for _ in range(2):
+            forked.append(multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,)))
+            forked[-1].start()
+    thread = threading.Thread(target=fork)  # where definitions run
+    thread.start()
+    thread.join()
+    time.sleep(0.2)
+    for child in forked:
+        child.terminate()
+        child.join()
+    time.sleep(1.5)
+    print(*(child.exitcode for child in forked))
+"""
+
+
 def start(program: str, *arguments: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", HEAD + program, *arguments]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -119,6 +141,10 @@ def test_rounds_end_in_order_or_soon(seconds: str, code: int, output: str) -> No
     process = start(ROUNDS, seconds)
     process.send_signal(signal.SIGINT)
     assert end(process)[:2] == (code, output)
+
+
+def test_processes_that_user_code_forks_handle_signals_as_usual_and_alone() -> None:
+    assert end(start(FORKS))[:2] == (0, "-15 -15\n")
 
 
 def test_a_program_that_goes_on_after_the_command_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
