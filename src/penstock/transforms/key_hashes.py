@@ -1,0 +1,111 @@
+"""Keys as text and as keyed hashes, computed by Spark: the one implementation, for tombstones and for rows alike.
+
+A value has one text whatever type its column has after drift: int 42, bigint 42, decimal 42.00 and '42' are the same key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from penstock.model.keys import KeyColumn, NormalForm
+from penstock.model.types import quote_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_BLOCK = 64
+"""Bytes of a block of SHA-256."""
+_EXACT_WHOLE = 1e15
+"""Below this, a whole number in a double is that number exactly."""
+_PADS = "__penstock_pads"
+
+
+@dataclass(frozen=True, slots=True)
+class Pads:
+    """A secret as HMAC uses it. Both pads reach Spark as rows, never as literals: those would be in its plans and logs."""
+
+    secret_id: str
+    inner: bytes
+    outer: bytes
+
+    def __repr__(self) -> str:
+        return f"Pads({self.secret_id!r})"
+
+
+def to_pads(secret_id: str, secret: bytes) -> Pads:
+    """The pads of a secret (RFC 2104)."""
+    padded = (secret if len(secret) <= _BLOCK else hashlib.sha256(secret).digest()).ljust(_BLOCK, b"\0")
+    return Pads(secret_id, bytes(byte ^ 0x36 for byte in padded), bytes(byte ^ 0x5C for byte in padded))
+
+
+def key_text(rows: DataFrame, key: Sequence[KeyColumn]) -> Column:
+    """The text of a key: each part with its length, so that no two keys have the same; a NULL part is `n`."""
+    parts = []
+    for column in key:
+        text = _normal(_value_text(rows, column.name), column.normal_form)
+        part = F.concat(F.lit("v"), F.length(text).cast("string"), F.lit(":"), text)
+        parts.append(F.when(text.isNull(), F.lit("n")).otherwise(part))
+    return F.concat(*parts)
+
+
+def with_key_hash(rows: DataFrame, key: Sequence[KeyColumn], pads: Pads, name: str) -> DataFrame:
+    """The rows with a column that is the HMAC-SHA256 of their key, in hexadecimal."""
+    schema = T.StructType([T.StructField("inner", T.BinaryType()), T.StructField("outer", T.BinaryType())])
+    secret = rows.sparkSession.createDataFrame([(pads.inner, pads.outer)], schema).select(
+        F.struct("inner", "outer").alias(_PADS)
+    )
+    text = key_text(rows, key).cast("binary")
+    inner = F.unhex(F.sha2(F.concat(F.col(f"{_PADS}.inner"), text), 256))
+    hashed = F.sha2(F.concat(F.col(f"{_PADS}.outer"), inner), 256)
+    return rows.crossJoin(F.broadcast(secret)).withColumn(name, hashed).drop(_PADS)
+
+
+def _value_text(rows: DataFrame, name: str) -> Column:
+    column = F.col(quote_name(name))
+    match rows.select(column).schema.fields[0].dataType:
+        case T.DoubleType() | T.FloatType():
+            return _double_text(column.cast("double"))
+        case T.DecimalType() as type_:
+            return _decimal_text(column, type_)
+        case T.TimestampType():
+            return F.concat(F.unix_micros(column).cast("string"), F.lit("us"))
+        case T.TimestampNTZType():
+            return F.regexp_replace(column.cast("string"), " 00:00:00$", "")
+        case T.BinaryType():
+            return F.concat(F.lit("0x"), F.hex(column))
+    return column.cast("string")
+
+
+def _double_text(column: Column) -> Column:
+    """A whole number as such; another one exactly, by its bits."""
+    is_whole = (F.abs(column) < F.lit(_EXACT_WHOLE)) & (column == F.floor(column))
+    return F.when(is_whole, column.cast("bigint").cast("string")).otherwise(F.format_string("%a", column))
+
+
+def _decimal_text(column: Column, type_: T.DecimalType) -> Column:
+    """Without zeros at the end. The text of a number below 0.000001 depends on a setting, so one is added to the fraction."""
+    size, one = F.abs(column), F.lit(1).cast("decimal(1,0)")
+    sign = F.when(column < 0, F.lit("-")).otherwise(F.lit(""))
+    whole = F.floor(size).cast("string")
+    if type_.scale == 0:
+        return F.concat(sign, whole)
+    fraction = F.regexp_replace(F.substring((size % one + one).cast("string"), 2, 40), r"\.?0*$", "")
+    return F.concat(sign, whole, fraction)
+
+
+def _normal(text: Column, form: NormalForm) -> Column:
+    match form:
+        case NormalForm.LOWER:
+            return F.lower(text)
+        case NormalForm.TRIM:
+            return F.trim(text)
+        case NormalForm.NFC:
+            composed = F.java_method(F.lit("com.ibm.icu.text.Normalizer"), F.lit("compose"), text, F.lit(False))
+            return F.when(text.isNotNull(), composed)
+    return text
