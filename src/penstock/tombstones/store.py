@@ -1,0 +1,114 @@
+"""The store of tombstones: a Delta table below the project's storage, written with delta-rs. No JVM.
+
+Each row is one state of one tombstone; the last one counts. A row is never changed, so that the table is the record of what
+was asked and done. Small commits are merged as they become many.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from penstock.errors import UsageError
+from penstock.model.clock import Clock
+from penstock.model.keys import KeyColumn, NormalForm
+from penstock.model.names import DatasetName, to_dataset_name
+from penstock.model.tombstones import Tombstone, TombstoneState, can_follow
+from penstock.storage.delta_rs import open_delta_table, to_delta_rs_address
+from penstock.storage.files import Files
+
+FOLDER = "_penstock/tombstones"
+_COMPACT_EVERY = 50
+_TEXTS = (
+    "id", "batch", "table", "key", "key_hash", "secret_id", "reason", "actor", "subject", "state", "released_from",
+)  # fmt: skip
+_NUMBERS = ("created_at", "changed_at")
+_STATES = [state.value for state in TombstoneState]
+_STATISTICS = "id,batch,table,state"
+
+
+class TombstoneStore:
+    """All tombstones of a project."""
+
+    def __init__(self, files: Files, clock: Clock) -> None:
+        self._files = files
+        self._clock = clock
+        self._address = f"{files.uri}/{FOLDER}"
+
+    @property
+    def exists(self) -> bool:
+        """Whether the project has ever had a tombstone; cheap, because every load asks."""
+        return self._files.exists(f"{FOLDER}/_delta_log/00000000000000000000.json") or bool(
+            self._files.names(f"{FOLDER}/_delta_log")
+        )
+
+    def read(self, table: DatasetName | None = None) -> list[Tombstone]:
+        """The tombstones of a table, or all, in the order in which they were added."""
+        if not self.exists:
+            return []
+        found: dict[str, Tombstone] = {}
+        for row in self._rows():
+            if table is None or row["table"] == str(table):
+                found[row["id"]] = _from_row(row)
+        return list(found.values())
+
+    def add(self, tombstones: Sequence[Tombstone]) -> None:
+        """Add new tombstones in one commit."""
+        self._append([replace(each, changed_at=each.created_at) for each in tombstones])
+
+    def move(self, tombstones: Iterable[Tombstone], state: TombstoneState, *, released_from: str = "") -> None:
+        """Bring tombstones to a state in one commit; those that have it already are left out."""
+        now = self._clock.now_ns()
+        moved = []
+        for each in tombstones:
+            if each.state is state:
+                continue
+            if not can_follow(each.state, state):
+                raise UsageError(f"tombstone {each.id} is {each.state}: it cannot become {state}")
+            moved.append(replace(each, state=state, changed_at=now, released_from=released_from))
+        self._append(moved)
+
+    def _append(self, tombstones: Sequence[Tombstone]) -> None:
+        if not tombstones:
+            return
+        import pyarrow as pa
+        from deltalake import write_deltalake
+
+        schema = pa.schema([*((name, pa.string()) for name in _TEXTS), *((name, pa.int64()) for name in _NUMBERS)])
+        rows = pa.Table.from_pylist([_to_row(each) for each in tombstones], schema=schema)
+        write_deltalake(
+            to_delta_rs_address(self._address),
+            rows,
+            mode="append",
+            name="penstock_tombstones",
+            configuration={"delta.dataSkippingStatsColumns": _STATISTICS},
+            storage_options=self._files.reader_options,
+        )
+        self._compact()
+
+    def _compact(self) -> None:
+        """Thousands of single tombstones must not become thousands of files."""
+        table = open_delta_table(self._address, self._files.reader_options)
+        if table.version() % _COMPACT_EVERY == 0 and table.version() > 0:
+            table.optimize.compact()
+            table.create_checkpoint()
+
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        table = open_delta_table(self._address, self._files.reader_options).to_pyarrow_table()
+        yield from sorted(
+            table.to_pylist(), key=lambda row: (row["changed_at"], _STATES.index(row["state"]), row["id"])
+        )
+
+
+def _to_row(tombstone: Tombstone) -> dict[str, Any]:
+    row = asdict(tombstone)
+    key = [{"name": column.name, "normal_form": column.normal_form.value} for column in tombstone.key]
+    return {**row, "table": str(tombstone.table), "key": json.dumps(key), "state": tombstone.state.value}
+
+
+def _from_row(row: dict[str, Any]) -> Tombstone:
+    key = tuple(KeyColumn(each["name"], NormalForm(each["normal_form"])) for each in json.loads(row["key"]))
+    table = to_dataset_name(row["table"], "")
+    return Tombstone(**{**row, "table": table, "key": key, "state": TombstoneState(row["state"])})
