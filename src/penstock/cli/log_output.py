@@ -121,8 +121,9 @@ class TextLogOutput:
     def facts(self, facts: dict[str, Any]) -> None:
         width = max(map(len, facts))
         for name, value in facts.items():
-            shown = value if isinstance(value, str) else to_text(value)
-            _print_line(f"{name:<{width}}  {shown}")
+            lines = [_short(each) for each in value] if isinstance(value, list | tuple) else [_short(value)]
+            for label, line in zip((name, *[""] * len(lines)), lines or ["none"], strict=False):
+                _print_line(f"{label:<{width}}  {line}")
 
 
 def make_log_output(*, as_json: bool) -> LogOutput:
