@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -40,7 +41,7 @@ def wait_for_port(port: int, process: subprocess.Popen[bytes], seconds: float = 
 
 
 @contextmanager
-def running(command: list[str], port: int, environment: dict[str, str], log: Path) -> Iterator[None]:
+def running(command: list[str], port: int, environment: dict[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Run a server from when its port answers to the end of the block; `environment` is added to ours."""
     with log.open("wb") as output:
         process = subprocess.Popen(
@@ -48,7 +49,7 @@ def running(command: list[str], port: int, environment: dict[str, str], log: Pat
         )
         try:
             wait_for_port(port, process)
-            yield
+            yield process
         finally:
             process.terminate()
             try:
@@ -56,6 +57,25 @@ def running(command: list[str], port: int, environment: dict[str, str], log: Pat
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+
+@contextmanager
+def frozen(pid: int) -> Iterator[None]:
+    """Stop a server and its children as a debugger does: it keeps its connections, and answers to nothing."""
+    stopped: list[int] = []
+
+    def stop(one: int) -> None:
+        os.kill(one, signal.SIGSTOP)  # the parent first, so that it makes no more children
+        stopped.append(one)
+        for child in Path(f"/proc/{one}/task/{one}/children").read_text().split():
+            stop(int(child))
+
+    try:
+        stop(pid)
+        yield
+    finally:
+        for one in reversed(stopped):
+            os.kill(one, signal.SIGCONT)
 
 
 def spark_environment(java: Java) -> dict[str, str]:

@@ -22,21 +22,29 @@ BUCKET = "penstock-test"
 @contextmanager
 def s3_server(folder: Path) -> Iterator[dict[str, str]]:
     """Run an S3 server with an empty bucket; gives the environment that finds it."""
+    with s3_process(folder) as (environment, _):
+        yield environment
+
+
+@contextmanager
+def s3_process(folder: Path) -> Iterator[tuple[dict[str, str], int]]:
+    """Run an S3 server with an empty bucket; gives the environment that finds it, and its process id."""
     port, user, secret = free_port(), "penstock", secrets.token_hex(16)
     settings = folder / "s3proxy.conf"
     settings.write_text(
         f"s3proxy.endpoint=http://127.0.0.1:{port}\ns3proxy.authorization=aws-v2-or-v4\n"
         f"s3proxy.identity={user}\ns3proxy.credential={secret}\njclouds.provider=transient-nio2\n"
     )
-    with running([*s3proxy(), "--properties", str(settings)], port, {}, folder / "s3.log"):
+    with running([*s3proxy(), "--properties", str(settings)], port, {}, folder / "s3.log") as process:
         _make_bucket(port, user, secret)
-        yield {
+        environment = {
             "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
             "AWS_REGION": "us-east-1",
             "AWS_ACCESS_KEY_ID": user,
             "AWS_SECRET_ACCESS_KEY": secret,
             "AWS_ALLOW_HTTP": "true",
         }
+        yield environment, process.pid
 
 
 @contextmanager

@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
+from penstock.errors import ConfigError
 from penstock.eventlog import projections
 from penstock.eventlog.answers import (
     active_json,
@@ -32,6 +34,7 @@ from penstock.eventlog.prune import PruneResult, prune
 from penstock.eventlog.redaction import RedactResult, redact_events, redact_texts
 from penstock.eventlog.states import ActiveBuild, Activity, BuildPage, BuildState, JobState, PartitionState
 from penstock.eventlog.tables import SCHEMA_VERSION
+from penstock.model.event_log_uris import parse_event_log_uri
 from penstock.model.status import BuildStatus, JobStatus, PartitionStatus
 
 _MOST_JOBS = 100_000
@@ -163,6 +166,26 @@ class Log:
         return prune(self._log, before, dry_run=dry_run)
 
 
+def find_log(uri: str, start: Path | None = None) -> str:
+    """The log that a URI of the command line names: a relative path is below the project, as it is in penstock.yml.
+
+    The project is that of a folder (default: the working folder) or one above it. Outside a project, a SQLite file is
+    below the folder, and a Delta table has an absolute path.
+    """
+    parsed = parse_event_log_uri(uri)
+    if not parsed.form.is_file or parsed.path.startswith("/"):
+        return uri
+    from penstock.config.project_file import find_project_file
+
+    folder = start or Path.cwd()
+    try:
+        return parsed.below(find_project_file(folder).parent).to_text()
+    except ConfigError as error:
+        if error.location is not None:
+            raise
+    return parsed.below(folder if parsed.scheme == "sqlite" else Path("/")).to_text()
+
+
 @contextmanager
 def open_log(uri: str) -> Iterator[Log]:
     """Open the event log at a URI, and close it after the block."""
@@ -201,6 +224,7 @@ __all__ = [
     "build_json",
     "copy_between",
     "entry_json",
+    "find_log",
     "job_json",
     "open_log",
     "page_json",

@@ -185,9 +185,10 @@ def copy(
     ],
 ) -> None:
     """Copy a log to another backend and verify the copy by count and checksum; run it again to resume."""
-    from penstock.log_access import copy_between
+    from penstock.log_access import copy_between, find_log
 
-    _output().facts(asdict(copy_between(copy_from, copy_to)))
+    source, target = (find_log(uri, current_settings().project_dir) for uri in (copy_from, copy_to))
+    _output().facts(asdict(copy_between(source, target)))
 
 
 @_command("migrate")
@@ -282,7 +283,9 @@ def _output() -> LogOutput:
 
 def _uri(settings: Settings) -> str:
     if settings.event_log is not None:
-        return settings.event_log
+        from penstock.log_access import find_log
+
+        return find_log(settings.event_log, settings.project_dir)
     from penstock.engine import open_project
 
     return open_project(settings.project_dir, target=settings.target, variables=settings.variables).event_log

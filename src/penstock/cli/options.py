@@ -31,7 +31,7 @@ class Settings:
     project_dir: Path | None = None
     target: str | None = None
     variables: dict[str, str] = field(default_factory=dict)
-    event_log: str | None = None
+    event_log: str | None = field(default=None, repr=False)
     as_json: bool = False
     quiet: bool = False
     log_format: str = "text"

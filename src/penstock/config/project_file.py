@@ -18,7 +18,7 @@ from penstock.config.project_shape import PROJECT, scheme_of
 from penstock.config.shape import Record, check, to_plain
 from penstock.config.yaml_positions import Node, read_yaml, scalar_node
 from penstock.errors import ConfigError, Location
-from penstock.model.event_logs import EVENT_LOGS
+from penstock.model.event_log_uris import place_event_log
 from penstock.model.nearest import did_you_mean
 from penstock.model.project import Project, RawSettings, SparkSettings
 
@@ -137,7 +137,7 @@ def _build(
         storage=_to_place(root, values.get("storage", "storage"), environment),
         database=values.get("database", "main").lower(),
         raw=RawSettings(**{**raw, "path": _to_place(root, raw["path"], environment)}),
-        event_log=_to_event_log(root, values.get("event_log", "sqlite:///.penstock/events.db")),
+        event_log=place_event_log(values.get("event_log", "sqlite:///.penstock/events.db"), root),
         spark=SparkSettings(**spark),
         staging=read_contracts(node, values.get("staging", {})),
         target=target,
@@ -154,15 +154,6 @@ def _to_place(root: Path, text: str, environment: Mapping[str, str]) -> str:
     if text == "~" or text.startswith("~/"):
         text = environment.get("HOME", "~") + text[1:]
     return os.path.abspath(root / text)  # noqa: PTH100  # resolve() would follow links that are meant to be moved
-
-
-def _to_event_log(root: Path, uri: str) -> str:
-    """The URI with an absolute path if it is one of a file: three slashes and a path, as `sqlite:////srv/events.db`."""
-    scheme = scheme_of(uri)
-    if scheme is None or not EVENT_LOGS[scheme].is_file:
-        return uri
-    path = uri.split("://", 1)[1][1:]
-    return f"{scheme}:///{os.path.abspath(root / path)}"  # noqa: PTH100
 
 
 def _check_places(project: Project, node: Node) -> None:

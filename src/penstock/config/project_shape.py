@@ -6,11 +6,10 @@ Names are those of Spark's `spark-pipeline.yml` where they mean the same. A prob
 from __future__ import annotations
 
 import re
-from urllib.parse import urlsplit
 
 from penstock.config.shape import AnyScalar, Field, Flag, ListOf, MapOf, Record, Text, Whole
 from penstock.model.contract import Nested, OnDrift, OnRemovedFiles
-from penstock.model.event_logs import EVENT_LOGS
+from penstock.model.event_log_uris import EventLogUriError, parse_event_log_uri
 from penstock.model.names import STAGING_DATABASE, is_name_part
 from penstock.model.nearest import did_you_mean
 from penstock.model.project import DEFAULT_LAYOUT, LAYOUTS
@@ -66,30 +65,11 @@ def _place_problem(text: str) -> str | None:
 
 
 def _event_log_problem(text: str) -> str | None:
-    scheme = scheme_of(text)
-    if scheme is None or scheme not in EVENT_LOGS:
-        near = did_you_mean(scheme, EVENT_LOGS) if scheme else ""
-        known = ", ".join(f"`{known}://`" for known in EVENT_LOGS)
-        return f"must be a URI that starts with one of {known}{near}"
-    rest = text.split("://", 1)[1]
-    if EVENT_LOGS[scheme].is_file:
-        if not rest.startswith("/") or rest.strip("/") == "":
-            return f"needs three slashes and a path: `{scheme}:///path`, or four slashes for an absolute path"
-        return "cannot be in memory; use `memory://`" if ":memory:" in rest else None
-    if scheme == "postgresql":
-        return _postgresql_problem(text)
-    if scheme != "memory" and not rest.partition("/")[0]:
-        return f"has no bucket or container after `{scheme}://`"
-    return None
-
-
-def _postgresql_problem(text: str) -> str | None:
     try:
-        parts = urlsplit(text)
-        _ = parts.port
-    except ValueError:
-        return "is not a valid `postgresql://user:password@host:port/database` address; special characters must be %-encoded"
-    return "has no database after the host" if not parts.path.strip("/") else None
+        parse_event_log_uri(text)
+    except EventLogUriError as error:
+        return error.problem
+    return None
 
 
 def _master_problem(text: str) -> str | None:

@@ -25,6 +25,7 @@ from penstock.eventlog.contract import (
     StorageTroubleError,
     check_version,
 )
+from penstock.eventlog.deadlines import remaining, within
 from penstock.eventlog.delta_commits import INDEX_BITS, to_inline
 from penstock.eventlog.delta_location import Location, to_location
 from penstock.eventlog.delta_projection import Marks, Projection, ResyncNeededError
@@ -35,6 +36,7 @@ from penstock.eventlog.sql import SqlEventLog
 from penstock.eventlog.store import SqliteStore, selecting
 from penstock.eventlog.turns import Turns
 from penstock.model.clock import Clock
+from penstock.model.event_log_uris import EventLogUri
 
 if TYPE_CHECKING:
     from penstock.eventlog.delta_table import Table
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _REFRESH_SECONDS = 0.2
+_CLOSE_SECONDS = 1.0
 _KEEP_SECONDS = 60.0
 """How long the background thread keeps polling; the next query after that restarts it."""
 
@@ -54,7 +57,7 @@ class DeltaEventLog(SqlEventLog):
     """A log in a Delta table, with a local projection for queries."""
 
     def __init__(self, location: Location, clock: Clock) -> None:
-        super().__init__(location.uri)
+        super().__init__(location.uri, location.deadline_seconds)
         self._location = location
         self._clock = clock
         self._projection = Projection(location, clock)
@@ -67,7 +70,8 @@ class DeltaEventLog(SqlEventLog):
         self._fresh_until = 0.0
         """Until then, by the monotonic clock, queries need not look for new commits."""
         try:
-            self._healing(self._open)
+            with within(self.deadline_seconds):
+                self._healing(self._open)
             check_version(self.schema_version)
         except BaseException:
             self.close()
@@ -113,7 +117,9 @@ class DeltaEventLog(SqlEventLog):
         self._closed.set()
         thread = self._refresher
         if thread is not None and thread is not threading.current_thread():
-            thread.join()
+            thread.join(_CLOSE_SECONDS)
+            if thread.is_alive():
+                return  # it waits for a store that does not answer, and closes the projection when it ends
         self._projection.close()
 
     def rebuild(self) -> None:
@@ -133,22 +139,24 @@ class DeltaEventLog(SqlEventLog):
         if self._catch_up().pending:
             self._projection.settle()
 
-    def _catch_up(self) -> Marks:
+    def _catch_up(self, *, patient: bool = True) -> Marks:
         started = time.monotonic()
-        try:
-            marks = self._projection.catch_up()
-        except ResyncNeededError as reason:
-            logger.info("the local projection of %s is rebuilt: %s", self.uri, reason)
-            self._resync()
-            marks = self._projection.catch_up()
+        with within(self.deadline_seconds):
+            try:
+                marks = self._projection.catch_up(patient=patient)
+            except ResyncNeededError as reason:
+                logger.info("the local projection of %s is rebuilt: %s", self.uri, reason)
+                self._resync()
+                marks = self._projection.catch_up(patient=patient)
         self._fresh_until = started + STALENESS_SECONDS / 2
         return marks
 
     def _resync(self) -> None:
         table = self.table()
-        table.forget()
-        table.load_or_create()
-        self._projection.reload(table.handle)
+        with within(self.deadline_seconds):
+            table.forget()
+            table.load_or_create()
+            self._projection.reload(table.handle)
 
     def _healing(self, work: Callable[[], Result]) -> Result:
         """Run work on the projection; after damage or where no cache can be written, run it again on another one."""
@@ -166,7 +174,10 @@ class DeltaEventLog(SqlEventLog):
                 return self._resync()
             except sqlite3.Error as again:
                 error = again
-        raise StorageTroubleError(f"the local projection of {self.uri} failed: {error}") from error
+        raise StorageTroubleError(
+            f"the local projection of {self.uri} failed: {error}",
+            hint="another process may have locked it; it can be deleted when no process uses it",
+        ) from error
 
     def _refresh(self) -> None:
         """Follow other writers in a background thread, so that queries do not wait for files to be read."""
@@ -178,13 +189,16 @@ class DeltaEventLog(SqlEventLog):
 
     def _keep_fresh(self) -> None:
         end = time.monotonic() + _KEEP_SECONDS
-        while time.monotonic() < end and not self._closed.wait(_REFRESH_SECONDS):
-            try:
+        try:
+            while time.monotonic() < end and not self._closed.wait(_REFRESH_SECONDS):
                 self._sync()
-            except Exception as error:  # noqa: BLE001
-                # The next query that finds the projection too old retries and raises the error.
+        except Exception as error:  # noqa: BLE001
+            # The next query that finds the projection too old retries and raises the error.
+            if not self._closed.is_set():
                 logger.warning("cannot read new events of %s: %s", self.uri, error)
-                return
+        finally:
+            if self._closed.is_set():
+                self._projection.close()
 
     def _write(self, batch: Sequence[Encoded]) -> Position:
         from penstock.eventlog.delta_rows import MAX_EVENTS_IN_COMMIT
@@ -197,17 +211,18 @@ class DeltaEventLog(SqlEventLog):
             return self._in_turn(lambda: self._try_write(batch))
         except _TRANSIENT as error:
             raise AppendError(
-                f"{len(batch)} events could not be written to {self.uri} within {self._location.deadline_seconds:g} s: {error}",
+                f"{len(batch)} events could not be written to {self.uri} within {self.deadline_seconds:g} s: "
+                f"{self._location.describe(error)}",
                 [item.event for item in batch],
                 hint="check for other writers that never pause and for storage errors; then append the events again",
-            ) from error
+            ) from None
         finally:
             self._maintain()
 
     def _try_write(self, batch: Sequence[Encoded]) -> Position:
         from penstock.eventlog.delta_rows import schema_with, to_batch
 
-        marks = self._healing(self._catch_up)
+        marks = self._healing(lambda: self._catch_up(patient=False))
         projection, table, store = self._projection, self.table(), self._projection.store
         projection.load_shape()
         check_version(projection.log_version)
@@ -304,16 +319,19 @@ class DeltaEventLog(SqlEventLog):
         try:
             self._in_turn(work)
         except _TRANSIENT as error:
-            seconds = self._location.deadline_seconds
-            raise StorageTroubleError(f"{self.uri} could not be changed within {seconds:g} s: {error}") from error
+            reason = self._location.describe(error)
+            raise StorageTroubleError(
+                f"{self.uri} could not be changed within {self.deadline_seconds:g} s: {reason}",
+                hint="check for other writers that never pause and for storage errors, then run it again",
+            ) from None
 
     def _in_turn(self, work: Callable[[], Result]) -> Result:
         """Writers of one machine take turns, so that no attempt is wasted; those of others are met in the table."""
-        end = time.monotonic() + self._location.deadline_seconds
-        with self._turns.take(self._location.deadline_seconds):
+        end = time.monotonic() + self.deadline_seconds
+        with self._turns.take(remaining(self.deadline_seconds)):
             return keep_trying(work, lambda error: isinstance(error, _TRANSIENT), end - time.monotonic())
 
 
-def open_log(uri: str, clock: Clock) -> DeltaEventLog:
+def open_log(uri: EventLogUri, clock: Clock) -> DeltaEventLog:
     """Open or create the log of `delta:///folder`, `delta+s3://`, `delta+azure://` or `delta+gs://bucket/folder`."""
     return DeltaEventLog(to_location(uri), clock)

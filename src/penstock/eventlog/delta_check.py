@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.eventlog.delta_location import TableFiles
 from penstock.eventlog.delta_rows import from_table, read_rows
 from penstock.eventlog.delta_table import in_order
 from penstock.eventlog.store import SqliteStore
-from penstock.storage.files import Files
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 
-def compare(table: DeltaTable, files: Files, store: SqliteStore) -> list[str]:
+def compare(table: DeltaTable, files: TableFiles, store: SqliteStore) -> list[str]:
     """What differs; each event counts once."""
     stored = {row[0]: row[1:] for row in store.select("SELECT position, event_id, body FROM penstock_event")}
     missing = different = 0

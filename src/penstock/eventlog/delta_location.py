@@ -7,25 +7,51 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import parse_qsl, unquote, urlsplit
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from penstock.errors import ConfigError
-from penstock.eventlog.retry import DEADLINE_SECONDS
-from penstock.storage.files import Files, open_files
+from penstock.errors import StorageError
+from penstock.eventlog.contract import StorageTroubleError
+from penstock.eventlog.deadlines import DeadlinePassedError, in_time
+from penstock.model.event_log_uris import EventLogUri
 from penstock.storage.local import LocalFiles
+from penstock.storage.options import Patience, to_patient_reader_options
+
+if TYPE_CHECKING:
+    from penstock.storage.files import Files
 
 CACHE_VARIABLE = "PENSTOCK_CACHE_DIR"
 _SCHEMES = {"delta+s3": "s3", "delta+azure": "abfs", "delta+gs": "gs"}
-_OPTION_PREFIXES = ("aws_", "azure_", "google_")
-_SECRETS = ("secret", "token", "password", "account_key", "access_key", "sas")
+
+Result = TypeVar("Result")
+
+
+class TableFiles(Protocol):
+    """The files of the table, as far as they are used without delta-rs."""
+
+    def names(self, prefix: str) -> list[str]:
+        """Names of the files directly in a folder; empty when there is no such folder."""
+
+    def exists(self, path: str) -> bool:
+        """Whether there is such a file."""
+
+    def stamp(self, path: str) -> str | None:
+        """A text that changes when the file is replaced; None when there is no such file."""
+
+    def read(self, path: str) -> bytes:
+        """The whole content; FileNotFoundError when there is none."""
+
+    def remove(self, path: str) -> None:
+        """Remove a file; FileNotFoundError when there is none, where the store says so."""
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
     """A Delta log's address in every form that is needed."""
 
+    source: EventLogUri
     uri: str
     """As shown to people."""
     table: str
@@ -35,50 +61,90 @@ class Location:
     projection: Path
     """The local file that queries are answered from; it can be deleted at any time."""
     deadline_seconds: float
-    options: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict, repr=False)
+    """Settings of the store from the URI."""
 
-    def open_files(self) -> Files:
+    @property
+    def options(self) -> dict[str, str]:
+        """What delta-rs is told about the store, with limits on the time that it keeps trying."""
+        if self.folder is not None:
+            return {}
+        return {**self.settings, **to_patient_reader_options(Patience(self.deadline_seconds))}
+
+    def open_files(self) -> TableFiles:
         """Open the files of the table, to read its transaction log without delta-rs."""
-        return LocalFiles(self.folder) if self.folder is not None else open_files(self.table, settings=self.options)
+        if self.folder is not None:
+            return LocalFiles(self.folder)
+        from penstock.storage.files import open_files
+
+        try:
+            files = open_files(self.table, settings=self.settings, patience=Patience(self.deadline_seconds))
+        except StorageError as error:
+            raise self.trouble("cannot be opened", error) from None
+        return _StoreFiles(self, files)
+
+    def in_time(self, work: Callable[[], Result]) -> Result:
+        """Do something with the table, in a store only until the deadline of the operation."""
+        return work() if self.folder is not None else in_time(work, often=True)
+
+    def describe(self, error: BaseException) -> str:
+        """An error of a library in one line, without what the URI keeps secret."""
+        if isinstance(error, DeadlinePassedError):
+            return f"the store did not answer within {self.deadline_seconds:g} s"
+        return self.source.describe(error)
+
+    def trouble(self, what: str, error: BaseException) -> StorageTroubleError:
+        """The error of the log for one of a library; raise it `from None`, because the other one can quote what is secret."""
+        return StorageTroubleError(
+            f"{self.uri} {what}: {self.describe(error)}",
+            hint="check that the store can be reached, the endpoint and the credentials; "
+            "`deadline_seconds` in the URI is how long to wait"
+            if self.folder is None
+            else "check the permissions of the folder and the free space",
+        )
 
 
-def to_location(uri: str) -> Location:
-    """Parse a `delta` URI; its options are `deadline_seconds`, `cache` and settings of the store that are not secret."""
-    parts = urlsplit(uri)
-    options = {name.lower(): value for name, value in parse_qsl(parts.query)}
-    deadline = options.pop("deadline_seconds", str(DEADLINE_SECONDS))
-    cache = options.pop("cache", None)
-    _check_options(uri, parts.scheme, options, deadline)
-    path = unquote(parts.path)
-    if parts.scheme == "delta":
-        if parts.netloc or not path.startswith("/") or len(path) < 2:
-            raise ConfigError(f"{uri} does not name a folder", hint="use an absolute path: delta:///folder/of/the/log")
-        table = "/" + path.strip("/")
-        folder: Path | None = Path(table)
-        shown = f"delta://{table}"
+class _StoreFiles:
+    """The files of a table in a store; a call ends by the deadline of the operation, and errors are those of the log."""
+
+    def __init__(self, location: Location, files: Files) -> None:
+        self._location = location
+        self._files = files
+
+    def names(self, prefix: str) -> list[str]:
+        return self._call("read", lambda: self._files.names(prefix))
+
+    def exists(self, path: str) -> bool:
+        return self._call("read", lambda: self._files.exists(path))
+
+    def stamp(self, path: str) -> str | None:
+        return self._call("read", lambda: self._files.stamp(path))
+
+    def read(self, path: str) -> bytes:
+        return self._call("read", lambda: self._files.read(path))
+
+    def remove(self, path: str) -> None:
+        self._call("changed", lambda: self._files.remove(path))
+
+    def _call(self, done: str, work: Callable[[], Result]) -> Result:
+        try:
+            return in_time(work, often=True)
+        except (StorageError, DeadlinePassedError) as error:
+            raise self._location.trouble(f"cannot be {done}", error) from None
+
+
+def to_location(uri: EventLogUri) -> Location:
+    """The places of a Delta log; options of the URI are `deadline_seconds`, `cache` and settings of the store."""
+    settings = {name: value for name, value in uri.options.items() if name not in {"deadline_seconds", "cache"}}
+    folder: Path | None = None
+    if uri.form.is_file:
+        uri = uri.below(Path("/"))
+        table = uri.path
+        folder = Path(table)
     else:
-        if not parts.netloc or len(path) < 2:
-            raise ConfigError(f"{uri} does not name a folder in a store", hint=f"use {parts.scheme}://bucket/folder")
-        table = f"{_SCHEMES[parts.scheme]}://{parts.netloc}{path.rstrip('/')}"
-        folder = None
-        shown = f"{parts.scheme}://{parts.netloc}{path.rstrip('/')}"
-    return Location(shown, table, folder, _projection(table, options, cache), float(deadline), options)
-
-
-def _check_options(uri: str, scheme: str, options: dict[str, str], deadline: str) -> None:
-    for name in options:
-        if any(word in name for word in _SECRETS):
-            raise ConfigError(
-                f"{name} is a secret and must not be in the URI of an event log",
-                hint=f"set the environment variable {name.upper()} instead",
-            )
-        if scheme == "delta" or not name.startswith(_OPTION_PREFIXES):
-            raise ConfigError(
-                f"{urlsplit(uri)._replace(query='').geturl()} has an unknown option: {name}",
-                hint="use deadline_seconds, cache, or an aws_*, azure_* or google_* setting of an object store",
-            )
-    if not deadline.replace(".", "", 1).isdigit():
-        raise ConfigError(f"deadline_seconds must be a number of seconds, not {deadline}")
+        table = f"{_SCHEMES[uri.scheme]}://{uri.place}/{uri.path}"
+    projection = _projection(table, settings, uri.options.get("cache"))
+    return Location(uri, uri.shown, table, folder, projection, uri.deadline_seconds, settings)
 
 
 def _projection(table: str, options: dict[str, str], cache: str | None) -> Path:

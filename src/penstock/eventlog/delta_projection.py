@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.errors import EventLogError
 from penstock.eventlog.contract import Position
+from penstock.eventlog.deadlines import DeadlinePassedError, extend, remaining
 from penstock.eventlog.delta_commits import (
     INDEX_BITS,
     Found,
@@ -104,7 +105,7 @@ class Projection:
 
     def replace_store(self, failed: SqliteStore, error: sqlite3.Error) -> bool:
         """Use another store after one failed; it may be empty. False when the same one should be tried again."""
-        with self._lock:
+        with self._one_thread():
             if self.store is not failed:
                 return True
             store = replace_store(self._location, self._clock, failed, error)
@@ -119,18 +120,23 @@ class Projection:
         for store in (self.store, *self._replaced):
             store.close()
 
-    def catch_up(self) -> Marks:
-        """Apply every new commit; what another process applied meanwhile is not applied again."""
+    def catch_up(self, *, patient: bool = False) -> Marks:
+        """Apply every new commit; what another process applied meanwhile is not applied again.
+
+        With patience, the deadline is for each part of what is new, not for all of it.
+        """
         marks = self.marks()
         self._check_applied(marks)
         if not self._files.exists(commit_name(marks.applied + 1)):
             return marks
-        with self._lock:
+        with self._one_thread():
             while self._files.exists(commit_name(self.marks().applied + 1)):
                 with self.store.transaction() as connection:
                     for _ in range(_COMMITS):
                         if not self._apply_next(connection):
                             break
+                if patient:
+                    extend(self._location.deadline_seconds)
             self.load_shape()
         return self.marks()
 
@@ -170,17 +176,28 @@ class Projection:
         from penstock.eventlog.delta_table import in_order
 
         version = table.version()
-        with self._lock, self.store.transaction() as connection:
+        with self._one_thread(), self.store.transaction() as connection:
             for name in ALL_TABLES:
                 if name != "penstock_meta":
                     connection.execute(f"DELETE FROM {name}")  # noqa: S608
             connection.execute("DELETE FROM penstock_meta WHERE name <> 'schema_version'")
             for paths in in_order(table):
                 self._apply_entries(connection, from_table(self._read_rows(paths)))
+                extend(self._location.deadline_seconds)
             columns = [field.name for field in table.schema().fields]
             self._note_shape(connection, to_version(table.metadata().configuration), columns)
             self._set_applied(connection, version, self._read(commit_name(version)) or b"")
         self.load_shape()
+
+    @contextmanager
+    def _one_thread(self) -> Iterator[None]:
+        """Let one thread of this process update the file, and the others wait for it until their deadline."""
+        if not self._lock.acquire(timeout=remaining(threading.TIMEOUT_MAX)):
+            raise self._location.trouble("cannot be read", DeadlinePassedError())
+        try:
+            yield
+        finally:
+            self._lock.release()
 
     def _check_applied(self, marks: Marks) -> None:
         """Make sure that the commit that was applied last is still there: not cleaned up, not of another table."""

@@ -19,10 +19,10 @@ import pyarrow.parquet as pq
 
 from penstock.eventlog.codec import from_body, from_json, to_fields, to_text
 from penstock.eventlog.delta_commits import INDEX_BITS, Found
+from penstock.eventlog.delta_location import TableFiles
 from penstock.eventlog.encoding import Encoded, encode_stored
 from penstock.eventlog.tables import STEPS
 from penstock.model.events import Event, EventType
-from penstock.storage.files import Files
 
 MAX_EVENTS_IN_COMMIT = 1 << INDEX_BITS
 _DAY = 86_400_000_000_000
@@ -105,7 +105,7 @@ def to_row(position: int, item: Encoded, recorded_at: int | None) -> dict[str, A
     }
 
 
-def read_rows(files: Files, paths: Sequence[str]) -> pa.Table:
+def read_rows(files: TableFiles, paths: Sequence[str]) -> pa.Table:
     """The rows of data files, named as in the transaction log."""
     contents = [io.BytesIO(files.read(unquote(path))) for path in paths]
     tables = [pq.ParquetFile(content).read(use_threads=False) for content in contents]

@@ -33,6 +33,8 @@ def open_store(location: Location, clock: Clock) -> SqliteStore:
         path.parent.mkdir(parents=True, exist_ok=True)
         store = SqliteStore(path, clock=clock, busy_seconds=location.deadline_seconds)
     except Exception as error:  # noqa: BLE001
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _BUSY:  # a process uses it, so that it must stay
+            raise location.trouble("cannot be opened, because its local projection is locked", error) from None
         return _make_new(location, clock, error)
     if store.version == SCHEMA_VERSION:
         return store
@@ -55,7 +57,9 @@ def replace_store(location: Location, clock: Clock, failed: SqliteStore, error: 
 def _make_new(location: Location, clock: Clock, error: Exception | None) -> SqliteStore:
     """A new file; processes that have the old one open notice that theirs is not there any more when it fails."""
     if error is not None:
-        logger.warning("the local projection of %s cannot be used and is rebuilt: %s", location.uri, error)
+        logger.warning(
+            "the local projection of %s cannot be used and is rebuilt: %s", location.uri, location.describe(error)
+        )
     path = location.projection
     try:
         for name in (path, *(Path(f"{path}{suffix}") for suffix in ("-wal", "-shm"))):
@@ -69,7 +73,7 @@ def _in_memory(location: Location, clock: Clock, error: Exception) -> SqliteStor
     logger.warning(
         "the local projection of %s cannot be kept in %s (%s): this process keeps it in memory, and reads the whole log for it",
         location.uri,
-        location.projection.parent,
-        error,
+        location.source.hide(str(location.projection.parent)),
+        location.describe(error),
     )
     return SqliteStore(None, clock=clock)

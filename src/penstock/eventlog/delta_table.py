@@ -14,16 +14,14 @@ from deltalake import CommitProperties, DeltaTable, Field, PostCommitHookPropert
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.schema import PrimitiveType
 
-from penstock.errors import first_line
 from penstock.eventlog import tables
-from penstock.eventlog.contract import Entry, StorageTroubleError
+from penstock.eventlog.contract import Entry
 from penstock.eventlog.delta_commits import INLINE, REMOVED, VERSION_PROPERTY, commit_name, removed_paths, to_ranges
-from penstock.eventlog.delta_location import Location
+from penstock.eventlog.delta_location import Location, TableFiles
 from penstock.eventlog.delta_rows import STATISTICS, table_schema, to_row
 from penstock.eventlog.encoding import encode_stored
 from penstock.eventlog.tables import SCHEMA_VERSION
 from penstock.storage.delta_rs import open_delta_table, to_delta_rs_address
-from penstock.storage.files import Files
 
 logger = logging.getLogger(__name__)
 
@@ -65,10 +63,10 @@ class Table:
             if self._handle is None:
                 self._handle = self._load() or self._create(schema_version)
             else:
-                self._handle.update_incremental()
+                self._location.in_time(self._handle.update_incremental)
         except (DeltaError, OSError, ValueError) as error:
             self._handle = None
-            raise StorageTroubleError(f"{self._location.uri} cannot be opened: {first_line(error)}") from error
+            raise self._location.trouble("cannot be opened", error) from None
 
     def append(self, rows: pa.RecordBatch, inline: str | None) -> bool:
         """Commit the rows as the next version after the handle's; False when another writer committed that one.
@@ -78,19 +76,22 @@ class Table:
         `inline` is the same events as text in the commit itself, which saves readers that follow the log from opening a file.
         """
         metadata = {INLINE: inline} if inline is not None else None
+        handle = self.handle
         try:
-            write_deltalake(
-                self.handle,
-                rows,
-                mode="append",
-                commit_properties=CommitProperties(custom_metadata=metadata, max_commit_retries=0),
-                post_commithook_properties=_NO_HOOKS,
+            self._location.in_time(
+                lambda: write_deltalake(
+                    handle,
+                    rows,
+                    mode="append",
+                    commit_properties=CommitProperties(custom_metadata=metadata, max_commit_retries=0),
+                    post_commithook_properties=_NO_HOOKS,
+                )
             )
         except CommitFailedError:
             return False
         except (DeltaError, OSError) as error:
             self._handle = None
-            raise StorageTroubleError(f"{self._location.uri} cannot be written: {first_line(error)}") from error
+            raise self._location.trouble("cannot be written", error) from None
         return True
 
     def keep_without(self, positions: Sequence[int]) -> bool:
@@ -109,7 +110,7 @@ class Table:
         new_rows = pa.Table.from_pylist(new, schema=rows.schema)
         return self._overwrite(pa.concat_tables([rows.filter(pc.invert(changed)), new_rows]), None)
 
-    def purge(self, files: Files) -> None:
+    def purge(self, files: TableFiles) -> None:
         """Delete the data files and commits of older versions. Files that no commit names may be of a writer at work."""
         self.handle.update_incremental()
         self.handle.create_checkpoint()
@@ -151,16 +152,22 @@ class Table:
         if version == self._maintained_version:
             return
         self._maintained_version = version
+        beside = Table(self._location)  # goes on by itself if it takes longer than the append may
+        beside._handle = self._handle
         try:
-            if version % COMPACT_EVERY == 0:
-                self.compact()
-            if version % CHECKPOINT_EVERY == 0:
-                self.handle.create_checkpoint()
-            if version % CLEAN_EVERY == 0:
-                self.clean()
+            self._location.in_time(lambda: beside._maintain(version))
         except Exception as error:  # noqa: BLE001
-            logger.warning("maintenance of %s failed and will be retried: %s", self._location.uri, first_line(error))
+            reason = self._location.describe(error)
+            logger.warning("maintenance of %s failed and will be retried: %s", self._location.uri, reason)
             self._handle = None
+
+    def _maintain(self, version: int) -> None:
+        if version % COMPACT_EVERY == 0:
+            self.compact()
+        if version % CHECKPOINT_EVERY == 0:
+            self.handle.create_checkpoint()
+        if version % CLEAN_EVERY == 0:
+            self.clean()
 
     def compact(self) -> dict[str, Any]:
         """Merge the small files of each day; readers see the same events at the same positions."""
@@ -198,18 +205,19 @@ class Table:
                 {VERSION_PROPERTY: str(after)}, raise_if_not_exists=False, post_commithook_properties=_NO_HOOKS
             )
         except CommitFailedError as error:
-            raise StorageTroubleError(f"{self._location.uri} cannot be changed: {first_line(error)}") from error
+            raise self._location.trouble("cannot be changed", error) from None
 
     def _load(self) -> DeltaTable | None:
         try:
-            return open_delta_table(self._location.table, self._location.options)
+            return self._location.in_time(lambda: open_delta_table(self._location.table, self._location.options))
         except TableNotFoundError:
             return None
 
     def _create(self, schema_version: int) -> DeltaTable:
         try:
             configuration = {**_PROPERTIES, VERSION_PROPERTY: str(schema_version)}
-            return self._make(self._location.table, table_schema(schema_version), configuration)
+            schema = table_schema(schema_version)
+            return self._location.in_time(lambda: self._make(self._location.table, schema, configuration))
         except DeltaError:
             found = self._load()  # another process created it at the same moment
             if found is None:
@@ -229,7 +237,7 @@ class Table:
         )
 
 
-def _remove(files: Files, path: str) -> None:
+def _remove(files: TableFiles, path: str) -> None:
     with suppress(FileNotFoundError):
         files.remove(path)
 

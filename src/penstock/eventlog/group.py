@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from penstock.eventlog.contract import AppendError, Position
+from penstock.eventlog.deadlines import DeadlinePassedError, remaining
 from penstock.eventlog.encoding import Encoded
 
 MAX_GROUP = 10_000
@@ -36,13 +37,24 @@ class GroupCommit:
         mine = _Waiting(batch)
         with self._queue_lock:
             self._queue.append(mine)
-        with self._writer:
+        if not self._writer.acquire(timeout=remaining(threading.TIMEOUT_MAX)):
+            self._withdraw(mine)
+            raise DeadlinePassedError("earlier appends of this process have not ended")
+        try:
             while not mine.done:
                 self._write_group(self._take())
+        finally:
+            self._writer.release()
         if mine.error is not None:
             raise _for_call(mine.error, batch)
         assert mine.position is not None  # noqa: S101
         return mine.position
+
+    def _withdraw(self, waiting: _Waiting) -> None:
+        """Do not write a batch any more, unless another thread is writing it now: that does no harm."""
+        with self._queue_lock:
+            if waiting in self._queue:
+                self._queue.remove(waiting)
 
     def _take(self) -> list[_Waiting]:
         with self._queue_lock:

@@ -11,6 +11,7 @@ from penstock.eventlog.fold import Tables
 from penstock.eventlog.sql import SqlEventLog
 from penstock.eventlog.store import SqliteStore
 from penstock.model.clock import Clock
+from penstock.model.event_log_uris import EventLogUri
 
 
 class MemoryEventLog(SqlEventLog):
@@ -47,6 +48,6 @@ class MemoryEventLog(SqlEventLog):
         self.store.close()
 
 
-def open_log(uri: str, clock: Clock) -> MemoryEventLog:  # noqa: ARG001
+def open_log(uri: EventLogUri, clock: Clock) -> MemoryEventLog:  # noqa: ARG001
     """Create an empty log."""
     return MemoryEventLog(clock)

@@ -7,20 +7,20 @@ position, so positions are in commit order and no event appears before a positio
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, cast
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import psycopg
 
-from penstock.errors import ConfigError, EventLogError, first_line
-from penstock.eventlog.contract import AppendError, Entry, Position, Row, check_version
+from penstock.errors import EventLogError
+from penstock.eventlog.contract import AppendError, Entry, Position, Row, StorageTroubleError, check_version
+from penstock.eventlog.deadlines import DeadlinePassedError, has_passed, within
 from penstock.eventlog.encoding import Encoded
 from penstock.eventlog.fold import Tables, append_batch
 from penstock.eventlog.fold_statements import SELECT_META, SET_META
-from penstock.eventlog.postgres_connections import Connection, Connections, is_transient
-from penstock.eventlog.retry import DEADLINE_SECONDS, keep_trying
+from penstock.eventlog.postgres_connections import Connection, Connections, NoAnswerError, is_transient
+from penstock.eventlog.retry import keep_trying
 from penstock.eventlog.sql import SqlEventLog
 from penstock.eventlog.tables import (
     ALL_TABLES,
@@ -31,6 +31,7 @@ from penstock.eventlog.tables import (
     upgrade_statements,
 )
 from penstock.model.clock import Clock
+from penstock.model.event_log_uris import EventLogUri
 
 _LOCK = "SELECT pg_advisory_xact_lock(7350147, hashtext(current_schema()))"
 # Not to_regclass: it can return a cached answer from before another process created the table.
@@ -40,13 +41,14 @@ _HAS_TABLES = "SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND t
 class PostgresEventLog(SqlEventLog):
     """A log in one schema of a PostgreSQL database."""
 
-    def __init__(self, address: str, clock: Clock, deadline_seconds: float) -> None:
-        super().__init__(_without_secrets(address))
+    def __init__(self, uri: EventLogUri, clock: Clock) -> None:
+        super().__init__(uri.shown, uri.deadline_seconds)
+        self._source = uri
         self._clock = clock
-        self._deadline_seconds = deadline_seconds
-        self._connections = Connections(address, deadline_seconds)
+        self._connections = Connections(uri)
         try:
-            self._prepare()
+            with within(self.deadline_seconds):
+                self._prepare()
         except BaseException:
             self.close()
             raise
@@ -58,12 +60,13 @@ class PostgresEventLog(SqlEventLog):
 
     def select(self, sql: str, parameters: Sequence[object] = (), *, strict: bool = False) -> list[Row]:  # noqa: ARG002
         """Run a query of `projections`; always strict, and retried once when the connection was lost."""
-        try:
-            with suppress(psycopg.OperationalError):
+        with self._explaining("cannot be read"), within(self.deadline_seconds):
+            try:
                 return self._select(sql, parameters)
+            except psycopg.OperationalError:
+                if has_passed():
+                    raise
             return self._select(sql, parameters)
-        except psycopg.OperationalError as error:
-            raise EventLogError(f"{self.uri} cannot be read: {first_line(error)}") from error
 
     def close(self) -> None:
         """Close every connection."""
@@ -75,23 +78,27 @@ class PostgresEventLog(SqlEventLog):
 
     def _write(self, batch: Sequence[Encoded]) -> Position:
         try:
-            return keep_trying(lambda: self._try_write(batch), is_transient, self._deadline_seconds)
+            return keep_trying(lambda: self._try_write(batch), is_transient, self.deadline_seconds)
         except psycopg.Error as error:
             raise AppendError(
-                f"{len(batch)} events could not be written to {self.uri}: {first_line(error)}",
+                f"{len(batch)} events could not be written to {self.uri}: {self._reason(error)}",
                 [item.event for item in batch],
-                hint="check that the database can be reached and that this user may write to it",
-            ) from error
+                hint=_hint(error, "check that the database can be reached and that this user may write to it"),
+            ) from None
 
     def _try_write(self, batch: Sequence[Encoded]) -> Position:
         # If the connection breaks during COMMIT, the events may or may not be there; event ids make a retry harmless.
-        with self._transaction() as tables:
+        with self._tables() as tables:
             return append_batch(tables, batch, self._clock.now_ns())
 
     @contextmanager
     def _transaction(self) -> Iterator[Tables]:
-        with self._connections.lend() as connection, connection.transaction(), connection.cursor() as cursor:
-            cursor.execute(_LOCK)
+        with self._explaining("cannot be changed"), self._tables() as tables:
+            yield tables
+
+    @contextmanager
+    def _tables(self) -> Iterator[Tables]:
+        with self._connections.transaction(_LOCK) as cursor:
             yield Tables(
                 lambda sql, parameters: cursor.execute(_marks(sql), parameters).fetchall(),
                 lambda sql, rows: cursor.executemany(_marks(sql), rows),
@@ -104,12 +111,12 @@ class PostgresEventLog(SqlEventLog):
 
     def repair_storage(self) -> None:
         """Build the indexes again."""
-        with self._connections.lend() as connection:
+        with self._explaining("cannot be changed"), self._connections.lend() as connection:
             for table in ALL_TABLES:
                 connection.execute(_text(f"REINDEX TABLE {table}"))
 
     def _compact(self) -> None:
-        with self._connections.lend() as connection:
+        with self._explaining("cannot be changed"), self._connections.lend() as connection:
             for table in ALL_TABLES:
                 connection.execute(_text(f"VACUUM (ANALYZE) {table}"))
 
@@ -120,37 +127,53 @@ class PostgresEventLog(SqlEventLog):
     def _migrate(self, before: int, after: int) -> str | None:
         backup = f"penstock_backup_v{before}_{self._clock.now_ns()}"
         statements = upgrade_statements(before, after) if after > before else downgrade_statements(before, after)
-        with self._connections.lend() as connection, connection.transaction():
-            connection.execute(_LOCK)
-            connection.execute(_text(f"CREATE SCHEMA {backup}"))
+        with self._explaining("cannot be changed"), self._connections.transaction(_LOCK) as cursor:
+            cursor.execute(_text(f"CREATE SCHEMA {backup}"))
             for table in ALL_TABLES:
-                connection.execute(_text(f"CREATE TABLE {backup}.{table} AS TABLE {table}"))
+                cursor.execute(_text(f"CREATE TABLE {backup}.{table} AS TABLE {table}"))
             for statement in statements:
-                connection.execute(_text(statement))
-            connection.execute(_marks(SET_META), ("schema_version", str(after)))
+                cursor.execute(_text(statement))
+            cursor.execute(_marks(SET_META), ("schema_version", str(after)))
         return f"schema {backup}"
 
     def _prepare(self) -> None:
-        try:
-            with self._connections.open() as connection:
-                version = self._stored_version(connection)
-                if version is None:
-                    version = self._create(connection)
-        except psycopg.Error as error:
-            raise EventLogError(
-                f"{self.uri} cannot be opened: {first_line(error)}",
-                hint="check the host, the database and the credentials; the first user of a log must be allowed to create tables",
-            ) from error
+        with (
+            self._explaining(
+                "cannot be opened",
+                "check the host, the database and the credentials; the first user of a log must be allowed to create tables",
+            ),
+            self._connections.open() as connection,
+        ):
+            version = self._stored_version(connection)
+            if version is None:
+                version = self._create(connection)
         check_version(version)
 
+    @contextmanager
+    def _explaining(
+        self, what: str, hint: str = "check that the database can be reached and is intact"
+    ) -> Iterator[None]:
+        """Raise what the database reports as an error of the log. Not as its cause: it can quote what is secret."""
+        try:
+            yield
+        except (psycopg.Error, DeadlinePassedError) as error:
+            message = f"{self.uri} {what}: {self._reason(error)}"
+            kind = StorageTroubleError if _is_late(error) or is_transient(error) else EventLogError
+            raise kind(message, hint=_hint(error, hint)) from None
+
+    def _reason(self, error: BaseException) -> str:
+        if not _is_late(error):
+            return self._source.describe(error)
+        waiting = " (another session holds a lock)" if isinstance(error, psycopg.errors.LockNotAvailable) else ""
+        return f"no answer within {self.deadline_seconds:g} s{waiting}"
+
     def _create(self, connection: Connection) -> int:
-        with connection.transaction():
-            connection.execute(_LOCK)
+        with self._connections.transaction(_LOCK, connection) as cursor:
             version = self._stored_version(connection)
             if version is None:
                 for statement in create_statements(POSTGRES_WORDS, SCHEMA_VERSION):
-                    connection.execute(_text(statement))
-                connection.execute(_marks(SET_META), ("schema_version", str(SCHEMA_VERSION)))
+                    cursor.execute(_text(statement))
+                cursor.execute(_marks(SET_META), ("schema_version", str(SCHEMA_VERSION)))
                 version = SCHEMA_VERSION
         return version
 
@@ -162,15 +185,9 @@ class PostgresEventLog(SqlEventLog):
         return None if row is None else int(row[0])
 
 
-def open_log(uri: str, clock: Clock) -> PostgresEventLog:
-    """Open or create the log of a database; `deadline_seconds=N` in the URI limits how long an append is retried."""
-    parts = urlsplit(uri)
-    options = dict(parse_qsl(parts.query, keep_blank_values=True))
-    deadline = options.pop("deadline_seconds", str(DEADLINE_SECONDS))
-    if not deadline.replace(".", "", 1).isdigit():
-        raise ConfigError(f"deadline_seconds must be a number of seconds, not {deadline}")
-    address = urlunsplit(parts._replace(scheme="postgresql", query=urlencode(options)))
-    return PostgresEventLog(address, clock, float(deadline))
+def open_log(uri: EventLogUri, clock: Clock) -> PostgresEventLog:
+    """Open or create the log of a database."""
+    return PostgresEventLog(uri, clock)
 
 
 @lru_cache(maxsize=512)
@@ -182,7 +199,15 @@ def _text(sql: str) -> Any:
     return cast(Any, sql)
 
 
-def _without_secrets(address: str) -> str:
-    parts = urlsplit(address)
-    host = parts.hostname or ""
-    return urlunsplit(("postgresql", f"{host}:{parts.port}" if parts.port else host, parts.path, "", ""))
+def _is_late(error: BaseException) -> bool:
+    """Whether something took too long: the server, the network, or another session with a lock."""
+    kinds = (DeadlinePassedError, NoAnswerError, psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled)
+    return isinstance(error, kinds)
+
+
+def _hint(error: BaseException, otherwise: str) -> str:
+    if not _is_late(error):
+        return otherwise
+    return (
+        "check that the server is running and that no session keeps a lock; `deadline_seconds` in the URI is the limit"
+    )

@@ -7,12 +7,11 @@ import random
 from collections.abc import Callable
 from typing import TypeVar
 
-from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
+from tenacity import RetryCallState, Retrying, retry_if_exception, stop_before_delay, wait_random_exponential
+
+from penstock.eventlog.deadlines import remaining
 
 logger = logging.getLogger(__name__)
-
-DEADLINE_SECONDS = 60.0
-"""How long an append is retried before it fails."""
 
 _RACE_SECONDS = 0.05
 
@@ -26,12 +25,15 @@ class LostRaceError(Exception):
 def keep_trying(
     work: Callable[[], Result],
     is_transient: Callable[[BaseException], bool],
-    deadline_seconds: float = DEADLINE_SECONDS,
+    deadline_seconds: float,
     first_pause_seconds: float = 0.05,
 ) -> Result:
-    """Run the work until it succeeds, fails permanently, or the deadline passes; raises the last error unchanged."""
+    """Run the work until it succeeds, fails permanently, or no time is left for a pause and another attempt.
+
+    Raises the last error unchanged. A deadline that the caller is within counts too.
+    """
     retrying = Retrying(
-        stop=stop_after_delay(deadline_seconds),
+        stop=stop_before_delay(remaining(deadline_seconds)),
         wait=_Pause(first_pause_seconds),
         retry=retry_if_exception(is_transient),
         before_sleep=_note,

@@ -13,13 +13,25 @@ from types import TracebackType
 from typing import Self
 
 from penstock.errors import UsageError
-from penstock.eventlog.contract import EVERYTHING, START, Compaction, Entry, Filter, Migration, Position, Row
+from penstock.eventlog.contract import (
+    EVERYTHING,
+    START,
+    AppendError,
+    Compaction,
+    Entry,
+    Filter,
+    Migration,
+    Position,
+    Row,
+)
+from penstock.eventlog.deadlines import DeadlinePassedError, within
 from penstock.eventlog.encoding import Encoded, encode
 from penstock.eventlog.fold import Tables, to_entry
 from penstock.eventlog.fold_statements import SELECT_EVENTS, SELECT_META
 from penstock.eventlog.group import GroupCommit
 from penstock.eventlog.rewriting import rebuild_states, remove_events, replace_events
 from penstock.eventlog.tables import SCHEMA_VERSION
+from penstock.model.event_logs import DEADLINE_SECONDS
 from penstock.model.events import Event
 
 TAIL_BATCH = 1000
@@ -28,8 +40,10 @@ TAIL_BATCH = 1000
 class SqlEventLog(ABC):
     """A log whose events and states can be queried in SQL."""
 
-    def __init__(self, uri: str) -> None:
+    def __init__(self, uri: str, deadline_seconds: float = DEADLINE_SECONDS) -> None:
         self._uri = uri
+        self.deadline_seconds = deadline_seconds
+        """How long an operation may take before it fails."""
         self._group = GroupCommit(self._write)
 
     @property
@@ -112,7 +126,17 @@ class SqlEventLog(ABC):
     def append(self, events: Sequence[Event]) -> Position:
         """Write the events, all or none and in this order, and return the log's head once they are durable."""
         encoded = [encode(event) for event in events]
-        return self._group.write(encoded) if encoded else self.head()
+        if not encoded:
+            return self.head()
+        with within(self.deadline_seconds, is_hard=True):
+            try:
+                return self._group.write(encoded)
+            except DeadlinePassedError as error:
+                raise AppendError(
+                    f"{len(events)} events could not be written to {self.uri} within {self.deadline_seconds:g} s: {error}",
+                    events,
+                    hint="append the events again",
+                ) from error
 
     def read(
         self,

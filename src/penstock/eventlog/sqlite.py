@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import parse_qs, unquote, urlsplit
 
 from penstock.errors import ConfigError, EventLogError
-from penstock.eventlog.contract import AppendError, Entry, Position, Row
+from penstock.eventlog.contract import AppendError, Entry, Position, Row, StorageTroubleError
+from penstock.eventlog.deadlines import within
 from penstock.eventlog.encoding import Encoded
 from penstock.eventlog.fold import Tables
 from penstock.eventlog.sql import SqlEventLog
-from penstock.eventlog.store import BUSY_SECONDS, SqliteStore
+from penstock.eventlog.store import SqliteStore
 from penstock.model.clock import Clock
+from penstock.model.event_log_uris import EventLogUri
 
 _SYNCHRONOUS = ("NORMAL", "FULL", "OFF")
 
@@ -22,8 +23,8 @@ _SYNCHRONOUS = ("NORMAL", "FULL", "OFF")
 class SqliteEventLog(SqlEventLog):
     """A log in one SQLite file, for any number of processes on one machine."""
 
-    def __init__(self, uri: str, store: SqliteStore) -> None:
-        super().__init__(uri)
+    def __init__(self, uri: EventLogUri, store: SqliteStore) -> None:
+        super().__init__(uri.shown, uri.deadline_seconds)
         self.store = store
 
     def select(self, sql: str, parameters: Sequence[object] = (), *, strict: bool = False) -> list[Row]:  # noqa: ARG002
@@ -31,13 +32,16 @@ class SqliteEventLog(SqlEventLog):
         try:
             return self.store.select(sql, parameters)
         except sqlite3.Error as error:
-            raise EventLogError(f"{self.uri} cannot be read: {error}") from error
+            raise _to_error(f"{self.uri} cannot be read", error) from error
 
     def _migrate(self, before: int, after: int) -> str | None:
-        return self.store.migrate(before, after)
+        with self._changing():
+            return self.store.migrate(before, after)
 
-    def _transaction(self) -> AbstractContextManager[Tables]:
-        return self.store.tables()
+    @contextmanager
+    def _transaction(self) -> Iterator[Tables]:
+        with self._changing(), self.store.tables() as tables:
+            yield tables
 
     def _write(self, batch: Sequence[Encoded]) -> Position:
         try:
@@ -46,12 +50,12 @@ class SqliteEventLog(SqlEventLog):
             raise AppendError(
                 f"{len(batch)} events could not be written to {self.uri}: {error}",
                 [item.event for item in batch],
-                hint="another process has locked the database, or the disk is full or read-only",
+                hint=_hint(error),
             ) from error
 
     def replace(self, entries: Sequence[Entry]) -> None:
         """Give events a new payload; the old one is overwritten in the file, too."""
-        with self.store.overwriting():
+        with self._changing(), self.store.overwriting():
             super().replace(entries)
 
     def check_storage(self) -> list[str]:
@@ -61,47 +65,59 @@ class SqliteEventLog(SqlEventLog):
 
     def repair_storage(self) -> None:
         """Build the indexes again."""
-        with self.store.transaction() as connection:
+        with self._changing(), self.store.transaction() as connection:
             connection.execute("REINDEX")
 
     def _compact(self) -> None:
-        self.store.compact()
+        with self._changing():
+            self.store.compact()
 
     def _size(self) -> tuple[int, int]:
         return self.store.size()
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise _to_error(f"{self.uri} cannot be changed", error) from error
 
     def close(self) -> None:
         """Close the file."""
         self.store.close()
 
 
-def open_log(uri: str, clock: Clock) -> SqliteEventLog:
-    """Open or create the log of `sqlite:///relative`, `sqlite:////absolute`; `?synchronous=full&busy_seconds=5`."""
-    path, synchronous, busy_seconds = _read_uri(uri)
+def open_log(uri: EventLogUri, clock: Clock) -> SqliteEventLog:
+    """Open or create the log of `sqlite:///relative` or `sqlite:////absolute`; a file that is read-only can be read."""
+    synchronous = uri.options.get("synchronous", "normal").upper()
+    if synchronous not in _SYNCHRONOUS:
+        raise ConfigError(f"{uri.shown} has an invalid option", hint="use synchronous=normal|full|off")
+    uri = uri.below(Path.cwd())
+    path = Path(uri.path)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        store = SqliteStore(path, clock=clock, synchronous=synchronous, busy_seconds=busy_seconds)
+        with within(uri.deadline_seconds):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            store = SqliteStore(path, clock=clock, synchronous=synchronous, busy_seconds=uri.deadline_seconds)
     except (sqlite3.DatabaseError, OSError) as error:
-        raise EventLogError(
-            f"the event log {path} cannot be opened: {error}",
-            hint="check the permissions of the folder; if the file is not an event log, set `event_log` to another file",
-        ) from error
-    return SqliteEventLog(f"sqlite:///{path}", store)
+        raise _to_error(f"the event log {uri.shown} cannot be opened", error) from error
+    return SqliteEventLog(uri, store)
 
 
-def _read_uri(uri: str) -> tuple[Path, str, float]:
-    parts = urlsplit(uri)
-    if parts.netloc or len(parts.path) < 2:
-        raise ConfigError(
-            f"{uri} does not name a file",
-            hint="use sqlite:///folder/log.db, or sqlite:////folder/log.db for an absolute path",
-        )
-    options = {name: values[-1] for name, values in parse_qs(parts.query).items()}
-    synchronous = options.pop("synchronous", "normal").upper()
-    busy = options.pop("busy_seconds", str(BUSY_SECONDS))
-    if options or synchronous not in _SYNCHRONOUS or not busy.replace(".", "", 1).isdigit():
-        raise ConfigError(
-            f"{uri} has an unknown or invalid option",
-            hint="use synchronous=normal|full|off or busy_seconds=N",
-        )
-    return Path(unquote(parts.path[1:])), synchronous, float(busy)
+def _to_error(what: str, error: Exception) -> EventLogError:
+    kind = StorageTroubleError if _is_locked(error) else EventLogError
+    return kind(f"{what}: {error}", hint=_hint(error))
+
+
+def _hint(error: Exception) -> str:
+    if _is_locked(error):
+        return "another process has locked the database; `deadline_seconds` in the URI is how long to wait for it"
+    if "readonly" in str(error):
+        return "the file or its folder can only be read by this user; a log can be queried there, but not written"
+    return (
+        "check the permissions of the folder and the free space; "
+        "if the file is not an event log, set `event_log` to another file"
+    )
+
+
+def _is_locked(error: Exception) -> bool:
+    return "locked" in str(error)

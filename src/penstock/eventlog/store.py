@@ -13,6 +13,7 @@ from pathlib import Path
 
 from penstock.errors import EventLogError
 from penstock.eventlog.contract import Position, Row, check_version
+from penstock.eventlog.deadlines import remaining
 from penstock.eventlog.encoding import Encoded
 from penstock.eventlog.fold import Select, Tables, append_batch
 from penstock.eventlog.fold_statements import SELECT_META, SET_META
@@ -24,10 +25,10 @@ from penstock.eventlog.tables import (
     upgrade_statements,
 )
 from penstock.model.clock import Clock, SystemClock
+from penstock.model.event_logs import DEADLINE_SECONDS
 
-BUSY_SECONDS = 30.0
-"""How long a writer waits for other writers before it fails."""
-
+_LATE_SECONDS = 0.5
+"""How much of a deadline may be gone before a connection is told to wait for a shorter time."""
 _CACHE_KILOBYTES = 8_000
 _MAPPED_BYTES = 256 * 1024 * 1024
 """Pages are memory-mapped up to this size: the page cache alone is lost whenever another process commits."""
@@ -42,7 +43,7 @@ class SqliteStore:
         *,
         clock: Clock | None = None,
         synchronous: str = "NORMAL",
-        busy_seconds: float = BUSY_SECONDS,
+        busy_seconds: float = DEADLINE_SECONDS,
     ) -> None:
         self.path = path
         self._inode = 0
@@ -97,7 +98,8 @@ class SqliteStore:
         """Hold the write lock; commits when the block ends, rolls back when it raises."""
         with self._memory_lock if self._memory is not None else self._no_lock():
             connection = self.connection()
-            connection.execute("BEGIN IMMEDIATE")
+            with self._waiting(connection):
+                connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
             except BaseException:
@@ -185,6 +187,19 @@ class SqliteStore:
         self._local = threading.local()
         if self._memory is not None:
             self._memory.close()
+
+    @contextmanager
+    def _waiting(self, connection: sqlite3.Connection) -> Iterator[None]:
+        """Wait for other processes only as long as the operation may still take."""
+        seconds = remaining(self._busy_seconds)
+        if seconds > self._busy_seconds - _LATE_SECONDS:
+            yield
+            return
+        connection.execute(f"PRAGMA busy_timeout = {int(seconds * 1000)}")
+        try:
+            yield
+        finally:
+            connection.execute(f"PRAGMA busy_timeout = {int(self._busy_seconds * 1000)}")
 
     @contextmanager
     def _no_lock(self) -> Iterator[None]:

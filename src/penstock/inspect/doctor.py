@@ -91,8 +91,8 @@ def check_event_log(project: Project) -> Check:
     """Whether the event log opens."""
 
     def look() -> str:
-        open_event_log(project.event_log).close()
-        return f"{project.event_log.split('@')[-1].split('?')[0]} opens"
+        with open_event_log(project.event_log) as log:
+            return f"{log.uri} opens"
 
     return _run_check("event log", look)
 

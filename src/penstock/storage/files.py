@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from penstock.model.progress import RawFile
 from penstock.storage.addresses import is_remote
 from penstock.storage.local import LocalFiles
+
+if TYPE_CHECKING:
+    from penstock.storage.options import Patience
 
 
 class Files(Protocol):
@@ -53,11 +56,15 @@ class Files(Protocol):
 
 
 def open_files(
-    uri: str, configuration: Mapping[str, str] | None = None, settings: Mapping[str, str] | None = None
+    uri: str,
+    configuration: Mapping[str, str] | None = None,
+    settings: Mapping[str, str] | None = None,
+    patience: Patience | None = None,
 ) -> Files:
     """Open a folder or an object-store prefix.
 
-    How to reach a store comes from the Spark configuration, from settings such as `aws_region`, or the environment.
+    How to reach a store comes from the Spark configuration, from settings such as `aws_region`, or the environment;
+    `patience` limits how long a request is tried.
     """
     if not is_remote(uri):
         return LocalFiles(Path(uri.removeprefix("file://")))
@@ -65,4 +72,6 @@ def open_files(
     from penstock.storage.options import to_reader_options, to_store_options
 
     given = configuration or {}
-    return ObjectFiles(uri, to_store_options(given, settings), {**to_reader_options(given), **(settings or {})})
+    return ObjectFiles(
+        uri, to_store_options(given, settings, patience), {**to_reader_options(given), **(settings or {})}
+    )

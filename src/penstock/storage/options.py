@@ -4,13 +4,36 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 _S3A = "spark.hadoop.fs.s3a."
 _ALLOW_HTTP = ("aws_allow_http", "azure_allow_http", "allow_http")
 
 
-def to_store_options(configuration: Mapping[str, str], settings: Mapping[str, str] | None = None) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long requests to a store are tried, for who cannot wait as long as the libraries do: minutes."""
+
+    seconds: float
+
+    @property
+    def request_seconds(self) -> float:
+        """One request; half of the time, so that there is time for another one on a new connection."""
+        return min(30.0, self.seconds / 2)
+
+    @property
+    def connect_seconds(self) -> float:
+        """Connecting to the server."""
+        return min(5.0, self.seconds / 2)
+
+
+def to_store_options(
+    configuration: Mapping[str, str],
+    settings: Mapping[str, str] | None = None,
+    patience: Patience | None = None,
+) -> dict[str, Any]:
     """What obstore needs to reach the store that Hadoop's settings and those of a URI (`aws_region`) describe.
 
     Credentials and settings of the environment need no mention, except for HTTP without TLS: obstore does not look
@@ -21,6 +44,13 @@ def to_store_options(configuration: Mapping[str, str], settings: Mapping[str, st
     options = {**_from_hadoop(configuration), **given}
     if any(value.lower() == "true" for value in allowed):
         options["client_options"] = {"allow_http": True}
+    if patience is not None:
+        options["client_options"] = {
+            **options.get("client_options", {}),
+            "timeout": timedelta(seconds=patience.request_seconds),
+            "connect_timeout": timedelta(seconds=patience.connect_seconds),
+        }
+        options["retry_config"] = {"retry_timeout": timedelta(seconds=patience.seconds)}
     return options
 
 
@@ -57,3 +87,16 @@ def to_reader_options(configuration: Mapping[str, str]) -> dict[str, str]:
     if "client_options" in options:
         result["AWS_ALLOW_HTTP"] = "true"
     return result
+
+
+def to_patient_reader_options(patience: Patience) -> dict[str, str]:
+    """How long requests are tried, as delta-rs knows it."""
+    return {
+        "timeout": _milliseconds(patience.request_seconds),
+        "connect_timeout": _milliseconds(patience.connect_seconds),
+        "retry_timeout": _milliseconds(patience.seconds),
+    }
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{max(1, round(seconds * 1000))}ms"

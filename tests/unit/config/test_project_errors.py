@@ -149,7 +149,7 @@ def test_a_variable_of_the_command_that_is_no_name(tmp_path: Path) -> None:
 
 
 SECRETS = [
-    ("name: x\nevent_log: postgres://ana:{s}@h/db", {}),
+    ("name: x\nevent_log: postgress://ana:{s}@h/db", {}),
     ("name: x\nevent_log: ana:{s}@h/db", {}),
     ("name: x\nevent_log: postgresql://ana:{s}@h", {}),
     ("name: x\nevent_log: postgresql://ana:{s}/x@h:5432/db", {}),
@@ -163,7 +163,7 @@ SECRETS = [
     ("name: ${{PW}} x", {"PW": "{s}"}),
     ("name: x\nthreads: ${{PW}}", {"PW": "{s}"}),
     ("name: x\nraw: {{layout: '${{PW}}'}}", {"PW": "{s}"}),
-    ("name: x", {"PENSTOCK__EVENT_LOG": "postgres://ana:{s}@h/db"}),
+    ("name: x", {"PENSTOCK__EVENT_LOG": "postgress://ana:{s}@h/db"}),
     ("name: x", {"PENSTOCK__THREADS": "{s}"}),
     ("name: x\nconfiguration: {{spark.key: [{s}]}}", {}),
     ("name: x\nvars: {{key: {{a: {s}}}}}", {}),
