@@ -17,6 +17,7 @@ from penstock.eventlog.deadlines import remaining
 from penstock.eventlog.encoding import Encoded
 from penstock.eventlog.fold import Select, Tables, append_batch
 from penstock.eventlog.fold_statements import SELECT_META, SET_META
+from penstock.eventlog.sqlite_files import connect, take_snapshot
 from penstock.eventlog.tables import (
     SCHEMA_VERSION,
     SQLITE_WORDS,
@@ -85,6 +86,10 @@ class SqliteStore:
         if self._memory is not None:
             return self._memory
         local = self._local
+        snapshot = getattr(local, "snapshot", None)
+        if snapshot is not None and self.path is not None and snapshot != take_snapshot(self.path):
+            local.connection.close()
+            local.pid = None
         if getattr(local, "pid", None) != os.getpid():
             local.connection = self._connect()
             local.pid = os.getpid()
@@ -206,14 +211,10 @@ class SqliteStore:
         yield
 
     def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(
-            str(self.path) if self.path is not None else ":memory:",
-            timeout=self._busy_seconds,
-            isolation_level=None,
-            check_same_thread=False,
-        )
-        if self.path is not None and connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-            connection.execute("PRAGMA journal_mode = WAL")
+        if self.path is None:
+            connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        else:
+            connection, self._local.snapshot = connect(self.path, self._busy_seconds)
         connection.execute(f"PRAGMA synchronous = {self._synchronous}")
         connection.execute(f"PRAGMA cache_size = -{_CACHE_KILOBYTES}")
         connection.execute(f"PRAGMA mmap_size = {_MAPPED_BYTES}")
