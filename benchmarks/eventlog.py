@@ -156,7 +156,7 @@ def p(values: list[float], share: float) -> float:
     return sorted(values)[min(len(values) - 1, int(len(values) * share))]
 
 
-def report(title: str, runs: list[dict[str, dict[str, list[float]]]], *, bars: bool) -> bool:
+def report(title: str, runs: list[dict[str, dict[str, list[float]]]], *, bars: bool, strict: bool = True) -> bool:
     """Print a table; tell whether every bar holds."""
     names = list(next(iter(runs[0].values())))
     others = [name for name in names if name != "sqlite"]
@@ -174,7 +174,7 @@ def report(title: str, runs: list[dict[str, dict[str, list[float]]]], *, bars: b
             if name == "hand":  # the bar is on SQLite as a ratio to it
                 ratios, half = [1 / ratio for ratio in ratios], 1 / half
             high, worst = statistics.median(ratios), max(ratios)
-            limit = (STRICT_BARS if query == STRICT_HEAD else BARS).get(name)
+            limit = (STRICT_BARS if strict else {}).get(name) if query == STRICT_HEAD else BARS.get(name)
             every = 2 * limit if limit is not None and query == STRICT_HEAD else EVERY_RUN
             broken = bars and limit is not None and (high > limit or (name != "hand" and worst > every))
             good = good and not broken
@@ -290,7 +290,8 @@ def measure(size: int, options: argparse.Namespace) -> bool:
             good &= report(f"{size:,} events, alone", runs, bars=bars)
             with another_process(shared, folder):
                 runs = [one_run(shared, questions, options.calls, quick) for _ in range(options.runs)]
-            good &= report(f"{size:,} events, while another process appends", runs, bars=bars)
+            # Beside a writer, a strict read has to read what has just come: no bar.
+            good &= report(f"{size:,} events, while another process appends", runs, bars=bars, strict=False)
             report(f"{size:,} events, append", [append_times(logs, 30)], bars=False)
             for name_ in set(logs) & {"delta", "s3"}:
                 print(f"strict read on {name_}: {strict_times(logs[name_], questions, 100)}")

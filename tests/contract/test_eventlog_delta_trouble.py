@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -201,8 +202,11 @@ def test_writers_of_one_machine_are_served_in_turn(log: DeltaEventLog, tmp_path:
     logs: list[EventLog] = [open_delta(tmp_path) for _ in range(4)]
     order: list[int] = []
 
+    start = threading.Barrier(4)
+
     def write(number: int) -> None:
         maker = Maker(number)
+        start.wait()
         for _ in range(8):
             logs[number].append([maker.event(f"w{number}", BuildRequest(BuildStatus.RECEIVED))])
             order.append(number)
@@ -215,5 +219,19 @@ def test_writers_of_one_machine_are_served_in_turn(log: DeltaEventLog, tmp_path:
     for each in logs:
         each.close()
     assert len(log.read(strict=True)) == 32
-    middle = order[4:24]
-    assert all(middle.count(number) >= 2 for number in range(4)), f"nobody was left out: {order}"
+    assert set(order[:16]) == {0, 1, 2, 3}, f"nobody was left out: {order}"
+
+
+def test_a_strict_head_misses_no_commit_however_fast_they_come(log: DeltaEventLog, tmp_path: Path) -> None:
+    """Commits within one tick of the folder's clock, and commits after a pause, by handles with and without the same cache."""
+    maker = Maker()
+    with open_delta(tmp_path) as beside, open_delta(tmp_path, "elsewhere") as other:
+        for number in range(60):
+            writer = (log, beside, other)[number % 3]
+            head = writer.append([maker.event("b", BuildRequest(BuildStatus.RECEIVED))])
+            for reader in (log, beside, other):
+                assert reader.head(strict=True) == head
+                assert reader.head(strict=True) == head
+            if number % 20 == 0:
+                time.sleep(0.15)
+                assert {reader.head(strict=True) for reader in (log, beside, other)} == {head}

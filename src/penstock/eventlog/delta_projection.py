@@ -28,6 +28,7 @@ from penstock.eventlog.delta_commits import (
     to_version,
 )
 from penstock.eventlog.delta_location import Location
+from penstock.eventlog.delta_quiet import Quiet
 from penstock.eventlog.delta_store import open_store, replace_store
 from penstock.eventlog.encoding import Encoded
 from penstock.eventlog.fold import apply_events, only_new
@@ -77,6 +78,7 @@ class Projection:
         self.store = open_store(location, clock)
         self._replaced: list[SqliteStore] = []
         self._lock = threading.Lock()
+        self._quiet: Quiet[Marks] = Quiet(location.folder)
         self._seen: tuple[int, str | None] | None = None
         """The last applied version that was compared with the table, and the stamp of its commit then."""
         self.log_version = SCHEMA_VERSION
@@ -120,14 +122,34 @@ class Projection:
         for store in (self.store, *self._replaced):
             store.close()
 
+    def known(self) -> Marks | None:
+        """The marks, if nothing has happened since this thread last caught up; None when it must do that again."""
+        try:
+            look = self._quiet.look(self.store)
+        except sqlite3.Error:
+            return None
+        found = self._quiet.found(look)
+        if found is None:
+            return None
+        before, marks = found
+        folder = self._quiet.look_at_folder()
+        if folder is None or folder != before:
+            name = commit_name(marks.applied)
+            is_same = self._seen == (marks.applied, self._files.stamp(name))
+            if not is_same or self._files.exists(commit_name(marks.applied + 1)):
+                return None
+            self._quiet.note(look, folder, marks)
+        return marks
+
     def catch_up(self, *, patient: bool = False) -> Marks:
         """Apply every new commit; what another process applied meanwhile is not applied again.
 
         With patience, the deadline is for each part of what is new, not for all of it.
         """
-        marks = self.marks()
+        look, folder, marks = self._quiet.look(self.store), self._quiet.look_at_folder(), self.marks()
         self._check_applied(marks)
         if not self._files.exists(commit_name(marks.applied + 1)):
+            self._quiet.note(look, folder, marks)
             return marks
         with self._one_thread():
             while self._files.exists(commit_name(self.marks().applied + 1)):
