@@ -25,6 +25,17 @@ _BODIES = {
         '{"config":' + "[" * 5000 + "]" * 5000 + ',"job_label":"l","status_code":1}',
         {"job_run_id": "r", "job_label": "l", "status_code": 1, "config": "[" * 5000 + "]" * 5000},
     ),
+    "not a number": (
+        "job",
+        '{"config":NaN,"job_label":"l","status_code":1}',
+        {"job_run_id": "r", "job_label": "l", "status_code": 1, "config": "NaN"},
+    ),
+    "too large a number": ("job_graph", '{"job_graph":1e999}', {"job_graph": "[1e999]"}),
+    "a list is an object": (
+        "job",
+        '{"manifests":{"a":1},"job_label":"l","status_code":1}',
+        {"job_run_id": "r", "job_label": "l", "status_code": 1, "manifests": '{"a":1}'},
+    ),
     "cut off": ("job_graph", '{"job_graph":', {"job_graph": '{"a":'}),
 }
 DAMAGES = list(_BODIES)
@@ -37,6 +48,12 @@ def plant(log: EventLog, damage: str, build: str = "planted") -> str:
     if isinstance(log, DeltaEventLog):
         _plant_in_delta(log, event_id, build, kind, fields)
         return event_id
+    plant_body(log, event_id, kind, body, build)
+    return event_id
+
+
+def plant_body(log: EventLog, event_id: str, kind: str, body: str, build: str = "planted") -> None:
+    """Write a row with this body behind the last event of a SQL store."""
     assert isinstance(log, SqlEventLog)
     with log._transaction() as tables:
         (last,) = tables.select("SELECT COALESCE(MAX(position), 0) FROM penstock_event", ())[0]
@@ -46,7 +63,6 @@ def plant(log: EventLog, damage: str, build: str = "planted") -> str:
             [(last + 1, event_id, SECOND, build, kind, body)],
         )
         tables.executemany(SET_META, [("last_position", str(last + 1))])
-    return event_id
 
 
 def _plant_in_delta(log: DeltaEventLog, event_id: str, build: str, kind: str, fields: dict[str, Any]) -> None:

@@ -5,22 +5,24 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from contract.damage import DAMAGES, plant, run, set_version
+from contract.damage import DAMAGES, plant, plant_body, run, set_version
 from contract.events import SECOND, Maker, generated_history
 from penstock.errors import EventLogError
 from penstock.eventlog import projections
 from penstock.eventlog.answers import entry_json
-from penstock.eventlog.contract import EventLog, NewerLogError
+from penstock.eventlog.contract import EventLog, MalformedEventError, NewerLogError
+from penstock.eventlog.delta import DeltaEventLog
 from penstock.eventlog.encoding import Encoded
 from penstock.eventlog.maintenance import repair, verify
 from penstock.eventlog.opening import open_event_log
 from penstock.eventlog.prune import prune
 from penstock.eventlog.redaction import REDACTED, redact_events, redact_texts
 from penstock.eventlog.sql import SqlEventLog
-from penstock.model.events import BuildRequest, Job, Partition, PartitionInvalidation, Unreadable
+from penstock.model.events import BuildRequest, Job, JobGraph, Partition, PartitionInvalidation, Unreadable
 from penstock.model.status import BuildStatus, JobStatus, PartitionStatus
 
 SECRET = "ann.secret@example.org"
@@ -50,6 +52,86 @@ class RobustLogContract:
             assert ([each.event_id for each in state.unreadable], state.problems) == ([planted], ())
         assert repair(log, remove_unreadable=True).unreadable == ()
         assert [entry.event for entry in log.read(strict=True)] == [*first, *last]
+
+    def test_names_of_a_wrong_type_make_an_event_unreadable_not_the_log(self, log: EventLog, maker: Maker) -> None:
+        """As rows of another program; a Delta table has types of its own."""
+        if isinstance(log, DeltaEventLog):
+            return
+        log.append(maker.one_of_each())
+        bodies = {
+            "partition": ['{"partition_ref":["l"],"status_code":4}', '{"partition_ref":5,"status_code":4}'],
+            "job": ['{"job_run_id":{"a":1},"job_label":"l","status_code":1}'],
+            "build_request": ['{"requested_partitions":"abc","status_code":1}', '{"status_code":1} and more'],
+        }
+        for kind, texts in bodies.items():
+            for text in texts:
+                plant_body(log, f"{kind} {text}", kind, text)
+        found = verify(log)
+        assert (len(found.unreadable), found.problems) == (5, ())
+        prune(log, SECOND)
+        assert repair(log, remove_unreadable=True).unreadable == ()
+        assert len(log.read(strict=True)) == 9
+
+    def test_verify_is_right_while_others_append(self, log: EventLog, uri: str, maker: Maker) -> None:
+        log.append(generated_history(300))
+        stop = threading.Event()
+
+        def write() -> None:
+            number = 0
+            while not stop.is_set():
+                number += 1
+                log.append([maker.event("live", Partition(f"live{number}", PartitionStatus.REQUESTED))])
+
+        thread = threading.Thread(target=write)
+        thread.start()
+        try:
+            for reader in _and_another(self, log, uri):
+                assert [verify(reader).problems for _ in range(3)] == [()] * 3
+        finally:
+            stop.set()
+            thread.join(30)
+
+    def test_a_subclass_is_stored_as_what_it_is(self, log: EventLog, maker: Maker) -> None:
+        class Liar(str):
+            """Says that it is short and plain."""
+
+            __slots__ = ()
+
+            def isascii(self) -> bool:
+                return True
+
+            def __contains__(self, part: object) -> bool:
+                return False
+
+            def __len__(self) -> int:
+                return 1
+
+        class Empty(dict):  # type: ignore[type-arg]
+            def values(self) -> Any:
+                return []
+
+        class Twice(tuple):  # type: ignore[type-arg]
+            __slots__ = ()
+
+            def __iter__(self) -> Any:
+                return iter((None, 5))
+
+        for wrong in (Liar("a\0b"), Liar("x" * 2000), Liar("half \ud800 pair")):
+            with pytest.raises(MalformedEventError):
+                log.append([maker.event("b", Partition(wrong, PartitionStatus.REQUESTED))])
+        deep: Any = 1
+        for _ in range(5000):
+            deep = Empty(a=deep)
+        shared: Any = []
+        for _ in range(60):
+            shared = [shared, shared]
+        for graph in (deep, shared):
+            with pytest.raises(MalformedEventError):
+                log.append([maker.event("b", JobGraph(graph))])
+        log.append([maker.event(Liar("b"), Job("r", "l", Twice(("p", "q")), JobStatus.RUNNING, "", Empty(a=[1])))])
+        (read,) = [entry.event for entry in log.read(strict=True)]
+        assert read.payload == Job("r", "l", ("p", "q"), JobStatus.RUNNING, "", {"a": [1]})
+        assert verify(log).problems == ()
 
     def test_a_migration_does_not_stop_open_writers(self, log: EventLog, uri: str, maker: Maker) -> None:
         if not self.shared:

@@ -9,7 +9,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from contract.answers_of import all_answers
 from contract.events import Maker, generated_history
@@ -235,3 +237,17 @@ def test_a_strict_head_misses_no_commit_however_fast_they_come(log: DeltaEventLo
             if number % 20 == 0:
                 time.sleep(0.15)
                 assert {reader.head(strict=True) for reader in (log, beside, other)} == {head}
+
+
+def test_a_row_without_a_position_is_reported_and_left_out(log: DeltaEventLog) -> None:
+    log.append(HISTORY[:20])
+    table = log.table()
+    table.load_or_create()
+    row = {"event_id": "lost", "timestamp": 1, "build_request_id": "b", "event_type": "partition"}
+    schema = pa.schema(table.handle.schema().to_arrow())
+    write_deltalake(table.handle, pa.RecordBatch.from_pylist([row], schema=schema), mode="append")
+    assert len(log.read(strict=True)) == 20
+    log.rebuild()
+    log.append(Maker(3).one_of_each())
+    assert len(log.read(strict=True)) == 29
+    assert verify(log).problems == ("1 events of the table have no position, and are left out",)

@@ -11,8 +11,12 @@ from contract.event_log_contract import EventLogContract
 from contract.events import Maker
 from contract.robust_log_contract import RobustLogContract
 from penstock.errors import ConfigError, EventLogError
-from penstock.eventlog.contract import AppendError, NewerLogError
+from penstock.eventlog.contract import AppendError, NewerLogError, StorageTroubleError
+from penstock.eventlog.maintenance import repair
 from penstock.eventlog.opening import open_event_log
+from penstock.eventlog.redaction import redact_texts
+from penstock.model.events import BuildCancel, Partition
+from penstock.model.status import PartitionStatus
 
 
 class TestSqlite(EventLogContract, RobustLogContract):
@@ -87,3 +91,41 @@ def test_a_damaged_log_is_explained(tmp_path: Path) -> None:
         other.close()
         with pytest.raises(EventLogError, match="cannot be read"):
             log.read()
+
+
+def test_text_that_is_not_utf8_is_replaced(tmp_path: Path) -> None:
+    with open_event_log(f"sqlite:///{tmp_path}/log.db") as log:
+        log.append(Maker().one_of_each())
+        other = sqlite3.connect(tmp_path / "log.db")
+        other.execute(
+            "INSERT INTO penstock_event (position, event_id, timestamp, build_request_id, event_type, body)"
+            " VALUES (10, 'x', 1, 'b', 'build_cancel', cast(x'7B22726561736F6E223A22FFFE227D' as text))"
+        )
+        other.commit()
+        other.close()
+        assert log.read()[-1].event.payload == BuildCancel("\ufffd\ufffd")
+        assert len(log.read()) == 10
+        assert repair(log).is_sound
+
+
+def test_redaction_leaves_no_byte_however_pages_move(tmp_path: Path) -> None:
+    maker, path = Maker(), tmp_path / "log.db"
+    with open_event_log(f"sqlite:///{path}") as log:
+        for start in range(8):
+            refs = [f"p{start * 500 + number}" for number in range(500)]
+            log.append(
+                [
+                    maker.event("b", Partition(ref, PartitionStatus.FAILED, f"{maker.id()} SECWWWW {ref}"))
+                    for ref in refs
+                ]
+            )
+        reader = sqlite3.connect(path, isolation_level=None)
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM penstock_event").fetchone()
+        with pytest.raises(StorageTroubleError, match="keeps its old pages"):
+            redact_texts(log, ["SECWWWW"])
+        reader.close()
+        assert redact_texts(log, ["SECWWWW"]).event_ids == (), "it is redacted already; the storage is cleaned now"
+        found = [file.name for file in tmp_path.iterdir() if b"SECWWWW" in file.read_bytes()]
+        assert found == []
+        assert len(log.read()) == 4000

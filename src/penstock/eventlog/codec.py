@@ -6,7 +6,8 @@ Objects are written with sorted keys and without spaces; a status as code and na
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from math import isfinite
 from typing import Any, TypeVar
 
 from penstock.errors import EventLogError
@@ -35,7 +36,20 @@ _DAMAGE = (StopIteration, ValueError, KeyError, TypeError, AttributeError, Recur
 """What decoding of anything but a well-formed payload raises."""
 
 _encoder = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-_scan: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
+
+
+def _refuse(text: str) -> Any:
+    raise ValueError(f"{text} is not JSON")
+
+
+def _to_float(text: str) -> float:
+    value = float(text)
+    return value if isfinite(value) else _refuse(text)
+
+
+decoder = json.JSONDecoder(parse_constant=_refuse, parse_float=_to_float)
+"""Reads what `to_text` writes: unlike Python's own, it refuses NaN and Infinity."""
+_scan: Callable[[str, int], tuple[Any, int]] = decoder.scan_once  # type: ignore[attr-defined]
 
 
 def to_text(value: object) -> str:
@@ -74,11 +88,11 @@ def to_fields(payload: Payload) -> Fields:
 
 def from_fields(event_type: str, fields: Any) -> Payload:
     """Read a payload back. Fields that a newer version added are ignored; what cannot be read is `Unreadable`."""
-    decoder = _DECODERS.get(event_type)
-    if decoder is None:
+    decode = _DECODERS.get(event_type)
+    if decode is None:
         return Unreadable(event_type, UNKNOWN_TYPE)
     try:
-        return decoder(fields)
+        return decode(fields)
     except _DAMAGE:
         return Unreadable(event_type, DAMAGED)
 
@@ -91,11 +105,12 @@ def to_body(payload: Payload) -> str:
 
 def from_body(event_type: str, body: str) -> Payload:
     """Read a payload back from its JSON text; optimized, because every event that is read passes through here."""
-    decoder = _DECODERS.get(event_type)
-    if decoder is None:
+    decode = _DECODERS.get(event_type)
+    if decode is None:
         return Unreadable(event_type, UNKNOWN_TYPE)
     try:
-        return decoder(_scan(body, 0)[0])
+        fields, end = _scan(body, 0)
+        return decode(fields) if end == len(body) else Unreadable(event_type, DAMAGED)
     except _DAMAGE:
         return Unreadable(event_type, DAMAGED)
 
@@ -200,38 +215,57 @@ _EMPTY: Fields = {
 _BUILD_OF, _PARTITION_OF, _JOB_OF = _STATUSES.values()
 
 
-def _texts(values: Sequence[str | None] | None) -> tuple[str, ...]:
-    found = tuple(values or ())
-    return tuple(value or "" for value in found) if None in found else found  # type: ignore[return-value]
+def _text(value: Any) -> str:
+    """Null where text belongs reads as empty text: Delta logs of older versions can hold it, and must stay readable."""
+    if value is None:
+        return ""
+    if type(value) is not str:
+        raise TypeError
+    return value
 
 
-# Null where text belongs reads as empty text: Delta logs of older versions can hold it, and must stay readable.
+def _text_or_none(value: Any) -> str | None:
+    return None if value is None else _text(value)
+
+
+def _list(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    if type(value) is not list:
+        raise TypeError
+    return value
+
+
+def _texts(values: Any) -> tuple[str, ...]:
+    return tuple(map(_text, _list(values)))
+
+
 _DECODERS: dict[str, Callable[[Mapping[str, Any]], Payload]] = {
     EventType.BUILD_REQUEST: lambda f: BuildRequest(
         _BUILD_OF.get(f["status_code"], BuildStatus.UNKNOWN),
         _texts(f.get("requested_partitions")),
-        f.get("message") or "",
+        _text(f.get("message")),
     ),
     EventType.PARTITION: lambda f: Partition(
-        f["partition_ref"] or "",
+        _text(f["partition_ref"]),
         _PARTITION_OF.get(f["status_code"], PartitionStatus.UNKNOWN),
-        f.get("message") or "",
-        f.get("job_run_id"),
+        _text(f.get("message")),
+        _text_or_none(f.get("job_run_id")),
     ),
     EventType.JOB: lambda f: Job(
-        f.get("job_run_id") or "",
-        f["job_label"] or "",
+        _text(f.get("job_run_id")),
+        _text(f["job_label"]),
         _texts(f.get("target_partitions")),
         _JOB_OF.get(f["status_code"], JobStatus.UNKNOWN),
-        f.get("message") or "",
+        _text(f.get("message")),
         f.get("config"),
-        tuple(f.get("manifests") or ()),
+        tuple(_list(f.get("manifests"))),
     ),
     EventType.DELEGATION: lambda f: Delegation(
-        f["partition_ref"] or "", f["delegated_to_build_request_id"] or "", f.get("message") or ""
+        _text(f["partition_ref"]), _text(f["delegated_to_build_request_id"]), _text(f.get("message"))
     ),
-    EventType.JOB_GRAPH: lambda f: JobGraph(f["job_graph"], f.get("message") or ""),
-    EventType.PARTITION_INVALIDATION: lambda f: PartitionInvalidation(f["partition_ref"] or "", f["reason"] or ""),
-    EventType.TASK_CANCEL: lambda f: TaskCancel(f.get("job_run_id") or "", f["reason"] or ""),
-    EventType.BUILD_CANCEL: lambda f: BuildCancel(f["reason"] or ""),
+    EventType.JOB_GRAPH: lambda f: JobGraph(f["job_graph"], _text(f.get("message"))),
+    EventType.PARTITION_INVALIDATION: lambda f: PartitionInvalidation(_text(f["partition_ref"]), _text(f["reason"])),
+    EventType.TASK_CANCEL: lambda f: TaskCancel(_text(f.get("job_run_id")), _text(f["reason"])),
+    EventType.BUILD_CANCEL: lambda f: BuildCancel(_text(f["reason"])),
 }

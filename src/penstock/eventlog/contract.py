@@ -14,6 +14,7 @@ up to a second behind other processes (never behind its own), so that remote log
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, NamedTuple, NewType, Protocol, Self
@@ -109,6 +110,22 @@ class Migration:
 
 
 @dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Queries that see the log at one moment, and what is wrong with its files or tables."""
+
+    select: Callable[[str, Sequence[object]], list[Row]]
+    problems: list[str]
+
+
+def still_there(uri: str) -> StorageTroubleError:
+    """The error when redacted text cannot be removed yet."""
+    return StorageTroubleError(
+        f"the text is redacted in {uri}, but a process that is reading keeps its old pages on storage",
+        hint="run the same again when that process has finished",
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Compaction:
     """The size of a log before and after."""
 
@@ -191,15 +208,19 @@ class EventLog(Protocol):
         ...
 
     def replace(self, entries: Sequence[Entry]) -> None:
-        """Give events a new payload at their positions, and remove the old one from storage; only for `redaction`."""
+        """Give events a new payload at their positions; only for `redaction`, which calls `scrub` afterwards."""
+        ...
+
+    def scrub(self) -> None:
+        """Remove from storage what `replace` has replaced; raises an error while a reader keeps it there."""
         ...
 
     def rebuild(self) -> None:
         """Build states, indexes and a local projection again from the events."""
         ...
 
-    def check_storage(self) -> list[str]:
-        """What is wrong with the files or tables themselves; only for `maintenance`."""
+    def snapshot(self) -> AbstractContextManager[Snapshot]:
+        """The log at one moment, whatever others append meanwhile; only for `maintenance`."""
         ...
 
     def repair_storage(self) -> None:

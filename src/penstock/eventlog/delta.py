@@ -11,8 +11,8 @@ import logging
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from penstock.errors import EventLogError, StorageError
@@ -22,15 +22,18 @@ from penstock.eventlog.contract import (
     Entry,
     Position,
     Row,
+    Snapshot,
     StorageTroubleError,
     check_version,
+    still_there,
 )
 from penstock.eventlog.deadlines import remaining, within
 from penstock.eventlog.delta_commits import INDEX_BITS, to_inline
 from penstock.eventlog.delta_location import Location, to_location
 from penstock.eventlog.delta_projection import Marks, Projection, ResyncNeededError
 from penstock.eventlog.encoding import Encoded
-from penstock.eventlog.fold import Tables, only_new
+from penstock.eventlog.fold import Select, Tables, only_new
+from penstock.eventlog.fold_statements import SELECT_META
 from penstock.eventlog.retry import LostRaceError, keep_trying
 from penstock.eventlog.sql import SqlEventLog
 from penstock.eventlog.store import SqliteStore, selecting
@@ -164,7 +167,10 @@ class DeltaEventLog(SqlEventLog):
         with within(self.deadline_seconds):
             table.forget()
             table.load_or_create()
+            had_events = self._projection.marks().applied >= 0
             self._projection.reload(table.handle)
+            if had_events:  # they may have been replaced, and must not stay in free pages
+                self._projection.store.compact()
 
     def _healing(self, work: Callable[[], Result]) -> Result:
         """Run work on the projection; after damage or where no cache can be written, run it again on another one."""
@@ -228,10 +234,18 @@ class DeltaEventLog(SqlEventLog):
             self._maintain()
 
     def _try_write(self, batch: Sequence[Encoded]) -> Position:
+        store = self._projection.store
+        try:
+            return self._write_once(batch, store)
+        except sqlite3.Error as error:
+            self._heal(store, error)
+            raise LostRaceError("the local projection was rebuilt") from error
+
+    def _write_once(self, batch: Sequence[Encoded], store: SqliteStore) -> Position:
         from penstock.eventlog.delta_rows import schema_with, to_batch
 
-        marks = self._healing(lambda: self._catch_up(patient=False))
-        projection, table, store = self._projection, self.table(), self._projection.store
+        marks = self._catch_up(patient=False)
+        projection, table = self._projection, self.table()
         projection.load_shape()
         check_version(projection.log_version)
         new = only_new(selecting(store.connection()), batch)
@@ -241,13 +255,9 @@ class DeltaEventLog(SqlEventLog):
         version = table.handle.version() + 1
         recorded_at = self._clock.now_ns()
         rows = to_batch(new, version, recorded_at, schema_with(projection.added_columns))
-        try:
-            with projection.fold_first(version, new, recorded_at):
-                if not table.append(rows, to_inline(new, version, recorded_at)):
-                    raise LostRaceError("other writers are faster")
-        except sqlite3.Error as error:
-            self._heal(store, error)
-            raise LostRaceError("the local projection was rebuilt") from error
+        with projection.fold_first(version, new, recorded_at):
+            if not table.append(rows, to_inline(new, version, recorded_at)):
+                raise LostRaceError("other writers are faster")
         return Position((version << INDEX_BITS) + len(new) - 1)
 
     def remove(self, positions: Sequence[Position]) -> None:
@@ -263,26 +273,43 @@ class DeltaEventLog(SqlEventLog):
         self._healing(self._sync)
 
     def replace(self, entries: Sequence[Entry]) -> None:
-        """Give events a new payload; the files and commits that have the old one are deleted."""
+        """Give events a new payload; only for `redaction`."""
 
         def replace() -> None:
             table = self.table()
             table.load_or_create()
             if not table.replace(entries):
                 raise LostRaceError("other writers are faster")
-            table.purge(self._location.open_files())
 
         self._change_alone(replace)
-        with self._projection.store.overwriting():
-            self._healing(self._catch_up)
+        self._healing(self._catch_up)
 
-    def check_storage(self) -> list[str]:
-        """Compare the local projection with the table."""
+    def scrub(self) -> None:
+        """Delete the files and commits of older versions, and write the local projection again."""
+
+        def purge() -> None:
+            table = self.table()
+            table.load_or_create()
+            table.purge(self._location.open_files())
+
+        self._change_alone(purge)
+        self._healing(self._catch_up)
+        if not self._projection.store.compact():
+            raise still_there(self.uri)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Snapshot]:
+        """The local projection at one moment, compared with the table's version then."""
         from penstock.eventlog.delta_check import compare
 
-        table = self.table()
-        table.load_or_create()
-        return compare(table.handle, self._location.open_files(), self._projection.store)
+        self._healing(self._sync)
+        with self._snapshot() as select:
+            applied = int(select(SELECT_META, ("applied_version",))[0][0])
+            table = self.table().at(applied)
+            yield Snapshot(select, compare(table, self._location.open_files(), select))
+
+    def _snapshot(self) -> AbstractContextManager[Select]:
+        return self._projection.store.snapshot()
 
     def repair_storage(self) -> None:
         """Open the table anew; the projection is rebuilt by `rebuild`."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
-from penstock.eventlog.codec import from_json, to_json, to_text
+from penstock.eventlog.codec import decoder, from_json, to_json, to_text
 from penstock.eventlog.encoding import Encoded, encode_stored
 
 VERSION_PROPERTY = "penstock.schemaVersion"
@@ -79,7 +79,7 @@ def to_inline(items: Sequence[Encoded], version: int, recorded_at: int) -> str |
 def from_inline(text: str, version: int) -> list[Found] | None:
     """Read the events of a small commit back; None when the text cannot be read: then its data files must be."""
     try:
-        value = json.loads(text)
+        value = decoder.decode(text)
         events = [encode_stored(from_json(event)) for event in value["events"]]
     except (ValueError, KeyError, TypeError, RecursionError):
         return None

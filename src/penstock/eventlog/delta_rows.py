@@ -7,7 +7,6 @@ column, it stays with the event through compaction, and every Delta reader can s
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from typing import Any
@@ -17,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from penstock.eventlog.codec import from_body, from_json, to_fields, to_text
+from penstock.eventlog.codec import decoder, from_body, from_json, to_fields, to_text
 from penstock.eventlog.delta_commits import INDEX_BITS, Found
 from penstock.eventlog.delta_location import TableFiles
 from penstock.eventlog.encoding import Encoded, encode_stored
@@ -113,8 +112,12 @@ def read_rows(files: TableFiles, paths: Sequence[str]) -> pa.Table:
 
 
 def from_table(rows: pa.Table) -> Iterator[Found]:
-    """The events of some rows in log order, with their positions and when they were written."""
-    ordered = rows.take(pc.sort_indices(rows.column("position")))
+    """The events of some rows in log order, with their positions and when they were written.
+
+    A row without a position has no place in the log: another program wrote it, and `log verify` reports it.
+    """
+    placed = rows.filter(pc.is_valid(rows.column("position")))
+    ordered = placed.take(pc.sort_indices(placed.column("position")))
     for start in range(0, ordered.num_rows, _SLICE):
         for row in ordered.slice(start, _SLICE).to_pylist():
             yield row["position"], encode_stored(_to_event(row)), row.get("recorded_at")
@@ -125,7 +128,7 @@ def _to_event(row: dict[str, Any]) -> Event:
     fields: Any = row.get(kind)
     try:
         for name in _JSON_FIELDS.get(kind, ()):
-            fields[name] = json.loads(fields[name]) if fields[name] is not None else None
+            fields[name] = decoder.decode(fields[name]) if fields[name] is not None else None
     except (ValueError, TypeError, RecursionError):
         fields = None
     return from_json({**row, "event_type": kind, "timestamp": row["timestamp"] or 0, kind: fields})

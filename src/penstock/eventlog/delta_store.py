@@ -73,7 +73,7 @@ def _in_memory(location: Location, clock: Clock, error: Exception) -> SqliteStor
     logger.warning(
         "the local projection of %s cannot be kept in %s (%s): this process keeps it in memory, and reads the whole log for it",
         location.uri,
-        location.source.hide(str(location.projection.parent)),
+        location.projection.parent,
         location.describe(error),
     )
     return SqliteStore(None, clock=clock)

@@ -68,6 +68,17 @@ class Table:
             self._handle = None
             raise self._location.trouble("cannot be opened", error) from None
 
+    def at(self, version: int) -> DeltaTable:
+        """The table at a version."""
+        try:
+            handle = self._load()
+            if handle is None:
+                raise self._location.trouble("cannot be read", FileNotFoundError("the table is gone"))
+            self._location.in_time(lambda: handle.load_as_version(version))
+        except (DeltaError, OSError, ValueError) as error:
+            raise self._location.trouble("cannot be read", error) from None
+        return handle
+
     def append(self, rows: pa.RecordBatch, inline: str | None) -> bool:
         """Commit the rows as the next version after the handle's; False when another writer committed that one.
 
@@ -247,11 +258,11 @@ def in_order(table: DeltaTable) -> Iterator[list[str]]:
     actions = pa.table(table.get_add_actions(flatten=True)).to_pylist()
     group: list[str] = []
     end = -1
-    for action in sorted(actions, key=lambda found: found["min.position"]):
-        if group and action["min.position"] > end:
+    for action in sorted(actions, key=lambda found: found["min.position"] or 0):
+        if group and (action["min.position"] or 0) > end:
             yield group
             group = []
         group.append(action["path"])
-        end = max(end, action["max.position"])
+        end = max(end, action["max.position"] or 0)
     if group:
         yield group

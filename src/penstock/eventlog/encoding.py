@@ -32,8 +32,7 @@ class Encoded:
 
 def encode(event: Event) -> Encoded:
     """Check an event and turn it into what is stored; `MalformedEventError` when it cannot be."""
-    check_event(event)
-    return encode_stored(event)
+    return encode_stored(check_event(event))
 
 
 def encode_stored(event: Event) -> Encoded:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from penstock.eventlog.contract import Entry, EventLog, Position
+from penstock.eventlog.contract import Entry, EventLog, Position, Snapshot
 from penstock.eventlog.encoding import encode_stored
 from penstock.eventlog.fold import apply_events
+from penstock.eventlog.fold_statements import SELECT_HEAD
 from penstock.eventlog.rewriting import pages
 from penstock.eventlog.store import SqliteStore
 from penstock.eventlog.tables import STATE_TABLES
@@ -41,26 +42,28 @@ class Verification:
 
 
 def verify(log: EventLog) -> Verification:
-    """Read every event, fold all of them again, and compare the result with what the log has."""
-    problems = log.check_storage()
+    """Read every event, fold all of them again, and compare the result with what the log has, at one moment."""
     unreadable: list[UnreadableEvent] = []
     count = head = 0
     fresh = SqliteStore(None)
     try:
-        for entries in pages(lambda sql, parameters: log.select(sql, parameters, strict=True)):
-            unreadable += (found for entry in entries if (found := _unreadable(entry)) is not None)
-            with fresh.tables() as tables:
-                batch = [(entry.position, encode_stored(entry.event)) for entry in entries]
-                apply_events(tables.executemany, batch, 1, None)
-            count += len(entries)
-            head = entries[-1].position
-        if log.head() < head:
-            problems.append(f"the head is {log.head()}, but the last event is at {head}")
-        unknown = {each.position for each in unreadable}
-        for table in STATE_TABLES:
-            problems += _compare(log, fresh, table, f"SELECT * FROM {table}", ())  # noqa: S608
-        index = "SELECT position, partition_ref FROM penstock_event_partition"
-        problems += _compare(log, fresh, "penstock_event_partition", index, unknown)
+        with log.snapshot() as snapshot:
+            problems = list(snapshot.problems)
+            for entries in pages(snapshot.select):
+                unreadable += (found for entry in entries if (found := _unreadable(entry)) is not None)
+                with fresh.tables() as tables:
+                    batch = [(entry.position, encode_stored(entry.event)) for entry in entries]
+                    apply_events(tables.executemany, batch, 1, None)
+                count += len(entries)
+                head = entries[-1].position
+            known: dict[str, str] = dict(snapshot.select(SELECT_HEAD, ()))
+            if int(known.get("last_position", 0)) < head:
+                problems.append(f"the head is {known.get('last_position', 0)}, but the last event is at {head}")
+            for table in STATE_TABLES:
+                problems += _compare(snapshot, fresh, table, f"SELECT * FROM {table}", ())  # noqa: S608
+            index = "SELECT position, partition_ref FROM penstock_event_partition"
+            unknown = {each.position for each in unreadable}
+            problems += _compare(snapshot, fresh, "penstock_event_partition", index, unknown)
     finally:
         fresh.close()
     return Verification(count, tuple(unreadable), tuple(problems))
@@ -84,8 +87,8 @@ def _unreadable(entry: Entry) -> UnreadableEvent | None:
     return UnreadableEvent(entry.position, entry.event.event_id, payload.event_type, payload.reason)
 
 
-def _compare(log: EventLog, fresh: SqliteStore, table: str, sql: str, without: Collection[int]) -> list[str]:
-    found, expected = set(log.select(sql)), set(fresh.select(sql))
+def _compare(snapshot: Snapshot, fresh: SqliteStore, table: str, sql: str, without: Collection[int]) -> list[str]:
+    found, expected = set(snapshot.select(sql, ())), set(fresh.select(sql))
     if without:
         found = {row for row in found if row[0] not in without}
     problems = []

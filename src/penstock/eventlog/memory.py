@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 
 from penstock.eventlog.contract import Position, Row
 from penstock.eventlog.encoding import Encoded
-from penstock.eventlog.fold import Tables
+from penstock.eventlog.fold import Select, Tables
 from penstock.eventlog.sql import SqlEventLog
 from penstock.eventlog.store import SqliteStore
 from penstock.model.clock import Clock
@@ -33,6 +33,12 @@ class MemoryEventLog(SqlEventLog):
 
     def _write(self, batch: Sequence[Encoded]) -> Position:
         return self.store.append(batch)
+
+    def scrub(self) -> None:
+        """There is no storage."""
+
+    def _snapshot(self) -> AbstractContextManager[Select]:
+        return self.store.snapshot()
 
     def repair_storage(self) -> None:
         """There is none."""

@@ -14,10 +14,10 @@ from typing import Any, cast
 import psycopg
 
 from penstock.errors import EventLogError
-from penstock.eventlog.contract import AppendError, Entry, Position, Row, StorageTroubleError, check_version
+from penstock.eventlog.contract import AppendError, Position, Row, StorageTroubleError, check_version
 from penstock.eventlog.deadlines import DeadlinePassedError, has_passed, within
 from penstock.eventlog.encoding import Encoded
-from penstock.eventlog.fold import Tables, append_batch
+from penstock.eventlog.fold import Select, Tables, append_batch
 from penstock.eventlog.fold_statements import SELECT_META, SET_META
 from penstock.eventlog.postgres_connections import Connection, Connections, NoAnswerError, is_transient
 from penstock.eventlog.retry import keep_trying
@@ -104,10 +104,15 @@ class PostgresEventLog(SqlEventLog):
                 lambda sql, rows: cursor.executemany(_marks(sql), rows),
             )
 
-    def replace(self, entries: Sequence[Entry]) -> None:
-        """Give events a new payload; the old one goes with the dead rows."""
-        super().replace(entries)
+    def scrub(self) -> None:
+        """Write the tables again: pages keep bytes of what was changed."""
         self._compact()
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[Select]:
+        with self._explaining("cannot be read"), self._connections.lend() as connection, connection.transaction():
+            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            yield lambda sql, parameters: connection.execute(_marks(sql), parameters).fetchall()
 
     def repair_storage(self) -> None:
         """Build the indexes again."""
@@ -117,8 +122,12 @@ class PostgresEventLog(SqlEventLog):
 
     def _compact(self) -> None:
         with self._explaining("cannot be changed"), self._connections.lend() as connection:
-            for table in ALL_TABLES:
-                connection.execute(_text(f"VACUUM (ANALYZE) {table}"))
+            connection.execute(_text(f"SET lock_timeout = {int(self.deadline_seconds * 1000)}"))
+            try:
+                for table in ALL_TABLES:
+                    connection.execute(_text(f"VACUUM (FULL, ANALYZE) {table}"))
+            finally:
+                connection.execute("RESET lock_timeout")
 
     def _size(self) -> tuple[int, int]:
         sizes = [self.select("SELECT pg_total_relation_size(?::regclass)", (table,))[0][0] for table in ALL_TABLES]

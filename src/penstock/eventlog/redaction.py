@@ -83,4 +83,5 @@ def _write(log: EventLog, changes: Sequence[tuple[Entry, Event]]) -> RedactResul
     changed = [Entry(entry.position, event) for entry, event in changes if event != entry.event]
     if changed:
         log.replace(changed)
+    log.scrub()  # also when nothing changed: a run before may have been stopped here
     return RedactResult(tuple(entry.event.event_id for entry in changed))

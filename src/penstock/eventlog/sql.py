@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
 from typing import Self
 
@@ -23,10 +23,11 @@ from penstock.eventlog.contract import (
     Migration,
     Position,
     Row,
+    Snapshot,
 )
 from penstock.eventlog.deadlines import DeadlinePassedError, within
 from penstock.eventlog.encoding import Encoded, encode
-from penstock.eventlog.fold import Tables, to_entry
+from penstock.eventlog.fold import Select, Tables, to_entry
 from penstock.eventlog.fold_statements import SELECT_EVENTS, SELECT_META
 from penstock.eventlog.group import GroupCommit
 from penstock.eventlog.rewriting import rebuild_states, remove_events, replace_events
@@ -80,13 +81,28 @@ class SqlEventLog(ABC):
         remove_events(self.select, self._transaction, positions)
 
     def replace(self, entries: Sequence[Entry]) -> None:
-        """Give events a new payload at their positions, and remove the old one from storage; only for `redaction`."""
+        """Give events a new payload at their positions; only for `redaction`, which calls `scrub` afterwards."""
         replace_events(self._transaction, entries)
 
     def rebuild(self) -> None:
         """Build states and indexes again from the events."""
         with self._transaction() as tables:
             rebuild_states(tables)
+
+    @abstractmethod
+    def scrub(self) -> None:
+        """Remove from storage what `replace` has replaced."""
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Snapshot]:
+        """The log at one moment, and what is wrong with its files or tables."""
+        problems = self.check_storage()
+        with self._snapshot() as select:
+            yield Snapshot(select, problems)
+
+    @abstractmethod
+    def _snapshot(self) -> AbstractContextManager[Select]:
+        """Queries that see the tables at one moment."""
 
     def check_storage(self) -> list[str]:
         """What is wrong with the files or tables themselves."""

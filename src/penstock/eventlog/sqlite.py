@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from penstock.errors import ConfigError, EventLogError
-from penstock.eventlog.contract import AppendError, Entry, Position, Row, StorageTroubleError
+from penstock.eventlog.contract import AppendError, Position, Row, StorageTroubleError, still_there
 from penstock.eventlog.deadlines import within
 from penstock.eventlog.encoding import Encoded
-from penstock.eventlog.fold import Tables
+from penstock.eventlog.fold import Select, Tables
 from penstock.eventlog.sql import SqlEventLog
 from penstock.eventlog.store import SqliteStore
 from penstock.model.clock import Clock
@@ -46,17 +46,21 @@ class SqliteEventLog(SqlEventLog):
     def _write(self, batch: Sequence[Encoded]) -> Position:
         try:
             return self.store.append(batch)
-        except sqlite3.OperationalError as error:
+        except sqlite3.Error as error:
             raise AppendError(
                 f"{len(batch)} events could not be written to {self.uri}: {error}",
                 [item.event for item in batch],
                 hint=_hint(error),
             ) from error
 
-    def replace(self, entries: Sequence[Entry]) -> None:
-        """Give events a new payload; the old one is overwritten in the file, too."""
-        with self._changing(), self.store.overwriting():
-            super().replace(entries)
+    def scrub(self) -> None:
+        """Write the file again: pages keep bytes of what was changed."""
+        with self._changing():
+            if not self.store.compact():
+                raise still_there(self.uri)
+
+    def _snapshot(self) -> AbstractContextManager[Select]:
+        return self.store.snapshot()
 
     def check_storage(self) -> list[str]:
         """What SQLite finds wrong with the file."""

@@ -69,7 +69,10 @@ class SqliteStore:
         if self._memory is not None:
             with self._memory_lock:
                 return self.connection().execute(sql, parameters).fetchall()
-        return self.connection().execute(sql, parameters).fetchall()
+        try:
+            return self.connection().execute(sql, parameters).fetchall()
+        except sqlite3.OperationalError as error:
+            return read_damaged_text(self.connection(), sql, parameters, error)
 
     @property
     def is_replaced(self) -> bool:
@@ -148,21 +151,21 @@ class SqliteStore:
         return str(backup)
 
     @contextmanager
-    def overwriting(self) -> Iterator[None]:
-        """Overwrite what is deleted or changed in the block, so that the file does not keep it."""
-        connection = self.connection()
-        connection.execute("PRAGMA secure_delete = ON")
-        try:
-            yield
-        finally:
-            connection.execute("PRAGMA secure_delete = OFF")
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    def snapshot(self) -> Iterator[Select]:
+        """Queries that see the tables at one moment."""
+        with self._memory_lock if self._memory is not None else self._no_lock():
+            connection = self.connection()
+            connection.execute("BEGIN")
+            try:
+                yield selecting(connection)
+            finally:
+                connection.execute("ROLLBACK")
 
-    def compact(self) -> None:
-        """Write the file again without free pages."""
+    def compact(self) -> bool:
+        """Write the file again without free pages and what was deleted; False while a reader keeps the old pages."""
         connection = self.connection()
         connection.execute("VACUUM")
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return bool(connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0)
 
     def size(self) -> tuple[int, int]:
         """How many files the database has, and their bytes."""
@@ -256,4 +259,25 @@ class SqliteStore:
 
 def selecting(connection: sqlite3.Connection) -> Select:
     """Queries on a connection, as `fold` takes them."""
-    return lambda sql, parameters: connection.execute(sql, parameters).fetchall()
+
+    def select(sql: str, parameters: Sequence[object]) -> list[Row]:
+        try:
+            return connection.execute(sql, parameters).fetchall()
+        except sqlite3.OperationalError as error:
+            return read_damaged_text(connection, sql, parameters, error)
+
+    return select
+
+
+def read_damaged_text(
+    connection: sqlite3.Connection, sql: str, parameters: Sequence[object], error: sqlite3.OperationalError
+) -> list[Row]:
+    """Run a query again that met text which is not UTF-8, with that text replaced; any other error is raised."""
+    if "UTF-8" not in str(error):
+        raise error
+    before = connection.text_factory
+    connection.text_factory = lambda content: content.decode(errors="replace")
+    try:
+        return connection.execute(sql, parameters).fetchall()
+    finally:
+        connection.text_factory = before
