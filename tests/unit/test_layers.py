@@ -21,6 +21,7 @@ PLANTED = {
         "No JVM is reachable",
     ),
     "run/planner.py": ("from penstock.kinds.staging import decide", "Shared rooms know only the protocol"),
+    "maintenance/scan/scanner.py": ("from penstock.session import opening", "No JVM is reachable"),
     "lake/few_rows.py": ("import pyspark", "Only these modules import pyspark"),
     "cli/project.py": ("from penstock.lake import tables", "The command line goes through the engine"),
 }

@@ -1,0 +1,1 @@
+"""Keeping tables small and clean, and proving what is gone."""
