@@ -90,6 +90,17 @@ def test_a_short_value_is_found_in_its_column_of_csv(tmp_path: Path, text: str, 
             "2024-01-02T04:04:05+01:00",
             True,
         ),
+        (
+            needle("1704164645678901us", datetime(2024, 1, 2, 3, 4, 5, 678901), columns=("c",)),
+            "2024-01-02T03:04:05.678Z",
+            True,
+        ),
+        (
+            needle("1704164645678901us", datetime(2024, 1, 2, 3, 4, 5, 678901), columns=("c",)),
+            "2024-01-02T03:04:05.677Z",
+            False,
+        ),
+        (needle("0x1.54p5", 42.5, columns=("c",)), "42.50", True),
         (needle("José", "José", columns=("c",)), "Jose\u0301", True),
         (needle("0102", b"\x01\x02", columns=("c",)), "AQI=", True),
         (needle("abc", "abc", columns=("c",)), "ABC", False),
@@ -143,3 +154,17 @@ def test_a_value_has_other_spellings(tmp_path: Path) -> None:
     (tmp_path / "rows.json").write_text(json.dumps({"email": ANN.upper()}))
     assert scan(tmp_path, ANN).hits == ()
     assert found_in(scan(tmp_path, needle(ANN, ANN.upper()))) == {("rows.json", 0)}
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (Decimal("12345678.90"), "paid 12345678.90 today"),
+        (1234567890123, "order 1234567890123"),
+        (datetime(2024, 1, 2, 3, 4, 5, 678901), "at 2024-01-02 03:04:05.678901"),
+        (datetime(2024, 1, 2, 3, 4, 5, tzinfo=UTC), 'seen "2024-01-02T03:04:05.000Z"'),
+    ],
+)
+def test_a_long_number_or_time_is_searched_as_it_is_written(tmp_path: Path, value: object, text: str) -> None:
+    (tmp_path / "spark.log").write_text(text)
+    assert found_in(scan(tmp_path, needle("canonical text", value))) == {("spark.log", 0)}

@@ -290,6 +290,14 @@ def test_a_form_of_the_whole_value_is_preferred_to_its_beginning(tmp_path: Path)
     assert scan(tmp_path, LONG, survivors=shared).hits == ()
 
 
+@pytest.mark.parametrize("type_", [pa.null(), pa.float16(), pa.binary(3), pa.dictionary(pa.int8(), pa.string())])
+def test_a_declared_column_of_another_type_does_no_harm(tmp_path: Path, type_: pa.DataType) -> None:
+    write(tmp_path, pa.nulls(3, type_))
+    result = scan(tmp_path, needle("42", 42, columns=("email",)), needle("abc", "abc", columns=("email",)))
+    assert result.is_clean
+    check_readable(result)
+
+
 def test_a_declared_column_that_cannot_be_compared_is_listed(tmp_path: Path) -> None:
     write(tmp_path, pa.array([1, 2], pa.time64("us")))
     result = scan(tmp_path, needle("42", 42, columns=("email",)))

@@ -57,8 +57,7 @@ class ArrowScan:
 
     def scan_leaf(self, array: pa.Array, path: Path, where: str) -> None:
         """Search an array of plain values."""
-        if pa.types.is_string_view(array.type) or pa.types.is_binary_view(array.type):
-            array = array.cast(pa.string() if pa.types.is_string_view(array.type) else pa.binary())
+        array = _to_common_type(array)
         for values in self._findings.columns.at(path):
             self._compare(array, values, where)
         if is_texts(array.type):
@@ -107,6 +106,15 @@ class ArrowScan:
             text = value if isinstance(value, str) else value.decode(errors="replace")
             if text.lstrip()[:1] in {"{", "["}:
                 scan.scan(text.strip(), path)
+
+
+def _to_common_type(array: pa.Array) -> pa.Array:
+    """The array in a type that Arrow can search and compare."""
+    if pa.types.is_string_view(array.type):
+        return array.cast(pa.string())
+    if pa.types.is_binary_view(array.type):
+        return array.cast(pa.binary())
+    return array.cast(pa.float32()) if pa.types.is_float16(array.type) else array
 
 
 def is_texts(type_: pa.DataType) -> bool:

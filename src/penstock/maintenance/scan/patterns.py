@@ -7,7 +7,8 @@ import unicodedata
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from enum import StrEnum
 
 from penstock.maintenance.scan.needles import Needle, find_beginning
@@ -56,10 +57,10 @@ def find_texts(needle: Needle) -> frozenset[str]:
         return frozenset()
     spellings = {needle.text}
     for value in needle.values:
-        if isinstance(value, str | uuid.UUID):
+        if isinstance(value, str | uuid.UUID | int | float | Decimal):
             spellings.add(str(value))
         elif isinstance(value, datetime):
-            spellings |= {value.isoformat(), value.isoformat(sep=" ")}
+            spellings |= _spell_time(value)
     forms = {unicodedata.normalize(form, text) for text in spellings for form in ("NFC", "NFD")} | spellings
     return frozenset(text for text in forms if len(text.encode(errors="surrogatepass")) >= SHORTEST)
 
@@ -108,6 +109,13 @@ def _in_base64(number: int, plain: bytes, text: str) -> Iterator[Pattern]:
 _TO_URL = bytes.maketrans(b"+/", b"-_")
 FROM_URL = bytes.maketrans(b"-_", b"+/")
 BASE64_CHARACTERS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_")
+
+
+def _spell_time(value: datetime) -> set[str]:
+    """A time as it was given, and in UTC as Delta and Spark write it."""
+    utc = value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
+    plain = {moment.isoformat(sep=separator) for moment in (value, utc) for separator in "T "}
+    return plain | {f"{utc.isoformat()}Z", f"{utc.isoformat(timespec='milliseconds')}Z"}
 
 
 def _is_date(value: object) -> bool:

@@ -17,6 +17,8 @@ from penstock.maintenance.scan.needles import Needle
 
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d.*)?")
+_AS_THEY_ARE = {pa.string(), pa.large_string(), pa.binary(), pa.large_binary()}
+"""Types whose candidates need no conversion."""
 _MAY_MEAN_MORE = frozenset("-0123456789tTfF")
 """What numbers, dates and booleans begin with."""
 _MOST_DIGITS = 400
@@ -54,7 +56,7 @@ def needle_keys(needle: Needle) -> frozenset[str]:
             encoded = base64.b64encode(value).decode()
             keys |= {f"bytes:{value.hex()}", f"text:{value.hex()}", f"text:{value.hex().upper()}", f"text:{encoded}"}
         else:
-            keys |= to_keys(value) | {f"number:{number}" for number in _epochs(value)}
+            keys |= to_keys(value) | {f"number:{number}" for number in _epochs(value)} | set(_truncated(value))
     return frozenset(keys)
 
 
@@ -63,6 +65,9 @@ def to_arrow(needle: Needle, type_: pa.DataType) -> Iterator[object]:
     for value in dict.fromkeys((needle.text, *needle.values)):
         for candidate in _candidates(value, type_):
             if candidate is None:
+                continue
+            if type_ in _AS_THEY_ARE:
+                yield candidate
                 continue
             try:
                 yield pa.scalar(candidate, type_).as_py()
@@ -134,6 +139,13 @@ def _epochs(value: object) -> Iterator[int]:
             yield from (micros // 1_000_000, micros // 1000, micros, micros * 1000)
     elif isinstance(value, date):
         yield (value - _EPOCH.date()).days
+
+
+def _truncated(value: object) -> Iterator[str]:
+    """A time as the statistics of Delta's log have it: the millisecond before and after it."""
+    if isinstance(value, datetime) and value.microsecond % 1000:
+        before = value.replace(microsecond=value.microsecond // 1000 * 1000)
+        yield from (f"time:{_time(before)}", f"time:{_time(before + timedelta(milliseconds=1))}")
 
 
 def _to_decimal(value: Any) -> Decimal | None:
