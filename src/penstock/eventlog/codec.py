@@ -224,10 +224,6 @@ def _text(value: Any) -> str:
     return value
 
 
-def _text_or_none(value: Any) -> str | None:
-    return None if value is None else _text(value)
-
-
 def _list(value: Any) -> list[Any]:
     if value is None:
         return []
@@ -236,31 +232,52 @@ def _list(value: Any) -> list[Any]:
     return value
 
 
+_ONLY_TEXT = {str}
+
+
 def _texts(values: Any) -> tuple[str, ...]:
+    if values is None:
+        return ()
+    if type(values) is list and set(map(type, values)) <= _ONLY_TEXT:
+        return tuple(values)
     return tuple(map(_text, _list(values)))
 
 
-_DECODERS: dict[str, Callable[[Mapping[str, Any]], Payload]] = {
-    EventType.BUILD_REQUEST: lambda f: BuildRequest(
-        _BUILD_OF.get(f["status_code"], BuildStatus.UNKNOWN),
-        _texts(f.get("requested_partitions")),
-        _text(f.get("message")),
-    ),
-    EventType.PARTITION: lambda f: Partition(
-        _text(f["partition_ref"]),
+def _to_build_request(f: Mapping[str, Any]) -> BuildRequest:
+    status, message = _BUILD_OF.get(f["status_code"], BuildStatus.UNKNOWN), f.get("message", "")
+    return BuildRequest(
+        status, _texts(f.get("requested_partitions")), message if type(message) is str else _text(message)
+    )
+
+
+def _to_partition(f: Mapping[str, Any]) -> Partition:
+    ref, message, run = f["partition_ref"], f.get("message", ""), f.get("job_run_id")
+    return Partition(
+        ref if type(ref) is str else _text(ref),
         _PARTITION_OF.get(f["status_code"], PartitionStatus.UNKNOWN),
-        _text(f.get("message")),
-        _text_or_none(f.get("job_run_id")),
-    ),
-    EventType.JOB: lambda f: Job(
-        _text(f.get("job_run_id")),
-        _text(f["job_label"]),
+        message if type(message) is str else _text(message),
+        run if run is None or type(run) is str else _text(run),
+    )
+
+
+def _to_job(f: Mapping[str, Any]) -> Job:
+    run, label, message, manifests = f.get("job_run_id"), f["job_label"], f.get("message", ""), f.get("manifests")
+    return Job(
+        run if type(run) is str else _text(run),
+        label if type(label) is str else _text(label),
         _texts(f.get("target_partitions")),
         _JOB_OF.get(f["status_code"], JobStatus.UNKNOWN),
-        _text(f.get("message")),
+        message if type(message) is str else _text(message),
         f.get("config"),
-        tuple(_list(f.get("manifests"))),
-    ),
+        tuple(_list(manifests)) if manifests is not None else (),
+    )
+
+
+# The three that most events are do without a call where text is text: every event that is read passes through here.
+_DECODERS: dict[str, Callable[[Mapping[str, Any]], Payload]] = {
+    EventType.BUILD_REQUEST: _to_build_request,
+    EventType.PARTITION: _to_partition,
+    EventType.JOB: _to_job,
     EventType.DELEGATION: lambda f: Delegation(
         _text(f["partition_ref"]), _text(f["delegated_to_build_request_id"]), _text(f.get("message"))
     ),

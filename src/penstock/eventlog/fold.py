@@ -142,7 +142,8 @@ def write_states(executemany: ExecuteMany, states: States) -> None:
 def to_entry(row: Row) -> Entry:
     """Read an event back from a row of `SELECT_EVENTS`."""
     position, event_id, timestamp, build_request_id, event_type, body = row
-    return Entry(position, Event(event_id, timestamp, build_request_id, from_body(event_type, body)))
+    event = Event(event_id, timestamp, build_request_id, from_body(event_type, body))
+    return tuple.__new__(Entry, (position, event))  # as Entry(position, event), in half the time
 
 
 def _run(executemany: ExecuteMany, sql: str, rows: list[Row]) -> None:
