@@ -34,6 +34,11 @@ POINTS = (
     "changes.before_rebuild",
     "fence.after_commit",
     "drop.after_file",
+    "rewrite.during_aside",
+    "rewrite.after_aside",
+    "rewrite.before_replace",
+    "rewrite.before_tidy",
+    "rewrite.after_replace",
     "run.after_dataset",
     "run.before_finish",
 )

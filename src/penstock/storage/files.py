@@ -6,6 +6,7 @@ A local folder is served by `local`, an object store by `object_store`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
@@ -47,6 +48,19 @@ class Files(Protocol):
 
     def create(self, path: str, content: bytes) -> None:
         """Create the file with this content atomically; FileExistsError when it already exists."""
+
+    def open_new(self, path: str, like: str) -> AbstractContextManager[BinaryIO]:
+        """A new file to write, and to read back while it is open; complete and durable once the block has ended.
+
+        It may be read by whoever may read the file `like`, in the same folder. A file of that name is overwritten. After an
+        error in the block there is no file.
+        """
+
+    def replace(self, aside: str, path: str, stamp: str) -> None:
+        """Put the file `aside` in the place of `path`, atomically and durably, if that one still has this stamp.
+
+        ConcurrentRunError when it has another one. Afterwards there is no file `aside`.
+        """
 
     def remove(self, path: str) -> None:
         """Remove a file that Penstock created; FileNotFoundError when there is none, where the store says so."""

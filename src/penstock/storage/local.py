@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from penstock.errors import StorageError
+from penstock.errors import ConcurrentRunError, StorageError
 from penstock.model.progress import RawFile
 
 
@@ -56,16 +59,9 @@ class LocalFiles:
 
     def create(self, path: str, content: bytes) -> None:
         target = self.root / path
-        try:
+        with _writing(target.parent):
             target.parent.mkdir(parents=True, exist_ok=True)
             handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".new-")
-        except PermissionError as error:
-            raise _denied(target.parent) from error
-        except OSError as error:
-            raise StorageError(
-                f"{target.parent} cannot be written: {error.strerror or error}",
-                hint="check the path and the free space",
-            ) from error
         try:
             with os.fdopen(handle, "wb") as stream:
                 stream.write(content)
@@ -75,6 +71,32 @@ class LocalFiles:
         finally:
             Path(temporary).unlink()
 
+    @contextmanager
+    def open_new(self, path: str, like: str) -> Iterator[BinaryIO]:
+        target = self.root / path
+        with _writing(target.parent):
+            # Not through a link that somebody left there.
+            flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+            handle = os.open(target, flags, 0o600)
+        try:
+            with _writing(target.parent), os.fdopen(handle, "w+b") as stream:
+                _copy_rights(self.root / like, target)
+                yield stream
+                stream.flush()
+                os.fsync(stream.fileno())
+            _sync_folder(target.parent)
+        except BaseException:
+            target.unlink(missing_ok=True)
+            raise
+
+    def replace(self, aside: str, path: str, stamp: str) -> None:
+        source, target = self.root / aside, self.root / path
+        if self.stamp(path) != stamp:
+            raise ConcurrentRunError(f"{target} was changed meanwhile", hint="run again")
+        with _writing(target.parent):
+            source.replace(target)
+            _sync_folder(target.parent)
+
     def remove(self, path: str) -> None:
         (self.root / path).unlink()
 
@@ -82,6 +104,38 @@ class LocalFiles:
         # Spark takes a path literally: Path.as_uri() would make it write to a folder called "my%20data"
         root = self.root.absolute()
         return f"file://{root / path if path else root}"
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except PermissionError as error:
+        raise _denied(folder) from error
+    except OSError as error:
+        if error.errno is None:  # not the system's: what fails in a block that writes may be something else
+            raise
+        raise StorageError(
+            f"{folder} cannot be written: {error.strerror}", hint="check the path and the free space"
+        ) from error
+
+
+def _copy_rights(old: Path, new: Path) -> None:
+    """Who may read the old file may read the new one; PermissionError where only its owner or root could do that."""
+    status, own = old.stat(), new.stat()
+    if (status.st_uid, status.st_gid) != (own.st_uid, own.st_gid):
+        shutil.chown(new, status.st_uid, status.st_gid)
+    new.chmod(stat.S_IMODE(status.st_mode))
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a new name durable, where the system can open a folder."""
+    with suppress(PermissionError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def _denied(path: Path) -> StorageError:

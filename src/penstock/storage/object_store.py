@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, BinaryIO, cast
 from urllib.parse import urlsplit
 
-from penstock.errors import StorageError
+from penstock.errors import ConcurrentRunError, StorageError
+from penstock.faults import fault_point
 from penstock.model.progress import RawFile
 from penstock.storage.addresses import to_spark_uri, to_store_uri
 
@@ -75,7 +78,7 @@ class ObjectFiles:
             return None
         except self._errors as error:
             raise self._failed(error) from error
-        return f"{found['e_tag']}-{found['last_modified'].isoformat()}-{found['size']}"
+        return _stamp(found)
 
     def open(self, path: str) -> BinaryIO:
         import obstore
@@ -95,6 +98,57 @@ class ObjectFiles:
             obstore.put(self._store, path, content, mode="create")
         except AlreadyExistsError as error:
             raise FileExistsError(path) from error
+        except self._errors as error:
+            raise self._failed(error) from error
+
+    @contextmanager
+    def open_new(self, path: str, like: str) -> Iterator[BinaryIO]:
+        import obstore
+
+        with tempfile.TemporaryFile() as stream:  # it has no name: a killed process leaves nothing behind
+            yield cast("BinaryIO", stream)
+            stream.seek(0)
+            try:
+                obstore.put(self._store, path, cast("Any", stream), attributes=self._attributes(like))
+            except self._errors as error:
+                raise self._failed(error) from error
+
+    def replace(self, aside: str, path: str, stamp: str) -> None:
+        import obstore
+
+        content = self.read(aside)
+        attributes = self._attributes(aside)
+        try:
+            found = obstore.head(self._store, path)
+            if _stamp(found) != stamp:
+                raise _changed(path)
+            self._put_over(path, content, attributes, found)
+            fault_point("rewrite.before_tidy")
+            obstore.delete(self._store, aside)
+        except FileNotFoundError as error:
+            raise _changed(path) from error
+        except self._errors as error:
+            raise self._failed(error) from error
+
+    def _put_over(self, path: str, content: bytes, attributes: Any, found: Any) -> None:
+        """Put it if the object is still this one, where the store can check that at the same time."""
+        import obstore
+        from obstore.exceptions import NotSupportedError, PreconditionError
+
+        known = {name: found[name] for name in ("e_tag", "version") if found[name] is not None}
+        try:
+            obstore.put(self._store, path, content, attributes=attributes, mode=cast("Any", known or "overwrite"))
+        except PreconditionError as error:
+            raise _changed(path) from error
+        except (NotSupportedError, NotImplementedError):
+            obstore.put(self._store, path, content, attributes=attributes)
+
+    def _attributes(self, path: str) -> Any:
+        """What else the store keeps of an object, such as its content type."""
+        import obstore
+
+        try:
+            return obstore.get(self._store, path).attributes
         except self._errors as error:
             raise self._failed(error) from error
 
@@ -125,6 +179,14 @@ class ObjectFiles:
             f"cannot reach {self.uri}: {type(error).__name__}",
             hint="check the name, the endpoint and the credentials (environment variables or spark.hadoop.fs.* settings)",
         )
+
+
+def _stamp(found: Any) -> str:
+    return f"{found['e_tag']}-{found['last_modified'].isoformat()}-{found['size']}"
+
+
+def _changed(path: str) -> ConcurrentRunError:
+    return ConcurrentRunError(f"{path} was changed meanwhile", hint="run again")
 
 
 class _RemoteFile(io.RawIOBase):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from penstock.model.names import QUARANTINE_SUFFIX, is_name_part
 from penstock.model.progress import RawFile
 from penstock.storage.files import Files
+from penstock.storage.hashing import hash_stream
 
 _SUFFIX = ".parquet"
 
@@ -67,8 +67,5 @@ def _place(file: RawFile, by_folder: bool, collected: _Collected) -> None:
 
 def hash_content(files: Files, path: str) -> str:
     """A hash of the whole file, to distinguish a rewritten file from one that was only touched."""
-    digest = hashlib.blake2b(digest_size=16)
     with files.open(path) as stream:
-        while chunk := stream.read(1 << 20):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hash_stream(stream)
