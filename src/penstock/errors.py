@@ -111,6 +111,12 @@ class StorageError(PenstockError):
     code = "storage"
 
 
+class RewriteError(PenstockError):
+    """A file cannot be written again without some of its records and everything else kept; it was left as it is."""
+
+    code = "rewrite"
+
+
 class EventLogError(PenstockError):
     """The event log cannot be opened, read or written."""
 
