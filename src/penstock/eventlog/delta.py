@@ -312,7 +312,7 @@ class DeltaEventLog(SqlEventLog):
         return self._projection.store.snapshot()
 
     def repair_storage(self) -> None:
-        """Open the table anew; the projection is rebuilt by `rebuild`."""
+        """Open the table again; the projection is rebuilt by `rebuild`."""
         self.table().forget()
 
     def _compact(self) -> None:

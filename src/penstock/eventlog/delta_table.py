@@ -54,7 +54,7 @@ class Table:
         return self._handle
 
     def forget(self) -> None:
-        """Open the table anew the next time: what the handle knows may be of another table."""
+        """Open the table again the next time: what the handle knows may be of another table."""
         self._handle = None
 
     def load_or_create(self, schema_version: int = SCHEMA_VERSION) -> None:
