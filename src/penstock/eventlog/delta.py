@@ -12,7 +12,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from penstock.errors import EventLogError, StorageError
@@ -169,8 +169,10 @@ class DeltaEventLog(SqlEventLog):
             table.load_or_create()
             had_events = self._projection.marks().applied >= 0
             self._projection.reload(table.handle)
-            if had_events:  # they may have been replaced, and must not stay in free pages
-                self._projection.store.compact()
+            if had_events:
+                # They may have been replaced, and should not stay in free pages; another process may have the file locked.
+                with suppress(sqlite3.OperationalError):
+                    self._projection.store.compact()
 
     def _healing(self, work: Callable[[], Result]) -> Result:
         """Run work on the projection; after damage or where no cache can be written, run it again on another one."""

@@ -163,6 +163,8 @@ class SqliteStore:
 
     def compact(self) -> bool:
         """Write the file again without free pages and what was deleted; False while a reader keeps the old pages."""
+        if self.path is None:
+            return True
         connection = self.connection()
         connection.execute("VACUUM")
         return bool(connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0)
