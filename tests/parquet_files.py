@@ -23,8 +23,8 @@ from penstock.maintenance.files.parquet_footer import (
     write_footer,
 )
 from penstock.maintenance.files.replacing import replace
-from penstock.maintenance.files.thrift import BINARY, I32, LIST, STRUCT, Fields, Items
 from penstock.maintenance.files.values import Rewritten, Where
+from penstock.maintenance.thrift import BINARY, I32, LIST, STRUCT, Fields, Items
 from penstock.storage.local import LocalFiles
 
 

@@ -12,6 +12,13 @@ _TRUE, _FALSE = 1, 2
 BOOL, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12
 _WHOLE = (I16, I32, I64)
 _LONG_FORM = 15
+_UUID = 13
+_MOST_BITS = 63
+"""Of a number; a longer one is damage."""
+
+
+class ThriftError(ValueError):
+    """The bytes are not a struct in the compact protocol."""
 
 
 @dataclass(slots=True)
@@ -58,15 +65,27 @@ class Pairs:
 
 
 def read_struct(content: bytes | memoryview, start: int = 0) -> tuple[Fields, int]:
-    """The struct at a place, and where it ends; ValueError where there is none."""
+    """The struct at a place, and where it ends; ThriftError where there is none."""
     reader = _Reader(bytes(content), start)
     try:
         found = reader.read_struct()
     except IndexError:
-        raise ValueError("the struct is cut off") from None
+        raise ThriftError("the struct is cut off") from None
     except RecursionError:
-        raise ValueError("the struct is nested too deeply") from None
+        raise ThriftError("the struct is nested too deeply") from None
     return found, reader.place
+
+
+def to_plain(value: Any) -> Any:
+    """Values without their wire types, for those who only read: structs as dicts by field number, lists and pairs as lists."""
+    match value:
+        case Fields(items):
+            return {number: to_plain(content) for number, (_, content) in items.items()}
+        case Items(_, values):
+            return [to_plain(each) for each in values]
+        case Pairs(_, _, pairs):
+            return [(to_plain(key), to_plain(content)) for key, content in pairs]
+    return value
 
 
 def write_struct(value: Fields) -> bytes:
@@ -107,6 +126,8 @@ class _Reader:
                 self.place = place
                 return result
             shift += 7
+            if shift > _MOST_BITS:
+                raise ThriftError("a number is too long")
 
     def _whole(self) -> int:
         number = self._varint()
@@ -133,7 +154,9 @@ class _Reader:
             return self._bytes(1)
         if wire_type == MAP:
             return self._pairs()
-        raise ValueError(f"there is no wire type {wire_type}")
+        if wire_type == _UUID:
+            return self._bytes(16)
+        raise ThriftError(f"there is no wire type {wire_type}")
 
     def _items(self) -> Items:
         head = self._bytes(1)[0]

@@ -13,7 +13,7 @@ from tests.parquet_files import change_chunks, change_footer, erase_ids, find_id
 from penstock.errors import RewriteError
 from penstock.maintenance.files.parquet import rewrite_parquet
 from penstock.maintenance.files.parquet_footer import Chunk, File, Group, Meta, groups_of
-from penstock.maintenance.files.thrift import BINARY, I32, STRUCT, Fields
+from penstock.maintenance.thrift import BINARY, I32, STRUCT, Fields
 from penstock.storage.local import LocalFiles
 
 

@@ -28,7 +28,7 @@ from penstock.maintenance.files.envelopes import tables_of
 from penstock.maintenance.files.parquet import rewrite_parquet
 from penstock.maintenance.files.parquet_footer import Chunk, Element, File, Group, Meta, groups_of
 from penstock.maintenance.files.replacing import replace
-from penstock.maintenance.files.thrift import BINARY, I32, Fields
+from penstock.maintenance.thrift import BINARY, I32, Fields
 from penstock.storage.local import LocalFiles
 
 COMPAT = Path(__file__).parents[2] / "compat"

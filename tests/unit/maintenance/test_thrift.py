@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.maintenance.files.thrift import (
+from penstock.maintenance.thrift import (
     BINARY,
     BOOL,
     BYTE,
@@ -24,7 +24,9 @@ from penstock.maintenance.files.thrift import (
     Fields,
     Items,
     Pairs,
+    ThriftError,
     read_struct,
+    to_plain,
     write_struct,
 )
 
@@ -83,3 +85,16 @@ def test_a_struct_that_is_nested_too_deeply_is_an_error() -> None:
 def test_an_unknown_wire_type_is_an_error() -> None:
     with pytest.raises(ValueError, match="wire type 14"):
         read_struct(b"\x1e\x00")
+
+
+def test_a_number_without_end_is_an_error_at_once() -> None:
+    """A damaged header could make a reader build a number of megabytes, bit by bit."""
+    with pytest.raises(ThriftError, match="too long"):
+        read_struct(b"\x15" + b"\x80" * 5_000_000)
+
+
+def test_plain_values_are_those_of_the_struct() -> None:
+    inner = Fields({1: (I32, 5)})
+    value = Fields({1: (STRUCT, inner), 2: (LIST, Items(STRUCT, [inner])), 4: (BINARY, b"x")})
+    found, _ = read_struct(write_struct(value))
+    assert to_plain(found) == {1: {1: 5}, 2: [{1: 5}], 4: b"x"}

@@ -29,8 +29,8 @@ from penstock.maintenance.files.parquet_footer import (
 from penstock.maintenance.files.parquet_raw import has_order, open_raw, to_raw_metadata
 from penstock.maintenance.files.parquet_verify import verify_parquet
 from penstock.maintenance.files.parquet_write import write_parquet
-from penstock.maintenance.files.thrift import Fields
 from penstock.maintenance.files.values import RecordError, Rewritten, Where
+from penstock.maintenance.thrift import Fields
 from penstock.model.schema import Footer
 from penstock.storage.files import Files
 

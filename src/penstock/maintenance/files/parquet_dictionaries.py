@@ -32,7 +32,7 @@ from penstock.maintenance.files.parquet_footer import (
 )
 from penstock.maintenance.files.parquet_pages import read_range
 from penstock.maintenance.files.parquet_raw import strip_element
-from penstock.maintenance.files.thrift import BINARY, I32, I64, LIST, STRUCT, Fields, Items, read_struct, write_struct
+from penstock.maintenance.thrift import BINARY, I32, I64, LIST, STRUCT, Fields, Items, read_struct, write_struct
 
 _DICTIONARY_PAGE, _DICTIONARY_HEADER, _DATA_HEADER = 2, 7, 5
 _RLE = 3

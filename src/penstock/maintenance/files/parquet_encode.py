@@ -25,8 +25,8 @@ from penstock.maintenance.files.parquet_footer import (
 )
 from penstock.maintenance.files.parquet_pages import Pages, Piece, read_pages, read_piece
 from penstock.maintenance.files.parquet_raw import has_order, keeps_meaning
-from penstock.maintenance.files.thrift import STRUCT, Fields
 from penstock.maintenance.files.values import Where
+from penstock.maintenance.thrift import STRUCT, Fields
 
 BATCH = 1 << 16
 _CODECS = {0: "none", 1: "snappy", 2: "gzip", 4: "brotli", 6: "zstd", 7: "lz4"}

@@ -10,8 +10,8 @@ import struct
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from penstock.maintenance.files.thrift import Fields, read_struct, write_struct
 from penstock.maintenance.files.values import Where
+from penstock.maintenance.thrift import Fields, read_struct, write_struct
 
 MAGIC, _ENCRYPTED_MAGIC = b"PAR1", b"PARE"
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from penstock.maintenance.files.parquet_footer import Chunk, Meta, start_of
-from penstock.maintenance.files.thrift import I64, LIST, STRUCT, Fields, Items, read_struct
+from penstock.maintenance.thrift import I64, LIST, STRUCT, Fields, Items, read_struct
 
 _DATA_PAGE, _DATA_PAGE_V2 = 0, 3
 _PAGE_TYPE, _PAGE_SIZE, _PAGE_CRC, _PAGE_V1, _PAGE_V2 = 1, 3, 4, 5, 8

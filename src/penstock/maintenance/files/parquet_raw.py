@@ -29,7 +29,7 @@ from penstock.maintenance.files.parquet_footer import (
     top_elements,
     write_footer,
 )
-from penstock.maintenance.files.thrift import BINARY, I32, LIST, STRUCT, Fields, Items
+from penstock.maintenance.thrift import BINARY, I32, LIST, STRUCT, Fields, Items
 
 _INT96_SIZE = 12
 _TYPE_ORDER = 1

@@ -23,8 +23,8 @@ from penstock.maintenance.files.parquet_footer import (
 )
 from penstock.maintenance.files.parquet_pages import read_range
 from penstock.maintenance.files.parquet_raw import open_raw, to_raw_metadata
-from penstock.maintenance.files.thrift import Fields
 from penstock.maintenance.files.values import Where
+from penstock.maintenance.thrift import Fields
 
 _FACTS = "path name physical_type converted_type max_definition_level max_repetition_level length precision scale"
 

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 from penstock.maintenance.files.parquet_encode import Encoder
 from penstock.maintenance.files.parquet_footer import MAGIC, Chunk, File, Group, Meta, groups_of, start_of, write_footer
 from penstock.maintenance.files.parquet_pages import Piece, move
-from penstock.maintenance.files.thrift import I16, I32, I64, LIST, STRUCT, Fields, Items, write_struct
+from penstock.maintenance.thrift import I16, I32, I64, LIST, STRUCT, Fields, Items, write_struct
 
 
 def write_parquet(target: BinaryIO, source: BinaryIO, raw: Any, encoder: Encoder, keeps: Sequence[Any]) -> Fields:

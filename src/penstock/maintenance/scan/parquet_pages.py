@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from penstock.maintenance.scan.thrift import CompactReader, Struct, ThriftError
+from penstock.maintenance.thrift import ThriftError, read_struct, to_plain
+
+Struct: TypeAlias = dict[int, Any]
 
 _DATA, _INDEX, _DICTIONARY, _DATA_V2 = 0, 1, 2, 3
 _PLAIN = 0
@@ -33,6 +35,7 @@ class Page:
     header: range
     body: range
     fields: Struct
+    """The header, by field number."""
 
     @property
     def kind(self) -> int:
@@ -101,16 +104,15 @@ def walk_chunk(file: pa.NativeFile, row_group: int, column: int, metadata: Any) 
 
 def _read_page(file: pa.NativeFile, place: int, end: int) -> Page:
     for size in (_HEADER, end - place):
-        reader = CompactReader(file.read_at(min(size, end - place), place))
         try:
-            fields = reader.read_struct()
+            header, length = read_struct(file.read_at(min(size, end - place), place))
         except ThriftError:
             if size < end - place:
                 continue
             raise
-        if 1 not in fields or fields.get(3, -1) < 0 or place + reader.place + fields[3] > end:
+        fields, body = to_plain(header), place + length
+        if 1 not in fields or fields.get(3, -1) < 0 or body + fields[3] > end:
             raise ThriftError
-        body = place + reader.place
         return Page(range(place, body), range(body, body + fields[3]), fields)
     raise ThriftError
 

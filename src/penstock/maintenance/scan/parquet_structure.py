@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from penstock.maintenance.scan.extents import between
 from penstock.maintenance.scan.findings import Findings
-from penstock.maintenance.scan.parquet_pages import Chunk
+from penstock.maintenance.scan.parquet_pages import Chunk, Struct
 from penstock.maintenance.scan.sources import BLOCK
-from penstock.maintenance.scan.thrift import CompactReader, Struct, ThriftError
+from penstock.maintenance.thrift import ThriftError, read_struct, to_plain
 
 _MAGIC = 4
 _END = 8
@@ -50,7 +50,7 @@ class _Structure:
         size = self._stream.size()
         length = int.from_bytes(self._stream.read_at(4, size - _END), "little")
         extent = range(size - _END - length, size - _END)
-        footer = CompactReader(self._stream.read_at(length, extent.start)).read_struct()
+        footer = to_plain(read_struct(self._stream.read_at(length, extent.start))[0])
         covered = [extent, range(size - _END, size)]
         for number, group in enumerate(footer.get(_ROW_GROUPS, [])):
             for column in group[1]:
@@ -82,7 +82,7 @@ class _Structure:
             self._search(value, f"row group {group}, footer of column {name}")
         covered = [range(column[field], column[field] + column[field + 1]) for field in (4, 6) if field + 1 in column]
         if 6 in column and 7 in column:
-            index = CompactReader(self._stream.read_at(column[7], column[6])).read_struct()
+            index = to_plain(read_struct(self._stream.read_at(column[7], column[6]))[0])
             for value in _binaries(index):
                 self._check(value, f"row group {group}, page index of column {name}")
         return covered

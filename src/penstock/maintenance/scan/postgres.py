@@ -25,7 +25,7 @@ _STATISTICS = """SELECT tablename, attname, most_common_vals::text, histogram_bo
 
 
 def scan_postgres(uri: str, findings: Findings) -> int | None:
-    """Search the schema of an event log; gives the bytes of text that were searched, None when there is no table."""
+    """Search the schema of an event log; return the bytes of text that were searched, None when there is no table."""
     try:
         import psycopg
     except ImportError as error:
