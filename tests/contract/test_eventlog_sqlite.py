@@ -129,3 +129,17 @@ def test_redaction_leaves_no_byte_however_pages_move(tmp_path: Path) -> None:
         found = [file.name for file in tmp_path.iterdir() if b"SECWWWW" in file.read_bytes()]
         assert found == []
         assert len(log.read()) == 4000
+
+
+def test_a_damaged_file_is_called_damaged(tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+    with open_event_log(f"sqlite:///{path}") as log:
+        for number in range(20):
+            log.append(Maker(number).one_of_each(f"b{number}"))
+        log.compact()
+    with path.open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xa5" * (path.stat().st_size - 4096))
+    with pytest.raises(EventLogError, match="malformed") as caught, open_event_log(f"sqlite:///{path}") as log:
+        log.read()
+    assert "restore a backup" in (caught.value.hint or "")

@@ -115,6 +115,8 @@ def _to_error(what: str, error: Exception) -> EventLogError:
 def _hint(error: Exception) -> str:
     if _is_locked(error):
         return "another process has locked the database; `deadline_seconds` in the URI is how long to wait for it"
+    if "malformed" in str(error):
+        return "the file is damaged: restore a backup of it, or start a new log and keep this file"
     if "readonly" in str(error):
         return "the file or its folder can only be read by this user; a log can be queried there, but not written"
     return (
