@@ -110,7 +110,7 @@ def test_text_that_is_not_utf8_is_replaced(tmp_path: Path) -> None:
 
 def test_redaction_leaves_no_byte_however_pages_move(tmp_path: Path) -> None:
     maker, path = Maker(), tmp_path / "log.db"
-    with open_event_log(f"sqlite:///{path}") as log:
+    with open_event_log(f"sqlite:///{path}?deadline_seconds=1") as log:
         for start in range(8):
             refs = [f"p{start * 500 + number}" for number in range(500)]
             log.append(
