@@ -39,6 +39,10 @@ POINTS = (
     "rewrite.before_replace",
     "rewrite.before_tidy",
     "rewrite.after_replace",
+    "aside.after_reserve",
+    "aside.before_replace",
+    "aside.during_destroy",
+    "receipt.before_page",
     "run.after_dataset",
     "run.before_finish",
 )
