@@ -17,6 +17,7 @@ from penstock.storage.files import Files
 from penstock.tombstones.suppression import Suppression
 
 if TYPE_CHECKING:
+    from penstock.kinds.undo import Undo
     from penstock.lake.tables import Lake
 
 
@@ -84,6 +85,9 @@ class Kind(Protocol):
 
     def open(self, lake: Lake, run: PipelineRun) -> Loader:
         """What does the kind's work in this pipeline run; closed after it."""
+
+    def undo(self, lake: Lake, dataset: Dataset, run: PipelineRun) -> Undo | None:
+        """How rows that tombstones hide are kept aside and come back; None for a table that can be computed again."""
 
     def describe(self, item: Item) -> PlanLine:
         """How the plan shows an item."""

@@ -7,7 +7,7 @@ how a load detects that another one committed first.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
@@ -16,7 +16,14 @@ from uuid import uuid4
 from penstock.errors import ConcurrentRunError, StorageError
 from penstock.faults import fault_point
 from penstock.lake.delta_log import APPLICATION, Commit, iter_commits
-from penstock.lake.manifests import FOLDER, create_manifest, find_later_numbers, remove_manifest, remove_old_manifests
+from penstock.lake.manifests import (
+    FOLDER,
+    create_manifest,
+    find_later_numbers,
+    read_manifest,
+    remove_manifest,
+    remove_old_manifests,
+)
 from penstock.lake.progress import ENVELOPE, find_hidden_columns, read_table_state
 from penstock.lake.statements import (
     MAPPED,
@@ -143,6 +150,38 @@ class Lake:
         finally:
             self.session.catalog.dropGlobalTempView(view)
         return self._read_back(name, number)
+
+    def delete(self, gone: DataFrame, columns: Sequence[str], name: DatasetName, number: int) -> Commit:
+        """Delete the rows whose columns equal those of a row of `gone`, NULL included; needs a number from `begin_again`.
+
+        `gone` has these columns as k0, k1 and so on, in the types of the table. No value gets into the transaction log.
+        """
+        view = f"penstock_{uuid4().hex}"
+        gone.createGlobalTempView(view)
+        condition = " AND ".join(f"t.{quote(column)} <=> s.k{place}" for place, column in enumerate(columns))
+        try:
+            with _conflicts_named(name), sibling_of(self.session) as session:
+                session.conf.set("spark.databricks.delta.write.txnAppId", APPLICATION)
+                session.conf.set("spark.databricks.delta.write.txnVersion", str(number))
+                session.sql(
+                    f"MERGE INTO delta.{quote(self.files.spark_path(name.path))} t USING global_temp.{quote(view)} s "
+                    f"ON {condition} WHEN MATCHED THEN DELETE"
+                )
+        finally:
+            self.session.catalog.dropGlobalTempView(view)
+        return self._read_back(name, number)
+
+    def begin_again(self, name: DatasetName, build_request_id: str) -> Manifest:
+        """Begin a load that leaves what the table has consumed as it is: a copy of its newest progress manifest.
+
+        A table without progress of its own, such as a quarantine, gets a manifest that says nothing.
+        """
+        progress = self.state(name).progress
+        if progress is None:
+            return self.begin(Manifest(str(name), 0, None, build_request_id=build_request_id), name)
+        newest = read_manifest(self.files, name, progress.number)
+        again = replace(newest, number=0, schema=progress.schema, build_request_id=build_request_id)
+        return self.begin_append(again, name, progress.number)
 
     def compact(self, name: DatasetName) -> None:
         """Compact small files, and rewrite those with many deleted rows; gives way to a concurrent writer.

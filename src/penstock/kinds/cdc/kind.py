@@ -15,6 +15,7 @@ from penstock.model.plan import Item, PlanLine, Upstream, Wishes
 from penstock.model.progress import TableState
 
 if TYPE_CHECKING:
+    from penstock.kinds.undo import Undo
     from penstock.lake.tables import Lake
 
 
@@ -46,6 +47,11 @@ class CdcKind:
 
         project = run.workspace.project
         return FlowLoad(lake, run.build_request_id, project.vars, project.configuration, run.suppression)
+
+    def undo(self, lake: Lake, dataset: Dataset, run: PipelineRun) -> Undo | None:
+        from penstock.kinds.cdc.undo import to_undo
+
+        return to_undo(lake, dataset, run)
 
     def describe(self, item: Item) -> PlanLine:
         return describe.describe(item)

@@ -57,8 +57,8 @@ def to_rows(flow: Flow, events: DataFrame) -> DataFrame:
     )
 
 
-def to_batch(rows: DataFrame, options: FlowOptions) -> ChangeBatch:
-    """Rows that were kept aside, as a batch."""
+def to_batch(rows: DataFrame, options: FlowOptions, *, is_partial: bool) -> ChangeBatch:
+    """Rows that were kept aside, as a batch; of a partial flow, some leave columns unspecified."""
     frame = rows.drop(TOMBSTONE)
     kept = replace(options, column_list=None, except_column_list=(SEQUENCE, KIND, SILENT))
     return ChangeBatch(
@@ -67,5 +67,5 @@ def to_batch(rows: DataFrame, options: FlowOptions) -> ChangeBatch:
         sequence=F.col(quote_name(SEQUENCE)),
         is_delete=F.col(quote_name(KIND)) == DELETE,
         is_truncate=F.lit(False),
-        unavailable=F.coalesce(F.col(quote_name(SILENT)), F.array().cast("array<string>")),
+        unavailable=F.coalesce(F.col(quote_name(SILENT)), F.array().cast("array<string>")) if is_partial else None,
     )

@@ -1,0 +1,58 @@
+"""Erasure as values: what is asked, which tables it concerns, and what was done. Nothing here holds a clear value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.model.erasure import ErasableTable
+from penstock.model.names import DatasetName
+from penstock.model.tombstones import Tombstone
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One table of a request, and which of its columns identify the subject."""
+
+    declared: ErasableTable
+    is_hidden_here: bool = True
+    """False for a table that is computed from another table of the request: it is recomputed instead."""
+
+    @property
+    def table(self) -> DatasetName:
+        return self.declared.table
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenTable:
+    """What hiding did to one table."""
+
+    table: DatasetName
+    keys: int
+    rows: int
+    version: int | None
+    """The version that no longer shows the rows; None when the table had none."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {"table": str(self.table), "keys": self.keys, "rows": self.rows, "version": self.version}
+
+
+@dataclass(frozen=True, slots=True)
+class Hidden:
+    """What a request hid."""
+
+    batch: str
+    tombstones: tuple[Tombstone, ...]
+    tables: tuple[HiddenTable, ...]
+    recomputed: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
+    """Datasets computed from the tables that could not be brought up to date."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "batch": self.batch,
+            "tombstones": [each.id for each in self.tombstones],
+            "tables": [each.to_json() for each in self.tables],
+            "recomputed": list(self.recomputed),
+            "failed": list(self.failed),
+        }
