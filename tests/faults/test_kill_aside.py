@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.forked import run_forked
 
 from penstock.errors import StorageError
 from penstock.storage.local import LocalFiles
 from penstock.tombstones.secrets import to_secrets
 from penstock.tombstones.vault import Vault
+from tests.forked import run_forked
 
 SECRETS = to_secrets({"1": "the first secret of the tests"})
 
