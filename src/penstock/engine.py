@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -292,8 +292,8 @@ def open_engine(
     """Open the project of a folder (or one above it): read penstock.yml and every definition."""
     project = open_project(start, target=target, variables=variables, environment=environment, event_log=event_log)
     storage = open_files(project.storage, project.configuration)
-    specs, contracts = load_everything(project)
-    return Engine(Workspace(replace(project, staging=contracts), specs, storage), kinds)
+    specs, project = load_everything(project)
+    return Engine(Workspace(project, specs, storage), kinds)
 
 
 def open_project(
