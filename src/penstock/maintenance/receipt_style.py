@@ -31,7 +31,7 @@ dl { display: grid; grid-template-columns: minmax(9rem, max-content) 1fr; gap: .
 dt { color: var(--soft); }
 dd { margin: 0; overflow-wrap: anywhere; font-variant-numeric: tabular-nums; }
 footer { margin-top: 2.5rem; padding-top: .75rem; border-top: 1px solid var(--line); color: var(--soft); font-size: .85rem; }
-@media (max-width: 50rem) {
+@media screen and (max-width: 50rem) {
   main { margin: 0; padding: 1.25rem 1rem; border: 0; border-radius: 0; }
   h1 { font-size: 1.5rem; }
   .tiles { grid-template-columns: repeat(2, 1fr); }

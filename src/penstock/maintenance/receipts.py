@@ -110,6 +110,13 @@ def read_receipt(files: Files, receipt_id: str) -> bytes:
         raise UsageError(f"there is no receipt {receipt_id}", hint="`penstock receipt ls` lists them") from None
 
 
+def misplaced(receipt_id: str, receipt: Receipt) -> VerificationError:
+    """What is said of a valid receipt in the file of another one."""
+    return VerificationError(
+        f"the file of receipt {receipt_id} holds the receipt {receipt.id}", hint="restore the file from a backup"
+    )
+
+
 def to_scan_summary(result: ScanResult) -> values.ScanSummary:
     """What a receipt says about a scan."""
     needles = Counter(search.value for search in result.needles)
