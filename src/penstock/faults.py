@@ -18,6 +18,7 @@ POINTS = (
     "staging.before_rename",
     "staging.after_rename",
     "staging.after_attempt",
+    "staging.after_aside",
     "staging.before_commit",
     "staging.after_commit",
     "derive.before_attempt",

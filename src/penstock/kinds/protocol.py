@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.model.dataset import Dataset, Found, Place, Shown
@@ -14,6 +14,7 @@ from penstock.model.project import Project
 from penstock.model.results import LoadResult
 from penstock.model.spec import DatasetSpec
 from penstock.storage.files import Files
+from penstock.tombstones.suppression import Suppression
 
 if TYPE_CHECKING:
     from penstock.lake.tables import Lake
@@ -36,6 +37,8 @@ class PipelineRun:
     build_request_id: str
     items: tuple[Item, ...]
     """The items of the loader's kind."""
+    suppression: Suppression = field(default_factory=Suppression)
+    """The keys that every load must leave out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from penstock.errors import ConfigError
 from penstock.model.keys import KeyColumn
 from penstock.model.tombstones import SuppressedKeys, Tombstone
 from penstock.model.types import quote_name
@@ -104,6 +105,22 @@ class Screen:
             is_its = F.col(_FROM_COLUMN).eqNullSafe(F.lit(name))
             found |= is_its & F.coalesce(value >= point, F.lit(False))
         return found
+
+
+def key_column_gone(name: str) -> ConfigError:
+    """A table no longer has a column by which suppressed keys are recognized: nothing may be loaded."""
+    return ConfigError(
+        f"the column {name} is gone, but suppressed keys are recognized by it; nothing was written",
+        hint="keep the column in the table; a tombstone cannot follow a person without it",
+    )
+
+
+def check_key_columns(suppressed: Iterable[SuppressedKeys], columns: Iterable[str]) -> None:
+    """ConfigError when rows with these columns could not be recognized."""
+    known = {name.lower() for name in columns}
+    for column in (column for keys in suppressed for column in keys.key):
+        if column.name.lower() not in known:
+            raise key_column_gone(column.name)
 
 
 def _to_table(tombstones: Sequence[Tombstone]) -> pa.Table:

@@ -45,7 +45,7 @@ class CdcKind:
         from penstock.kinds.cdc.load import FlowLoad
 
         project = run.workspace.project
-        return FlowLoad(lake, run.build_request_id, project.vars, project.configuration)
+        return FlowLoad(lake, run.build_request_id, project.vars, project.configuration, run.suppression)
 
     def describe(self, item: Item) -> PlanLine:
         return describe.describe(item)

@@ -32,6 +32,7 @@ from penstock.model.project import Scalar
 from penstock.model.results import Batch, LoadResult
 from penstock.model.types import quote_name
 from penstock.storage.addresses import without_scheme
+from penstock.tombstones.suppression import Suppression
 from penstock.transforms.feeds import CHANGE, DELETE, TRUNCATE, decode_debezium, decode_events
 
 if TYPE_CHECKING:
@@ -55,11 +56,12 @@ class FlowLoad:
     build_request_id: str
     variables: Mapping[str, Scalar] = field(default_factory=dict)
     configuration: Mapping[str, str] = field(default_factory=dict)
+    suppression: Suppression = field(default_factory=Suppression)
 
     def load(self, item: CdcItem) -> LoadResult:
         """Apply what is new in each flow, one after the other."""
         work = item.work
-        load = ChangeLoad(self.lake, self.build_request_id, work.spec.layout)
+        load = ChangeLoad(self.lake, self.build_request_id, work.spec.layout, self.suppression)
         version, batches = work.version, list[Batch]()
         is_rebuild = item.action is Action.REBUILD
         if is_rebuild and len(work.flows) > 1:

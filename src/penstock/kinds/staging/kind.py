@@ -44,7 +44,7 @@ class StagingKind:
     def open(self, lake: Lake, run: PipelineRun) -> Loader:
         from penstock.kinds.staging.load import StagingLoad
 
-        return StagingLoad(lake, observe.open_raw(run.workspace.project), run.build_request_id)
+        return StagingLoad(lake, observe.open_raw(run.workspace.project), run.build_request_id, run.suppression)
 
     def describe(self, item: Item) -> PlanLine:
         return describe.describe(item)
