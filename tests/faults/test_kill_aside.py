@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from penstock.errors import StorageError
+from penstock.maintenance.receipts import FOLDER, write_receipt
 from penstock.storage.local import LocalFiles
 from penstock.tombstones.secrets import to_secrets
 from penstock.tombstones.vault import Vault
 from tests.forked import run_forked
+from tests.receipts import make_receipt
 
 SECRETS = to_secrets({"1": "the first secret of the tests"})
 
@@ -57,3 +59,18 @@ def test_a_kill_while_destroying_leaves_nothing_readable(vault: Vault, tmp_path:
         vault.get("b1", "rows")
     _destroy(str(tmp_path))
     assert vault.batches() == []
+
+
+def _write_receipt(folder: str, actor: str) -> None:
+    write_receipt(LocalFiles(Path(folder)), make_receipt(actor=actor), SECRETS)
+
+
+def test_a_receipt_whose_page_is_missing_gets_it(tmp_path: Path) -> None:
+    kill("receipt.before_page", tmp_path, _write_receipt, "first")
+    (signed,) = (tmp_path / FOLDER).iterdir()
+    content = signed.read_bytes()
+    _write_receipt(str(tmp_path), "second")
+    assert signed.read_bytes() == content
+    page = signed.with_suffix(".html").read_text()
+    assert "first" in page
+    assert "second" not in page
