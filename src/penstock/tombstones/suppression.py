@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -60,10 +60,19 @@ class Suppression:
             for (_, secret_id), group in found.items()
         )
 
-    def keep_aside(self, table: DatasetName, number: int, rows: pa.Table, id_column: str, *, is_all: bool) -> None:
+    def keep_aside(
+        self,
+        table: DatasetName,
+        number: int,
+        rows: pa.Table,
+        id_column: str,
+        *,
+        is_all: bool,
+        of: Iterable[Tombstone] | None = None,
+    ) -> None:
         """Keep what a load with this number leaves out, as long as its tombstones can be withdrawn.
 
-        `id_column` of the rows has the id of each row's tombstone.
+        `id_column` of the rows has the id of each row's tombstone; `of` has the tombstones, by default those of the table.
         """
         if self.vault is None:
             return
@@ -71,7 +80,7 @@ class Suppression:
         import pyarrow.compute as pc
 
         batches: dict[str, list[str]] = {}
-        for each in self.tombstones.get(table, ()):
+        for each in self.tombstones.get(table, ()) if of is None else of:
             if each.state.can_be_undone:
                 batches.setdefault(each.batch, []).append(each.id)
         for batch, ids in batches.items():

@@ -40,6 +40,8 @@ class TableToHide:
     types: Mapping[str, T.DataType]
     """The types of the key's columns in the table of the dataset, by their names in lower case."""
     undo: Undo | None = None
+    keeps_rows: bool = False
+    """Its rows are kept aside as they are; for tables that the dataset's own undo does not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +74,10 @@ class Hider:
             self.lake.set_properties(name, {_VECTORS: "true"})
         begun = self.lake.begin_again(name, self.build_request_id)
         fault_point("hide.after_begin", str(name))
-        if table.undo is not None:
-            kept = table.undo.take((table.keys,))
-            self.suppression.keep_aside(name, begun.number, kept, TOMBSTONE, is_all=False)
+        if table.undo is not None or table.keeps_rows:
+            kept = table.undo.take((table.keys,)) if table.undo is not None else self._take(table, found)
+            of = table.keys.tombstones
+            self.suppression.keep_aside(name, begun.number, kept, TOMBSTONE, is_all=False, of=of)
         fault_point("hide.after_aside", str(name))
         names = [column for column in found.column_names if column not in {TOMBSTONE, _ROWS}]
         gone = found.group_by(names).aggregate([]).select(names)
@@ -83,6 +86,12 @@ class Hider:
         commit = self.lake.delete(self.lake.session.createDataFrame(renamed), names, name, begun.number)
         fault_point("hide.after_commit", str(name))
         return HiddenTable(name, keys, _sum_rows(found, names), commit.version), _count_by_tombstone(found)
+
+    def _take(self, table: TableToHide, found: pa.Table) -> pa.Table:
+        """The rows of a table that are found by stored values."""
+        names = [column for column in found.column_names if column not in {TOMBSTONE, _ROWS}]
+        gone = self.lake.session.createDataFrame(found.drop_columns([_ROWS]))
+        return self.lake.read(table.name).join(gone, names).toArrow()
 
 
 def find_stored_keys(rows: DataFrame, table: TableToHide) -> pa.Table:

@@ -99,7 +99,8 @@ def _pick(table: pa.Table, columns: Sequence[str], where: str) -> pa.Table:
     missing = [name for name in columns if name.lower() not in names]
     if missing:
         raise UsageError(
-            f"{where} has no column {missing[0]}", hint=f"the key is {', '.join(columns)}; name its columns in the header"
+            f"{where} has no column {missing[0]}",
+            hint=f"the key is {', '.join(columns)}; name its columns in the header",
         )
     return table.select([names[name.lower()] for name in columns]).rename_columns(list(columns))
 
@@ -122,7 +123,9 @@ def hash_keys(
     found = rows.select(_NUMBER, *(value.alias(name) for name, value in typed.items()))
     columns = [KeyColumn(name, column.normal_form) for name, column in zip(names, key, strict=True)]
     hashed = hash_key(found, columns, to_pads(secret_id, secret))
-    table = found.select(_NUMBER, hashed.full.alias("full"), hashed.mark.alias("mark"), key_text(found, columns).alias("text"))
+    table = found.select(
+        _NUMBER, hashed.full.alias("full"), hashed.mark.alias("mark"), key_text(found, columns).alias("text")
+    )
     unique = {row["full"]: HashedKey(row["full"], row["mark"], row["text"]) for row in table.collect()}
     return list(unique.values())
 
@@ -166,4 +169,6 @@ def check_reason(reason: str, given: pa.Table) -> None:
     folded = reason.casefold()
     values: set[Any] = {value for column in given.columns for value in column.to_pylist()}
     if any(len(str(value)) >= 3 and str(value).casefold() in folded for value in values if value is not None):
-        raise UsageError("the reason contains the key; it is kept for good", hint="name the request instead, e.g. DSR-2024-17")
+        raise UsageError(
+            "the reason contains the key; it is kept for good", hint="name the request instead, e.g. DSR-2024-17"
+        )

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from penstock.errors import PenstockError, UsageError
 from penstock.kinds.catalog import Catalog
+from penstock.lake.delta_log import find_version
+from penstock.lake.schemas import read_schema
 from penstock.maintenance.erasure.values import Target
 from penstock.model.dataset import Dataset
 from penstock.model.erasure import ErasableTable, ErasureSettings
@@ -15,7 +17,9 @@ from penstock.model.nearest import did_you_mean
 from penstock.model.types import parse_type
 
 
-def find_targets(catalog: Catalog, settings: ErasureSettings, what: str, names: Sequence[str] = ()) -> tuple[Target, ...]:
+def find_targets(
+    catalog: Catalog, settings: ErasureSettings, what: str, names: Sequence[str] = ()
+) -> tuple[Target, ...]:
     """The tables of a request for a subject, or for one table and the columns that `--key` names.
 
     Everything that cannot be matched is refused here: an unknown column, a type that cannot be a key.
@@ -68,29 +72,25 @@ def _check(catalog: Catalog, declared: ErasableTable) -> None:
         problem = find_key_problem(parse_type(columns[column.name.lower()]))
         if problem is not None:
             raise UsageError(f"{name}.{column.name}: {problem}; nothing was hidden", location=location)
-    _check_flow_keys(dataset, declared)
+    _check_row_keys(dataset, declared)
 
 
 def read_column_types(catalog: Catalog, name: DatasetName) -> dict[str, str] | None:
     """The columns of a table with their types, by name in lower case; None when there is no table."""
-    from penstock.lake.delta_log import find_version
-    from penstock.lake.schemas import read_current_columns
-
     storage = catalog.workspace.storage
     if find_version(storage, name.path) is None:
         return None
     try:
-        return {column.key: column.type for column in read_current_columns(storage, name.path)}
+        return {column.key: column.type for column in read_schema(storage, name).columns}
     except PenstockError as error:
         raise UsageError(f"the columns of {name} cannot be read: {error.message}", hint=error.hint) from None
 
 
-def _check_flow_keys(dataset: Dataset, declared: ErasableTable) -> None:
-    """A streaming table is erased by its flow's keys: a delete event has no other column."""
-    flows = dataset.spec.flows if dataset.spec else ()
-    if flows and {column.name.lower() for column in declared.key} != {key.lower() for key in flows[0].options.keys}:
+def _check_row_keys(dataset: Dataset, declared: ErasableTable) -> None:
+    """Some tables can be erased only by the keys of their rows: a delete event has no other column."""
+    if dataset.keys and {column.name.lower() for column in declared.key} != {key.lower() for key in dataset.keys}:
         raise UsageError(
-            f"the key of {dataset.name} must be the keys of its flow: {', '.join(flows[0].options.keys)}",
+            f"the key of {dataset.name} must be {', '.join(dataset.keys)}, the keys of its rows",
             hint="delete events have only these columns, so no other key could be kept out",
             location=declared.location,
         )
