@@ -114,16 +114,19 @@ def _removed(receipt: Receipt) -> str:
 
 def _verified(receipt: Receipt) -> str:
     rows = [row for table in receipt.tables for row in _checksums(table)]
-    again = [table.table for table in receipt.tables if table.is_recomputed]
-    recomputed = f"<p>Computed again from inputs without the keys: {_text(', '.join(again))}.</p>\n" if again else ""
+    without = [table.table for table in receipt.tables if not table.has_checksums]
+    uncompared = (
+        "<p>Without a checksum, because the table was computed again from its inputs or none of its files had rows that stay: "
+        f"{_text(', '.join(without))}.</p>\n"
+    )
     compared = (
         "<p>Before and after the files of a table were rewritten, a checksum of the rows that stay in them was computed: "
         "their count, and the sum and the exclusive or of a 64-bit hash of each row. Both are equal, so no other row was "
         f"lost or changed.</p>\n{_table(('Table', 'When', 'Rows that stay', 'Sum', 'Exclusive or'), rows)}\n"
     )
     return (
-        f"{compared if rows else ''}{recomputed}"
-        f"<p>Afterwards every place where a copy could lie was searched for the erased values: "
+        f"{compared if rows else ''}{uncompared if without else ''}"
+        f"<p>Afterwards the places below were searched for the erased values: "
         f"{_number(receipt.scan.hits)} found, {_number(receipt.scan.unreadable)} files that could not be read.</p>"
     )
 

@@ -68,13 +68,13 @@ class ErasedTable:
     version_before: int
     version_after: int
     survivors_before: Checksum | None = None
-    """Of the rows that stay, in the files that were rewritten; none for a table that was computed again from its inputs."""
+    """Of the rows that stay, in the files that were rewritten. None for a table that was computed again, or had no such rows."""
     survivors_after: Checksum | None = None
 
     @property
-    def is_recomputed(self) -> bool:
-        """Whether the table was computed again, so that there is nothing to compare."""
-        return self.survivors_before is None and self.survivors_after is None
+    def has_checksums(self) -> bool:
+        """Whether rows that stay were compared."""
+        return self.survivors_before is not None or self.survivors_after is not None
 
 
 @dataclass(frozen=True, slots=True)
