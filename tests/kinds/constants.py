@@ -10,21 +10,25 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.faults import fault_point
 from penstock.kinds.protocol import Loader, Needs, PipelineRun, Workspace
 from penstock.kinds.undo import RowsUndo
-from penstock.model.dataset import Dataset, Found, Place, Shown, table_places
+from penstock.model.changes import FeedFiles
+from penstock.model.dataset import Dataset, Form, Found, Place, Shown, table_places
+from penstock.model.erasing import FileErased
 from penstock.model.fingerprint import fingerprint
 from penstock.model.names import DatasetName
 from penstock.model.plan import Action, Effect, Item, PlanLine, Reason, Upstream, Wishes, WorkItem
-from penstock.model.progress import Manifest, TableState
+from penstock.model.progress import ConsumedFile, Manifest, TableState
 from penstock.model.results import LoadResult
 from penstock.model.spec import TableLayout
 
 if TYPE_CHECKING:
     from penstock.lake.tables import Lake
+    from penstock.transforms.key_match import KeySet
 
 KIND = "constants"
 Parts = Mapping[str, Sequence[int]]
@@ -49,6 +53,18 @@ CODEC = ConstantsCodec()
 
 
 @dataclass(frozen=True, slots=True)
+class Constants:
+    """What a JSON file says, and where a copy of the table is: one JSON object for each row, with short names."""
+
+    parts: Parts
+    copies: Path
+
+    @staticmethod
+    def read(file: Path) -> Constants:
+        return Constants(json.loads(file.read_text()), file.parents[1] / "copies")
+
+
+@dataclass(frozen=True, slots=True)
 class ConstantsWork:
     """The rows of one partition."""
 
@@ -63,9 +79,7 @@ class ConstantsKind:
 
     def discover(self, workspace: Workspace) -> Found:
         files = sorted((workspace.project.root / "constants").glob("*.json"))
-        return Found(
-            tuple(Dataset(DatasetName("main", file.stem), KIND, subject=json.loads(file.read_text())) for file in files)
-        )
+        return Found(tuple(Dataset(DatasetName("main", f.stem), KIND, subject=Constants.read(f)) for f in files))
 
     def observe(self, dataset: Dataset, state: TableState[Any], workspace: Workspace) -> Any:
         del workspace
@@ -81,7 +95,7 @@ class ConstantsKind:
         del upstream
         dataset, state = observation
         known = state.payload or {}
-        return [_to_item(dataset, name, rows, known.get(name), wishes) for name, rows in dataset.subject.items()]
+        return [_to_item(dataset, name, rows, known.get(name), wishes) for name, rows in dataset.subject.parts.items()]
 
     def open(self, lake: Lake, run: PipelineRun) -> Loader:
         return ConstantsLoad(lake, run.build_request_id)
@@ -96,8 +110,24 @@ class ConstantsKind:
         parts = ", ".join(sorted(state.payload or ()))
         return Shown(facts=(("partitions", parts),), reads=(f"constants/{dataset.name.name}.json",))
 
-    def places(self, dataset: Dataset) -> Sequence[Place]:
-        return table_places(dataset.name)
+    def places(self, dataset: Dataset, state: TableState[Any] | None = None) -> Sequence[Place]:
+        del state
+        folder = str(dataset.subject.copies)
+        names = {"value": frozenset({"v"})}
+        copy = Place(folder, Form.FILES, members=(f"{dataset.name.name}.json",), names=names, feed=FeedFiles(folder))
+        return (*table_places(dataset.name), copy)
+
+    def consumed_files(self, dataset: Dataset, payload: Any) -> Mapping[str, ConsumedFile]:
+        del dataset, payload
+        return {}
+
+    def with_files(self, dataset: Dataset, payload: Any, files: Mapping[str, ConsumedFile]) -> Any:
+        del dataset, files
+        return payload
+
+    def erase_auxiliary(self, lake: Lake, dataset: Dataset, keys: KeySet, *, is_dry: bool) -> Sequence[FileErased]:
+        del lake, dataset, keys, is_dry
+        return ()
 
 
 def _to_item(dataset: Dataset, name: str, rows: Sequence[int], known: str | None, wishes: Wishes) -> Item:

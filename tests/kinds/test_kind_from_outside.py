@@ -26,7 +26,7 @@ from penstock.model.dataset import Dataset, Found
 from penstock.model.names import DatasetName
 from penstock.model.plan import Wishes
 from penstock.model.results import Outcome
-from tests.kinds.constants import ConstantsKind
+from tests.kinds.constants import Constants, ConstantsKind
 from tests.projects import ProjectFolder
 
 ROOT = Path(__file__).parents[2]
@@ -103,7 +103,11 @@ class Broken(ConstantsKind):
 
     def discover(self, workspace: Workspace) -> Found:
         found = ConstantsKind.discover(self, workspace)
-        clash = (Dataset(DatasetName("main", "total"), "constants", subject={}),) if self.mistake == "clash" else ()
+        clash = (
+            (Dataset(DatasetName("main", "total"), "constants", subject=Constants({}, Path())),)
+            if self.mistake == "clash"
+            else ()
+        )
         return replace(found, datasets=(*found.datasets, *clash))
 
 

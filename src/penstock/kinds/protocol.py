@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.model.dataset import Dataset, Found, Place, Shown
+from penstock.model.erasing import FileErased
 from penstock.model.names import DatasetName
 from penstock.model.plan import Item, PlanLine, Upstream, Wishes
-from penstock.model.progress import Codec, TableState
+from penstock.model.progress import Codec, ConsumedFile, TableState
 from penstock.model.project import Project
 from penstock.model.results import LoadResult
 from penstock.model.spec import DatasetSpec
@@ -19,6 +20,7 @@ from penstock.tombstones.suppression import Suppression
 if TYPE_CHECKING:
     from penstock.kinds.undo import Undo
     from penstock.lake.tables import Lake
+    from penstock.transforms.key_match import KeySet
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,5 +97,20 @@ class Kind(Protocol):
     def show(self, dataset: Dataset, state: TableState[Any]) -> Shown:
         """How `ls`, `show` and `schema` show a dataset."""
 
-    def places(self, dataset: Dataset) -> Sequence[Place]:
-        """Everywhere the rows of a dataset are stored or come from."""
+    def places(self, dataset: Dataset, state: TableState[Any] | None = None) -> Sequence[Place]:
+        """Everywhere the rows of a dataset are stored or come from, and where the table's columns are there.
+
+        Erasure searches all of them: what is not listed here is forgotten. With the state, names from earlier renames too.
+        """
+
+    def consumed_files(self, dataset: Dataset, payload: Any) -> Mapping[str, ConsumedFile]:
+        """The source files in a payload, by `storage.addresses.without_scheme` of their addresses."""
+
+    def with_files(self, dataset: Dataset, payload: Any, files: Mapping[str, ConsumedFile]) -> Any:
+        """The payload with other entries for some of its files, given as `consumed_files` returns them.
+
+        What the payload keeps about contents is counted again when an entry is settled. No JVM.
+        """
+
+    def erase_auxiliary(self, lake: Lake, dataset: Dataset, keys: KeySet, *, is_dry: bool) -> Sequence[FileErased]:
+        """Remove the rows of these keys from places whose files the progress lists, in one commit; when dry, only count."""

@@ -80,9 +80,12 @@ class Lake:
 
     def has_change_feed(self, name: DatasetName) -> bool:
         """Whether the table has a Delta change data feed."""
+        return self.read_properties(name).get("delta.enableChangeDataFeed", "false").lower() == "true"
+
+    def read_properties(self, name: DatasetName) -> dict[str, str]:
+        """The properties of the table."""
         detail = self.session.sql(f"DESCRIBE DETAIL delta.{quote(self.files.spark_path(name.path))}")
-        properties = detail.select("properties").collect()[0][0]
-        return str(properties.get("delta.enableChangeDataFeed", "false")).lower() == "true"
+        return {str(key): str(value) for key, value in detail.select("properties").collect()[0][0].items()}
 
     def read_changes(self, name: DatasetName, since: int) -> DataFrame:
         """The table's Delta change data feed from this version on."""
@@ -214,6 +217,14 @@ class Lake:
         self._alter(name, f"SET TBLPROPERTIES ({pairs(MAPPED)})")
         for old, new in renames.items():
             self._alter(name, f"RENAME COLUMN {quote(old)} TO {quote(new)}")
+
+    def set_properties(self, name: DatasetName, properties: Mapping[str, str | None]) -> None:
+        """Set table properties in one commit each for those to set and those to unset, which are None."""
+        given = {key: value for key, value in properties.items() if value is not None}
+        if given:
+            self._alter(name, f"SET TBLPROPERTIES ({pairs(given)})")
+        if unset := [key for key, value in properties.items() if value is None]:
+            self._alter(name, f"UNSET TBLPROPERTIES IF EXISTS ({', '.join(map(text, unset))})")
 
     def _alter(self, name: DatasetName, what: str) -> None:
         with _conflicts_named(name):

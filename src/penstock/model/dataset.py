@@ -8,6 +8,7 @@ from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import Any
 
+from penstock.model.changes import FeedFiles
 from penstock.model.names import DatasetName
 from penstock.model.plan import Item
 from penstock.model.spec import DatasetSpec
@@ -60,23 +61,41 @@ class Form(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place where rows of a dataset are stored, or where they come from."""
+    """A place where rows of a dataset are stored, or where they come from; and where the table's columns are there."""
 
     uri: str
     """Relative to the storage, or an absolute address."""
     form: Form
     is_ours: bool = True
     """Written by Penstock; sources are not."""
+    members: tuple[str, ...] | None = None
+    """The files below it that belong to the dataset; None when all do, except hidden ones."""
+    names: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """The names that a column of the table has here, all in lower case; its own name where it is not listed."""
+    structs: tuple[str, ...] = ()
+    """The columns that are structs with a row, or a part of it; empty when the columns of the table are columns here."""
+    json_column: str | None = None
+    """The column that has each row as JSON text."""
+    feed: FeedFiles | None = None
+    """How files of the user are read: format, envelope, options and schema."""
+    message_key: str | None = None
+    """The column of which the key of a Kafka message is a value, where it is no struct."""
+    is_listed: bool = False
+    """The progress lists its files by name, so that only the kind can rewrite them (`Kind.erase_auxiliary`)."""
 
     def below(self, storage: str) -> str:
         """The absolute address."""
         is_whole = "://" in self.uri or PurePosixPath(self.uri).is_absolute()
         return self.uri if is_whole else f"{storage.rstrip('/')}/{self.uri}"
 
+    def names_of(self, column: str) -> frozenset[str]:
+        """The names, in lower case, that a column of the table has here."""
+        return self.names.get(column.lower(), frozenset({column.lower()}))
 
-def table_places(name: DatasetName) -> tuple[Place, ...]:
-    """The table of a dataset and its quarantine."""
-    return Place(name.path, Form.DELTA), Place(name.quarantine.path, Form.DELTA)
+
+def table_places(name: DatasetName, quarantine: Place | None = None) -> tuple[Place, ...]:
+    """The table of a dataset and its quarantine, which has the columns of the table unless something else is said."""
+    return Place(name.path, Form.DELTA), quarantine or Place(name.quarantine.path, Form.DELTA)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ A progress manifest is an envelope that every kind of dataset shares, around a p
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -30,17 +30,59 @@ class RawFile:
 
 
 @dataclass(frozen=True, slots=True)
+class NewContent:
+    """The content that replaces that of a consumed file: the same without records that were erased."""
+
+    size: int
+    content_hash: str
+    rows: int
+
+    @staticmethod
+    def from_json(value: Mapping[str, Any]) -> NewContent:
+        size, hash_, rows = value["size"], value["hash"], value["rows"]
+        return NewContent(check_type(size, int), check_type(hash_, str), check_type(rows, int))
+
+
+@dataclass(frozen=True, slots=True)
 class ConsumedFile:
     """A source file whose rows are in the table, with what is needed to detect that it changed."""
 
     file: RawFile
     rows: int
     content_hash: str | None = None
+    replacement: NewContent | None = None
+    """While Penstock itself replaces the file: this content counts as consumed too."""
+
+    def recognize(self, file: RawFile, content_hash: Callable[[], str | None]) -> ConsumedFile | None:
+        """The entry as it should be for the file in this listing; None when the file has a content that was not consumed.
+
+        The content is hashed only when the listing differs and the size is one that is known.
+        """
+        if self.file.is_same_listing(file):
+            return self
+        new = self.replacement
+        is_old_size = self.content_hash is not None and file.size == self.file.size
+        is_new_size = new is not None and file.size == new.size
+        found = content_hash() if is_old_size or is_new_size else None
+        if found is not None and is_old_size and found == self.content_hash:
+            return replace(self, file=file)
+        if found is not None and new is not None and is_new_size and found == new.content_hash:
+            return self.settle(file)
+        return None
+
+    def settle(self, file: RawFile) -> ConsumedFile:
+        """The entry once the file has its new content; what was not counted or hashed before is not either."""
+        new = self.replacement
+        if new is None:
+            return replace(self, file=file)
+        hash_ = new.content_hash if self.content_hash is not None else None
+        return ConsumedFile(file, new.rows if self.rows else 0, hash_)
 
     def to_json(self) -> dict[str, Any]:
-        file = self.file
+        file, new = self.file, self.replacement
         listing = {"path": file.path, "size": file.size, "modified_ns": file.modified_ns, "etag": file.etag}
-        return {**listing, "rows": self.rows, "hash": self.content_hash}
+        more = {"replacement": {"size": new.size, "hash": new.content_hash, "rows": new.rows}} if new else {}
+        return {**listing, "rows": self.rows, "hash": self.content_hash, **more}
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> ConsumedFile:
@@ -48,7 +90,8 @@ class ConsumedFile:
         path, etag, hash_ = check_type(value["path"], str), value["etag"], value["hash"]
         size, modified, rows = value["size"], value["modified_ns"], value["rows"]
         file = RawFile(path, check_type(size, int), check_type(modified, int, None), check_type(etag, str, None))
-        return ConsumedFile(file, check_type(rows, int), check_type(hash_, str, None))
+        new = NewContent.from_json(value["replacement"]) if "replacement" in value else None
+        return ConsumedFile(file, check_type(rows, int), check_type(hash_, str, None), new)
 
 
 def check_type(value: Any, *types: type | None) -> Any:

@@ -29,6 +29,7 @@ from penstock.kinds.cdc.difference import AtHand, Difference, find_difference, m
 from penstock.kinds.cdc.flow import Fit, check_target, fit_to_target, identity_of
 from penstock.kinds.cdc.progress import CODEC, CdcProgress, Segment
 from penstock.kinds.cdc.suppress import drop_suppressed, find_kept_aside
+from penstock.kinds.cdc.values import QUARANTINED_ROW
 from penstock.lake.delta_log import Commit
 from penstock.lake.few_rows import FewRows
 from penstock.lake.manifests import LONGEST_CHAIN
@@ -297,9 +298,9 @@ class ChangeLoad:
                 hint="fix the source, or set quarantine=True to write such rows to the quarantine table",
             )
         table = name.quarantine
-        found = rows.select(F.to_json(F.struct("*")).alias("row_json")).distinct()
+        found = rows.select(F.to_json(F.struct("*")).alias(QUARANTINED_ROW)).distinct()
         if self.lake.state(table).exists:
-            found = found.join(self.lake.read(table), "row_json", "left_anti")
+            found = found.join(self.lake.read(table), QUARANTINED_ROW, "left_anti")
             if found.isEmpty():
                 return summary.bad
         number = self.lake.begin(Manifest(str(table), 0, None, build_request_id=self.build_request_id), table).number

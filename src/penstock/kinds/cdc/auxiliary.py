@@ -44,13 +44,13 @@ class Auxiliary:
     """The load that was read: what is written from it counts only if no other load commits first."""
 
     @property
-    def _folder(self) -> str:
+    def folder(self) -> str:
         return f"{self.name.path}/{FOLDER}/{SEGMENTS}"
 
     def begin(self, identity: Identity) -> None:
         """Create the table's folder with the target's identity, which is needed when the progress is lost."""
-        path = f"{self._folder}/{_IDENTITY}"
-        if _IDENTITY in self.files.names(self._folder):
+        path = f"{self.folder}/{_IDENTITY}"
+        if _IDENTITY in self.files.names(self.folder):
             with suppress(FileNotFoundError):
                 self.files.remove(path)
         with suppress(FileExistsError):  # two writers create the same target
@@ -59,7 +59,7 @@ class Auxiliary:
     def read_identity(self) -> Identity:
         """The target's identity; ChangeFlowError when it is missing too, because then segments may be missing as well."""
         try:
-            return Identity.from_json(json.loads(self.files.read(f"{self._folder}/{_IDENTITY}")))
+            return Identity.from_json(json.loads(self.files.read(f"{self.folder}/{_IDENTITY}")))
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             raise damaged_error(self.name, "its folder is missing") from None
 
@@ -69,7 +69,7 @@ class Auxiliary:
         broken = [segment.name for segment in segments if sizes.get(segment.name) != segment.size]
         if broken:
             raise damaged_error(self.name, f"{len(broken)} of its {len(segments)} segments are missing or changed")
-        paths = [self.files.spark_path(f"{self._folder}/{segment.name}") for segment in segments]
+        paths = [self.files.spark_path(f"{self.folder}/{segment.name}") for segment in segments]
         return self.session.read.schema(to_schema(flow)).parquet(*paths)
 
     def read_small(self, segments: Sequence[Segment], like: pa.Schema) -> pa.Table | None:
@@ -84,7 +84,7 @@ class Auxiliary:
         )
         found = []
         for segment in segments:
-            with self.files.open(f"{self._folder}/{segment.name}") as file:
+            with self.files.open(f"{self.folder}/{segment.name}") as file:
                 table = pq.read_table(file, columns=shape.names)
             columns = [align(table.column(field.name).combine_chunks(), field.type) for field in shape]
             found.append(pa.table(columns, schema=shape))
@@ -97,14 +97,14 @@ class Auxiliary:
         buffer = io.BytesIO()
         pq.write_table(rows, buffer, compression="zstd")
         name = f"{self.base:020d}-{uuid4().hex}.parquet"
-        self.files.create(f"{self._folder}/{name}", buffer.getvalue())
+        self.files.create(f"{self.folder}/{name}", buffer.getvalue())
         return Segment(name, rows.num_rows, buffer.tell(), truncates)
 
     def write_large(self, rows: DataFrame, count: int, truncates: int) -> Segment:
         """Write a segment by Spark, as a folder of files."""
         name = f"{self.base:020d}-{uuid4().hex}"
-        rows.write.parquet(self.files.spark_path(f"{self._folder}/{name}"))
-        size = sum(file.size for file in self.files.walk(f"{self._folder}/{name}"))
+        rows.write.parquet(self.files.spark_path(f"{self.folder}/{name}"))
+        size = sum(file.size for file in self.files.walk(f"{self.folder}/{name}"))
         return Segment(name, count, size, truncates)
 
     def find_all(self) -> tuple[Segment, ...]:
@@ -150,10 +150,19 @@ class Auxiliary:
 
     def _files(self) -> Iterator[tuple[str, RawFile]]:
         """All files, each with the segment that it belongs to."""
-        for file in self.files.walk(self._folder):
-            name = file.path.removeprefix(f"{self._folder}/").split("/")[0]
+        for file in self.files.walk(self.folder):
+            name = file.path.removeprefix(f"{self.folder}/").split("/")[0]
             if _SEGMENT.fullmatch(name):
                 yield name, file
+
+    def find_unlisted(self, listed: Iterable[Segment]) -> dict[str, int]:
+        """Segments that a failed load left, or that a load in progress is about to commit; with their sizes."""
+        names = {segment.name for segment in listed}
+        return {name: size for name, size in self._sizes().items() if name not in names}
+
+    def segment_of(self, address: str) -> str:
+        """The name of the segment that a file belongs to."""
+        return address.rsplit(f"/{self.folder}/", 1)[-1].split("/", maxsplit=1)[0]
 
     def remove_except(self, kept: Iterable[Segment]) -> None:
         """Remove segments that no progress manifest lists any more.

@@ -20,7 +20,7 @@ from penstock.model.plan import (
     find_broken_inputs,
     find_missing_input,
 )
-from penstock.model.progress import RawFile, TableState
+from penstock.model.progress import RawFile
 from penstock.model.wording import counted
 
 Inputs: TypeAlias = Mapping[DatasetName, Upstream]
@@ -46,7 +46,7 @@ def _decide(given: CdcObservation, wishes: Wishes, inputs: Inputs) -> CdcItem:
     if wishes.full_refresh:
         return _decide_rebuild(given, wishes)
     flows = [flow for flow in given.spec.flows if not (wishes.continuous and flow.is_snapshot)]
-    new = {flow.name: find_new_files(given.state, given.files.get(flow.name, ())) for flow in flows}
+    new = {flow.name: find_new_files(given, flow.name) for flow in flows}
     reasons = [reason for flow in flows for reason in _flow_reasons(given, flow, new[flow.name], inputs)]
     if reasons and given.state.damage is not None:
         reasons.insert(0, Reason(given.state.damage.code, f"{given.state.damage.text}: the feed is read again"))
@@ -121,18 +121,18 @@ def _may_lose(given: CdcObservation, current: Sequence[str], others: Sequence[Fl
     return None
 
 
-def find_new_files(state: TableState[CdcProgress], current: Sequence[RawFile]) -> list[RawFile]:
+def find_new_files(given: CdcObservation, flow: str) -> list[RawFile]:
     """Files that were not read yet, or that changed since: reading a change event twice changes nothing.
 
     An empty file has no change events and no columns; it is read when it is no longer empty.
     """
-    known = state.payload.files if state.payload else {}
+    known = given.state.payload.files if given.state.payload else {}
 
     def is_read(file: RawFile) -> bool:
         entry = known.get(file.path)
-        return entry is not None and file.is_same_listing(entry.file)
+        return file.path in given.replaced or (entry is not None and file.is_same_listing(entry.file))
 
-    return [file for file in current if file.size and not is_read(file)]
+    return [file for file in given.files.get(flow, ()) if file.size and not is_read(file)]
 
 
 def _find_problem(given: CdcObservation, wishes: Wishes, inputs: Inputs) -> Problem | None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from penstock.kinds.cdc.progress import SEGMENTS, CdcProgress
-from penstock.kinds.cdc.values import CdcWork
+from penstock.kinds.cdc.values import QUARANTINED_ROW, CdcWork
 from penstock.lake.manifests import FOLDER
-from penstock.model.changes import FeedFiles, SnapshotFunction
+from penstock.model.changes import FeedFiles, FlowSpec, SnapshotFunction
 from penstock.model.dataset import Dataset, Form, Place, Shown, table_places
 from penstock.model.plan import PlanLine, WorkItem
 from penstock.model.progress import TableState
@@ -51,9 +51,19 @@ def _outside_sources(dataset: Dataset) -> Iterator[str]:
             yield f"{flow.source.name}()"
 
 
-def places(dataset: Dataset) -> tuple[Place, ...]:
-    """The table, its quarantine, its auxiliary table, and the folders of change files."""
+def places(dataset: Dataset, state: TableState[CdcProgress] | None = None) -> tuple[Place, ...]:
+    """The table, its quarantine with rows as JSON, its auxiliary table, and the folders of change files."""
+    del state  # columns have the same names everywhere
     flows = dataset.spec.flows if dataset.spec else ()
-    feeds = [Place(flow.source.path, Form.FILES, is_ours=False) for flow in flows if isinstance(flow.source, FeedFiles)]
-    auxiliary = Place(f"{dataset.name.path}/{FOLDER}/{SEGMENTS}", Form.PARQUET)
-    return (*table_places(dataset.name), auxiliary, *feeds)
+    aside = Place(dataset.name.quarantine.path, Form.DELTA, json_column=QUARANTINED_ROW)
+    folder = f"{dataset.name.path}/{FOLDER}/{SEGMENTS}"
+    auxiliary = Place(folder, Form.PARQUET, structs=("key", "data"), is_listed=True)
+    return (*table_places(dataset.name, aside), auxiliary, *_feed_places(flows))
+
+
+def _feed_places(flows: Sequence[FlowSpec]) -> Iterator[Place]:
+    for flow in flows:
+        feed, keys = flow.source, flow.options.keys
+        if isinstance(feed, FeedFiles):
+            message_key = keys[0] if len(keys) == 1 else None
+            yield Place(feed.path, Form.FILES, is_ours=False, feed=feed, message_key=message_key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from penstock.kinds.cdc import describe, observe
@@ -10,13 +11,16 @@ from penstock.kinds.cdc.decide import decide
 from penstock.kinds.cdc.progress import CODEC, CdcCodec
 from penstock.kinds.protocol import Loader, Needs, PipelineRun, Workspace
 from penstock.model.dataset import Dataset, Found, Place, Shown
+from penstock.model.erasing import FileErased
 from penstock.model.names import DatasetName
 from penstock.model.plan import Item, PlanLine, Upstream, Wishes
-from penstock.model.progress import TableState
+from penstock.model.progress import ConsumedFile, TableState
+from penstock.storage.addresses import without_scheme
 
 if TYPE_CHECKING:
     from penstock.kinds.undo import Undo
     from penstock.lake.tables import Lake
+    from penstock.transforms.key_match import KeySet
 
 
 class CdcKind:
@@ -59,5 +63,20 @@ class CdcKind:
     def show(self, dataset: Dataset, state: TableState[Any]) -> Shown:
         return describe.show(dataset, state)
 
-    def places(self, dataset: Dataset) -> Sequence[Place]:
-        return describe.places(dataset)
+    def places(self, dataset: Dataset, state: TableState[Any] | None = None) -> Sequence[Place]:
+        return describe.places(dataset, state)
+
+    def consumed_files(self, dataset: Dataset, payload: Any) -> Mapping[str, ConsumedFile]:
+        del dataset
+        return {without_scheme(path): entry for path, entry in payload.files.items()}
+
+    def with_files(self, dataset: Dataset, payload: Any, files: Mapping[str, ConsumedFile]) -> Any:
+        del dataset
+        paths = {without_scheme(path): path for path in payload.files}
+        changed = {paths[address]: entry for address, entry in files.items()}
+        return replace(payload, files={**payload.files, **changed})
+
+    def erase_auxiliary(self, lake: Lake, dataset: Dataset, keys: KeySet, *, is_dry: bool) -> Sequence[FileErased]:
+        from penstock.kinds.cdc.erase import erase_segments
+
+        return erase_segments(lake, dataset.name, keys, is_dry=is_dry)

@@ -11,9 +11,10 @@ from penstock.kinds.cdc.values import CdcObservation
 from penstock.kinds.protocol import Workspace
 from penstock.model.changes import FeedFiles
 from penstock.model.dataset import Dataset, Found
-from penstock.model.progress import RawFile, TableState
+from penstock.model.progress import ConsumedFile, RawFile, TableState
 from penstock.model.spec import DatasetKind, DatasetSpec
 from penstock.storage.files import open_files
+from penstock.storage.hashing import hash_stream
 
 KIND = str(DatasetKind.STREAMING_TABLE)
 
@@ -48,7 +49,28 @@ def observe(spec: DatasetSpec, state: TableState[CdcProgress], workspace: Worksp
     """The table's state, and the change files in the folders of its flows."""
     configuration = workspace.project.configuration
     feeds = {flow.name: flow.source for flow in spec.flows if isinstance(flow.source, FeedFiles)}
-    return CdcObservation(spec, state, {name: tuple(_list_feed(feed, configuration)) for name, feed in feeds.items()})
+    files = {name: tuple(_list_feed(feed, configuration)) for name, feed in feeds.items()}
+    known = state.payload.files if state.payload else {}
+    replaced = {
+        file.path
+        for name, found in files.items()
+        for file in found
+        if file.path in known and _is_replaced(known[file.path], file, feeds[name], configuration)
+    }
+    return CdcObservation(spec, state, files, frozenset(replaced))
+
+
+def _is_replaced(entry: ConsumedFile, file: RawFile, feed: FeedFiles, configuration: Mapping[str, str]) -> bool:
+    """Whether the file has the content that Penstock was replacing it by; others are not read here."""
+    if entry.replacement is None or entry.file.is_same_listing(file):
+        return False
+    folder = open_files(feed.path, configuration)
+
+    def hash_content() -> str:
+        with folder.open(file.path.removeprefix(f"{feed.path.rstrip('/')}/")) as stream:
+            return hash_stream(stream)
+
+    return entry.recognize(file, hash_content) is not None
 
 
 def _list_feed(feed: FeedFiles, configuration: Mapping[str, str]) -> Iterator[RawFile]:

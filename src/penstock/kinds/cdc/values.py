@@ -10,6 +10,9 @@ from penstock.model.changes import FlowSpec
 from penstock.model.progress import RawFile, TableState
 from penstock.model.spec import DatasetSpec
 
+QUARANTINED_ROW = "row_json"
+"""The column of the quarantine table with the row of the source, as JSON."""
+
 
 @dataclass(frozen=True, slots=True)
 class CdcObservation:
@@ -19,6 +22,8 @@ class CdcObservation:
     state: TableState[CdcProgress]
     files: Mapping[str, Sequence[RawFile]] = field(default_factory=dict)
     """What is in the folder of each flow of change files now, by the flow's name."""
+    replaced: frozenset[str] = frozenset()
+    """Files that were read, and that Penstock itself has replaced since by the same without erased records."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,15 @@ from penstock.kinds.derived.decide import decide
 from penstock.kinds.derived.progress import CODEC, DerivedCodec
 from penstock.kinds.protocol import Loader, Needs, PipelineRun, Workspace
 from penstock.model.dataset import Dataset, Found, Place, Shown, table_places
+from penstock.model.erasing import FileErased
 from penstock.model.names import DatasetName
 from penstock.model.plan import Item, PlanLine, Upstream, Wishes
-from penstock.model.progress import TableState
+from penstock.model.progress import ConsumedFile, TableState
 
 if TYPE_CHECKING:
     from penstock.kinds.undo import Undo
     from penstock.lake.tables import Lake
+    from penstock.transforms.key_match import KeySet
 
 
 class DerivedKind:
@@ -57,5 +59,18 @@ class DerivedKind:
         del dataset, state
         return Shown()
 
-    def places(self, dataset: Dataset) -> Sequence[Place]:
+    def places(self, dataset: Dataset, state: TableState[Any] | None = None) -> Sequence[Place]:
+        del state
         return table_places(dataset.name) if dataset.is_stored else ()
+
+    def consumed_files(self, dataset: Dataset, payload: Any) -> Mapping[str, ConsumedFile]:
+        del dataset, payload  # it reads tables
+        return {}
+
+    def with_files(self, dataset: Dataset, payload: Any, files: Mapping[str, ConsumedFile]) -> Any:
+        del dataset, files
+        return payload
+
+    def erase_auxiliary(self, lake: Lake, dataset: Dataset, keys: KeySet, *, is_dry: bool) -> Sequence[FileErased]:
+        del lake, dataset, keys, is_dry  # its progress lists no files of its own
+        return ()

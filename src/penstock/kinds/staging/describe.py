@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.kinds.staging.observe import RawTable
 from penstock.kinds.staging.progress import StagingProgress
-from penstock.kinds.staging.values import StagingWork
+from penstock.kinds.staging.values import QUARANTINED_ROW, StagingWork
 from penstock.model.dataset import Dataset, Form, Place, Shown, table_places
 from penstock.model.plan import Action, PlanLine, WorkItem
 from penstock.model.progress import TableState
@@ -50,8 +50,24 @@ def show(state: TableState[StagingProgress]) -> Shown:
     )
 
 
-def places(dataset: Dataset) -> tuple[Place, ...]:
-    """The table, its quarantine, and the raw folder."""
+def places(dataset: Dataset, state: TableState[StagingProgress] | None = None) -> tuple[Place, ...]:
+    """The table, its quarantine with rows as JSON, and the raw files of this table, under the names that columns have there."""
     raw: RawTable = dataset.subject
-    sources = (Place(raw.place.uri, Form.PARQUET, is_ours=False),) if raw.place is not None else ()
-    return (*table_places(dataset.name), *sources)
+    names = _raw_names(raw, state)
+    aside = Place(dataset.name.quarantine.path, Form.DELTA, names=names, json_column=QUARANTINED_ROW)
+    tables = table_places(dataset.name, aside)
+    if raw.place is None:
+        return tables
+    members = tuple(file.path for file in raw.files)
+    return (*tables, Place(raw.place.uri, Form.PARQUET, is_ours=False, members=members, names=names))
+
+
+def _raw_names(raw: RawTable, state: TableState[StagingProgress] | None) -> dict[str, frozenset[str]]:
+    """The names of renamed columns in raw files, by the table's name: declared now, or by an earlier load."""
+    names: dict[str, set[str]] = {}
+    for old, new in raw.contract.renames.items():
+        names.setdefault(new.lower(), {new.lower()}).add(old.lower())
+    for column in state.schema.columns if state is not None and state.schema else ():
+        if column.sources - {column.key}:
+            names.setdefault(column.key, {column.key}).update(column.sources)
+    return {name: frozenset(found) for name, found in names.items()}

@@ -6,18 +6,20 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.kinds.protocol import Loader, Needs, PipelineRun, Workspace
-from penstock.kinds.staging import describe, observe
+from penstock.kinds.staging import describe, observe, sources
 from penstock.kinds.staging.decide import decide
 from penstock.kinds.staging.progress import CODEC, StagingCodec
 from penstock.kinds.staging.values import KIND
 from penstock.model.dataset import Dataset, Found, Place, Shown
+from penstock.model.erasing import FileErased
 from penstock.model.names import DatasetName
 from penstock.model.plan import Item, PlanLine, Upstream, Wishes
-from penstock.model.progress import TableState
+from penstock.model.progress import ConsumedFile, TableState
 
 if TYPE_CHECKING:
     from penstock.kinds.undo import Undo
     from penstock.lake.tables import Lake
+    from penstock.transforms.key_match import KeySet
 
 
 class StagingKind:
@@ -59,5 +61,15 @@ class StagingKind:
         del dataset
         return describe.show(state)
 
-    def places(self, dataset: Dataset) -> Sequence[Place]:
-        return describe.places(dataset)
+    def places(self, dataset: Dataset, state: TableState[Any] | None = None) -> Sequence[Place]:
+        return describe.places(dataset, state)
+
+    def consumed_files(self, dataset: Dataset, payload: Any) -> Mapping[str, ConsumedFile]:
+        return sources.consumed_files(dataset, payload)
+
+    def with_files(self, dataset: Dataset, payload: Any, files: Mapping[str, ConsumedFile]) -> Any:
+        return sources.with_files(dataset, payload, files)
+
+    def erase_auxiliary(self, lake: Lake, dataset: Dataset, keys: KeySet, *, is_dry: bool) -> Sequence[FileErased]:
+        del lake, dataset, keys, is_dry  # its progress lists no files of its own
+        return ()

@@ -26,7 +26,7 @@ from penstock.model.dataset import Dataset, Found
 from penstock.model.names import QUARANTINE_SUFFIX, STAGING_DATABASE, DatasetName
 from penstock.model.nearest import did_you_mean
 from penstock.model.plan import Action, Item, Problem, Reason, WorkItem
-from penstock.model.progress import RawFile, TableState
+from penstock.model.progress import ConsumedFile, RawFile, TableState
 from penstock.model.project import Project
 from penstock.storage.files import Files, open_files
 from penstock.storage.local import LocalFiles
@@ -120,7 +120,8 @@ def observe(dataset: Dataset, state: TableState[StagingProgress]) -> StagingObse
     raw: RawTable = dataset.subject
     files = StagingFiles(new=raw.files)
     if state.payload is not None:
-        files = compare_files(raw.files, state.payload.files, lambda file: _content_hash(raw.place, file))
+        known = state.payload.files
+        files = compare_files(raw.files, known, lambda file: _content_hash(raw.place, file, known[file.path]))
     elif state.last_known is not None:
         paths = {file.path for file in raw.files}
         gone = tuple(entry for path, entry in state.last_known.files.items() if path not in paths)
@@ -137,9 +138,13 @@ def observe(dataset: Dataset, state: TableState[StagingProgress]) -> StagingObse
     )
 
 
-def _content_hash(raw: Files | None, file: RawFile) -> str | None:
-    """Object stores give an entity tag instead: when that differs, the file counts as changed."""
-    return hash_content(raw, file.path) if isinstance(raw, LocalFiles) else None
+def _content_hash(raw: Files | None, file: RawFile, known: ConsumedFile) -> str | None:
+    """Object stores give an entity tag instead: when that differs, the file counts as changed.
+
+    Only a file that Penstock itself was replacing is read there too: its new tag is not known before.
+    """
+    is_hashed = isinstance(raw, LocalFiles) or known.replacement is not None
+    return hash_content(raw, file.path) if raw is not None and is_hashed else None
 
 
 def observe_more(given: StagingObservation, needs: Needs, workspace: Workspace) -> StagingObservation:

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from penstock.kinds.staging.values import NewFile, StagingWork
+from penstock.kinds.staging.values import QUARANTINED_ROW, NewFile, StagingWork
 from penstock.model.common_type import common_type
 from penstock.model.contract import Contract, OnDrift
 from penstock.model.schema import NANOSECONDS, FileColumn, Schema, find_column, index_columns
@@ -21,7 +21,7 @@ from penstock.storage.files import Files
 from penstock.transforms.conform import admit_columns, conform_columns, read_type, row_as_json
 from penstock.transforms.suppress import Screen, key_column_gone
 
-RAW_FILE, BROKEN, ROW = "raw_file", "broken_columns", "raw_row"
+RAW_FILE, BROKEN, ROW = "raw_file", "broken_columns", QUARANTINED_ROW
 """The columns of a staging table's quarantine: where a row came from, which columns do not fit, and the row as JSON."""
 _BROKEN = "__penstock_broken"
 

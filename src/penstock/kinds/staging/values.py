@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from penstock.kinds.staging.progress import StagingProgress
 from penstock.model.contract import NO_CONTRACT, Contract
@@ -15,6 +16,8 @@ from penstock.model.schema import FileColumn, Footer, Schema, SeenColumn
 from penstock.model.spec import DatasetSpec
 
 KIND = "staging"
+QUARANTINED_ROW = "raw_row"
+"""The column of the quarantine table with the row of the raw file, as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,7 @@ class StagingFiles:
     new: tuple[RawFile, ...] = ()
     changed: tuple[RawFile, ...] = ()
     touched: tuple[ConsumedFile, ...] = ()
-    """Same content, another listing: only the new listing must be stored."""
+    """Same content, or the one that replaces it; another listing: only the new listing must be stored."""
     removed: tuple[ConsumedFile, ...] = ()
 
 
@@ -49,9 +52,9 @@ def compare_files(
         if known is None:
             new.append(file)
         elif not known.file.is_same_listing(file):
-            is_same_size = known.content_hash is not None and file.size == known.file.size
-            if is_same_size and content_hash(file) == known.content_hash:
-                touched.append(ConsumedFile(file, known.rows, known.content_hash))
+            found = known.recognize(file, partial(content_hash, file))
+            if found is not None:
+                touched.append(found)
             else:
                 changed.append(file)
     paths = {file.path for file in current}

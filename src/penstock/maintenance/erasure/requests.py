@@ -68,10 +68,10 @@ def _check(catalog: Catalog, declared: ErasableTable) -> None:
                 hint=f"it has {', '.join(columns)}",
                 location=location,
             )
-    for column in declared.key:
-        problem = find_key_problem(parse_type(columns[column.name.lower()]))
+    for part in declared.key:
+        problem = find_key_problem(parse_type(columns[part.name.lower()]))
         if problem is not None:
-            raise UsageError(f"{name}.{column.name}: {problem}; nothing was hidden", location=location)
+            raise UsageError(f"{name}.{part.name}: {problem}; nothing was hidden", location=location)
     _check_row_keys(dataset, declared)
 
 

@@ -32,20 +32,23 @@ DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_float=Decimal)
 def rows_of(record: Mapping[str, Any], envelope: str | None, key_column: str | None = None) -> Iterator[Row]:
     """Every row in a record; RecordError when something in the place of a row cannot be searched.
 
-    Of a Debezium record these are the row before, the row after, and the message key; a key that is a bare value is one of
-    `key_column`.
+    A truncate has none, whatever is in it: it must stay, because it concerns every row. Of a Debezium record these are the
+    row before, the row after, and the message key; a key that is a bare value is one of `key_column`.
     """
     fields = lower_names(record)
     if envelope is None:
         yield fields
         return
     if envelope == "events":
-        yield from _row(fields.get("data"), "data")
+        if str(fields.get("operation")).upper() != "TRUNCATE":
+            yield from _row(fields.get("data"), "data")
         return
     inner = fields
     if "payload" in fields and "op" not in fields:
         payload = list(_row(fields["payload"], "payload"))
         inner = payload[0] if payload else {}
+    if str(inner.get("op")).upper() == "T":
+        return
     images = [row for name in ("before", "after") for row in _row(inner.get(name), name)]
     yield from images
     for name in _KEYS.intersection(inner):
