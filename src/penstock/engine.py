@@ -51,10 +51,14 @@ if TYPE_CHECKING:
     from penstock.eventlog.contract import EventLog
     from penstock.inspect.doctor import Check
     from penstock.inspect.inspector import Inspector
+    from penstock.lake.tables import Lake
     from penstock.run.continuous import OnBatch
+    from penstock.run.erasing import Erasing
     from penstock.run.executor import Executor
 
 _EVENT_LOG = "PENSTOCK__EVENT_LOG"
+_WORK_WAITS = 600.0
+"""Seconds that maintenance waits for a run of the same project."""
 _BATCH_WAITS = 24 * 3600.0
 """Seconds that a continuous run waits for another run of the same project."""
 
@@ -102,6 +106,32 @@ class Engine:
         from penstock.inspect.inspector import Inspector
 
         return Inspector(self.catalog)
+
+    @property
+    def erasure(self) -> Erasing:
+        """Hides persons, erases them, and proves it."""
+        from penstock.run.erasing import Erasing
+
+        return Erasing(self)
+
+    @contextmanager
+    def recorded(self) -> Iterator[RunRecorder]:
+        """The project's lock and a new build request, for work that is not a pipeline run."""
+        with self._recorded(Hooks(), _WORK_WAITS, _ignore) as recorder:
+            yield recorder
+
+    @contextmanager
+    def lake(self, places: Sequence[str]) -> Iterator[Lake]:
+        """The tables of the project, through the session of its runs."""
+        from penstock.run.executor import Executor
+
+        if self._executor is None:
+            self._executor = Executor(self.workspace, self.kinds, is_long_lived=self.is_long_lived)
+        try:
+            yield self._executor.open_lake(tuple(places), is_short=not self.is_long_lived)
+        finally:
+            if not self._is_entered:
+                self.close()
 
     def request(
         self,

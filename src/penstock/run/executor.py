@@ -69,12 +69,15 @@ class Executor:
         return loaders
 
     def _open_lake(self, plan: Plan) -> Lake:
+        return self.open_lake(plan.places, is_short=plan.source_bytes < SHORT_BYTES and not self.is_long_lived)
+
+    def open_lake(self, places: tuple[str, ...], *, is_short: bool) -> Lake:
+        """The tables of the project; starts the session if there is none yet."""
         if self._session is None:
             project = self.workspace.project
             carry_by_value(loaded_project_modules())
-            is_short = plan.source_bytes < SHORT_BYTES and not self.is_long_lived
             request = SessionRequest(
-                project.spark, project.configuration, plan.places, project.state_folder, project.name, is_short=is_short
+                project.spark, project.configuration, places, project.state_folder, project.name, is_short=is_short
             )
             session = self._resources.enter_context(open_session(request))
             self._resources.enter_context(use_database(session, self.workspace.storage, project.database))

@@ -164,11 +164,11 @@ def _check_fit(
             )
 
 
-def check_reason(reason: str, given: pa.Table) -> None:
-    """UsageError when the reason contains a key: it is kept for good, in clear."""
-    folded = reason.casefold()
+def check_reason(text: str, given: pa.Table, what: str = "reason") -> None:
+    """UsageError when the reason or the actor contains a key: both are kept for good, in clear."""
+    folded = text.casefold()
     values: set[Any] = {value for column in given.columns for value in column.to_pylist()}
     if any(len(str(value)) >= 3 and str(value).casefold() in folded for value in values if value is not None):
         raise UsageError(
-            "the reason contains the key; it is kept for good", hint="name the request instead, e.g. DSR-2024-17"
+            f"the {what} contains the key; it is kept for good", hint="name the request instead, e.g. DSR-2024-17"
         )

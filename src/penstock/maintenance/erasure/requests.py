@@ -8,7 +8,6 @@ from penstock.errors import PenstockError, UsageError
 from penstock.kinds.catalog import Catalog
 from penstock.lake.delta_log import find_version
 from penstock.lake.schemas import read_schema
-from penstock.maintenance.erasure.values import Target
 from penstock.model.dataset import Dataset
 from penstock.model.erasure import ErasableTable, ErasureSettings
 from penstock.model.keys import KeyColumn, find_key_problem
@@ -19,17 +18,24 @@ from penstock.model.types import parse_type
 
 def find_targets(
     catalog: Catalog, settings: ErasureSettings, what: str, names: Sequence[str] = ()
-) -> tuple[Target, ...]:
-    """The tables of a request for a subject, or for one table and the columns that `--key` names.
+) -> tuple[ErasableTable, ...]:
+    """The tables of a request for a subject, or for one table and the columns that the key names.
 
     Everything that cannot be matched is refused here: an unknown column, a type that cannot be a key.
     """
     declared = settings.tables_of(what)
     if not declared:
         declared = (_of_table(catalog, settings, what, names),)
+    first = declared[0]
     for each in declared:
         _check(catalog, each)
-    return tuple(Target(each) for each in declared)
+        if len(each.key) != len(first.key):
+            raise UsageError(
+                f"the key of {what} has {len(first.key)} columns in {first.table}, and {len(each.key)} in {each.table}",
+                hint="declare tables with other keys as another subject",
+                location=each.location,
+            )
+    return declared
 
 
 def _of_table(catalog: Catalog, settings: ErasureSettings, what: str, names: Sequence[str]) -> ErasableTable:

@@ -19,7 +19,7 @@ from penstock.kinds.protocol import PipelineRun
 from penstock.lake.tables import Lake
 from penstock.maintenance.erasure.hiding import Hider, TableToHide
 from penstock.maintenance.erasure.keys import HashedKey, check_reason, hash_keys
-from penstock.maintenance.erasure.values import Hidden, HiddenTable, Target
+from penstock.maintenance.erasure.values import HiddenTable
 from penstock.model.clock import Clock, uuid7
 from penstock.model.dataset import Dataset, Form
 from penstock.model.erasure import ErasableTable
@@ -38,7 +38,7 @@ KEYS = "keys"
 class Request:
     """Keys to hide, and why."""
 
-    targets: tuple[Target, ...]
+    targets: tuple[ErasableTable, ...]
     keys: pa.Table
     """One column per column of the key."""
     reason: str
@@ -68,19 +68,17 @@ class Tombstones:
         """As it is now; also for a project whose first tombstone was just added."""
         return read_suppression(self.catalog.workspace.project, self.lake.files)
 
-    def add(self, request: Request) -> Hidden:
-        """Add tombstones for keys and hide their rows; keys that have a tombstone already keep it."""
+    def add(self, request: Request) -> tuple[Tombstone, ...]:
+        """Add tombstones for keys; keys that have one already keep it. From here on, no load brings their rows in."""
         check_reason(request.reason, request.keys)
+        check_reason(request.actor, request.keys, "actor")
         batch, now = uuid7(self.clock), self.clock.now_ns()
-        known = {
-            (each.table, each.key, each.key_hash)
-            for each in self.store.read()
-            if each.state.suppresses and not each.release
-        }
+        active = [each for each in self.store.read() if each.state.suppresses and each.release is None]
+        known = {(each.table, each.key, each.key_hash) for each in active}
         added, texts = [], []
         for target in request.targets:
-            for key in self._hash(target.declared, request.keys):
-                made = self._make(request, target.declared, key, batch, now)
+            for key in self._hash(target, request.keys):
+                made = self._make(request, target, key, batch, now)
                 if (made.table, made.key, made.key_hash) not in known:
                     added.append(made)
                     texts.append(key.text)
@@ -92,9 +90,7 @@ class Tombstones:
                 mark_table(self.lake.files, table)
             self.store.add(added)
             fault_point("tombstone.after_store")
-        tables = self.hide(added)
-        ids = {each.id for each in added}
-        return Hidden(batch, tuple(each for each in self.store.read() if each.id in ids), tables)
+        return tuple(added)
 
     def _hash(self, declared: ErasableTable, keys: pa.Table) -> list[HashedKey]:
         secrets = to_secrets(self.catalog.workspace.project.erasure.secrets)
@@ -124,11 +120,11 @@ class Tombstones:
             request.subject,
         )
 
-    def hide(self, tombstones: Sequence[Tombstone]) -> tuple[HiddenTable, ...]:
-        """Hide the rows of tombstones: one commit per table and request. Rows that are hidden already stay so."""
+    def hide(self, table: DatasetName, tombstones: Sequence[Tombstone]) -> tuple[HiddenTable, ...]:
+        """Hide the rows of tombstones of one table: one commit per request. Rows that are hidden already stay so."""
         suppression, done = self.suppression, list[HiddenTable]()
         hider = Hider(self.lake, suppression, self.catalog.workspace.project.erasure.hide, self.build_request_id)
-        for (table, _), group in _by_table_and_batch(tombstones).items():
+        for group in _by_request(tombstones):
             counts: dict[str, int] = {}
             for found in self._tables(table, group, suppression):
                 hidden, rows = hider.hide_rows(found)
@@ -171,21 +167,24 @@ class Tombstones:
         del dataset
         return PipelineRun(self.catalog.workspace, self.build_request_id, (), suppression)
 
-    def resume(self) -> tuple[HiddenTable, ...]:
-        """Hide what a killed request left pending, and forget the keys of requests that never got a tombstone."""
+    def find_pending(self) -> tuple[Tombstone, ...]:
+        """What a killed request left to be hidden; keys of requests that never got a tombstone are forgotten."""
+        if not self.store.exists:
+            return ()
         known = self.store.read()
         batches = {each.batch for each in known}
-        for batch in self.vault.batches() if self.store.exists else ():
+        for batch in self.vault.batches():
             if batch not in batches:
                 self.vault.destroy(batch)
-        return self.hide([each for each in known if each.state is TombstoneState.PENDING])
+        return tuple(each for each in known if each.state is TombstoneState.PENDING)
 
 
-def _by_table_and_batch(tombstones: Iterable[Tombstone]) -> dict[tuple[DatasetName, str], list[Tombstone]]:
-    found: dict[tuple[DatasetName, str], list[Tombstone]] = {}
+def _by_request(tombstones: Iterable[Tombstone]) -> list[list[Tombstone]]:
+    """Tombstones of one request have the same key columns and secret."""
+    found: dict[tuple[object, ...], list[Tombstone]] = {}
     for each in tombstones:
-        found.setdefault((each.table, each.batch), []).append(each)
-    return found
+        found.setdefault((each.batch, each.key, each.secret_id), []).append(each)
+    return list(found.values())
 
 
 def _name_of(uri: str) -> DatasetName:

@@ -5,22 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.model.erasure import ErasableTable
 from penstock.model.names import DatasetName
 from penstock.model.tombstones import Tombstone
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """One table of a request, and which of its columns identify the subject."""
-
-    declared: ErasableTable
-    is_hidden_here: bool = True
-    """False for a table that is computed from another table of the request: it is recomputed instead."""
-
-    @property
-    def table(self) -> DatasetName:
-        return self.declared.table
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,201 @@
+"""Tombstones and erasure for the command line, a web page or a notebook: `engine.erasure`."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from penstock.errors import UsageError
+from penstock.kinds.catalog import Catalog, open_catalog
+from penstock.maintenance.erasure.requests import find_targets, read_column_types
+from penstock.maintenance.erasure.values import Hidden, HiddenTable
+from penstock.model.graph import downstream
+from penstock.model.names import DatasetName
+from penstock.model.plan import Action, Effect, Item, Reason, WorkItem
+from penstock.model.results import LoadResult, Outcome
+from penstock.model.tombstones import Release, Tombstone, TombstoneState
+from penstock.run.bench import Bench, Host, open_bench, raise_first
+from penstock.run.planner import PlanRequest
+from penstock.tombstones.secrets import to_secrets
+from penstock.tombstones.store import TombstoneStore
+
+if TYPE_CHECKING:
+    from penstock.maintenance.erasure.tombstones import Tombstones
+
+KIND = "erasure"
+"""The kind of the items: not a kind of dataset."""
+
+
+@dataclass(frozen=True, slots=True)
+class Erasing:
+    """The tombstones of an opened project."""
+
+    host: Host
+
+    @property
+    def catalog(self) -> Catalog:
+        return open_catalog(self.host.workspace, self.host.kinds)
+
+    @property
+    def _store(self) -> TombstoneStore:
+        return TombstoneStore(self.host.workspace.storage, self.host.clock)
+
+    def list(self, what: str | None = None) -> list[Tombstone]:
+        """All tombstones, or those of a subject, table, request or id; without a JVM."""
+        found = self._store.read()
+        return found if what is None else self._choose(found, (what,))
+
+    def add(
+        self,
+        what: str,
+        keys: Sequence[str] = (),
+        *,
+        source: Path | str | pa.Table | None = None,
+        reason: str,
+        actor: str | None = None,
+    ) -> Hidden:
+        """Hide rows of a subject or table at once: keys as `name=value`, or from a file, CSV text or an Arrow table."""
+        from penstock.maintenance.erasure.keys import parse_arguments, read_keys
+        from penstock.maintenance.erasure.tombstones import Request, Tombstones
+
+        settings, catalog = self.host.workspace.project.erasure, self.catalog
+        to_secrets(settings.secrets).current  # noqa: B018 - refuse before anything starts
+        names = [key.partition("=")[0] for key in keys if "=" in key]
+        targets = find_targets(catalog, settings, what, names or _columns_of(source))
+        columns = [column.name for column in targets[0].key]
+        if isinstance(source, pa.Table):
+            given = source.select(columns)
+        elif source is not None:
+            given = read_keys(source, columns)
+        else:
+            values = parse_arguments(keys, columns)
+            given = pa.table({n: pa.array([v], pa.string()) for n, v in zip(columns, values, strict=True)})
+        if not given.num_rows:
+            raise UsageError("no key is given", hint="--key NAME=VALUE, --from FILE, or --from - for standard input")
+        subject = what if settings.tables_of(what) else ""
+        request = Request(targets, given, reason, actor or getpass.getuser(), subject)
+        with open_bench(self.host, f"penstock tombstone add {subject or targets[0].table}") as bench:
+            tombstones = Tombstones(catalog, self.host.clock, bench.lake, bench.build_request_id)
+            pending = tombstones.find_pending()
+            added = tombstones.add(request)
+            tables = self._hide(bench, tombstones, (*pending, *added))
+        ids = {each.id for each in added}
+        hidden = Hidden(added[0].batch if added else "", tuple(t for t in self._store.read() if t.id in ids), tables)
+        return self._refresh(hidden, {each.table for each in (*pending, *added)})
+
+    def _hide(self, bench: Bench, tombstones: Tombstones, chosen: Sequence[Tombstone]) -> tuple[HiddenTable, ...]:
+        """Hide rows, an item for each table."""
+        done: list[HiddenTable] = []
+
+        def load(item: Item) -> LoadResult:
+            hidden = tombstones.hide(item.dataset, item.work)
+            done.extend(hidden)
+            return LoadResult(max((h.version for h in hidden if h.version is not None), default=None), 0)
+
+        bench.execute([_to_item(table, group) for table, group in _by_table(chosen).items()], load)
+        raise_first(bench.results)
+        return tuple(done)
+
+    def _refresh(self, hidden: Hidden, tables: Iterable[DatasetName], full: Iterable[DatasetName] = ()) -> Hidden:
+        """Compute again what was computed from these tables, so that it no longer shows what is hidden."""
+        readers = downstream(self.catalog.graph, set(tables)) - set(tables) | set(full)
+        if not readers:
+            return hidden
+        refresh = tuple(sorted(map(str, full)))
+        result = self.host.run(PlanRequest(select=tuple(sorted(map(str, readers))), full_refresh=refresh))
+        done = [str(item.dataset) for item in result.items if item.outcome in {Outcome.PASS, Outcome.WARN}]
+        failed = [str(item.dataset) for item in result.items if item.outcome in {Outcome.ERROR, Outcome.SKIP}]
+        return replace(hidden, recomputed=tuple(done), failed=tuple(failed))
+
+    def remove(self, chosen: Sequence[str]) -> Hidden:
+        """Withdraw tombstones: the rows come back unchanged, with those that were kept out meanwhile."""
+        from penstock.maintenance.erasure.tombstones import Tombstones
+        from penstock.maintenance.erasure.undoing import Withdrawal
+
+        found = self._choose(self._store.read(), chosen)
+        catalog = self.catalog
+        with open_bench(self.host, "penstock tombstone rm") as bench:
+            tombstones = Tombstones(catalog, self.host.clock, bench.lake, bench.build_request_id)
+            again = Withdrawal(tombstones).withdraw(found)
+        return self._refresh(Hidden("", tuple(found), ()), {each.table for each in found}, again)
+
+    def release(self, chosen: Sequence[str], value: str, column: str | None = None) -> list[Tombstone]:
+        """Let erased keys come back, from a value of a column on; of a streaming table, from a sequence on."""
+        found = self._choose(self._store.read(), chosen)
+        catalog = self.catalog
+        for table in {each.table for each in found}:
+            _check_release(catalog, table, column)
+        with self.host.recorded():
+            self._store.move(found, TombstoneState.RELEASED, release=Release(value, column))
+        ids = {each.id for each in found}
+        return [each for each in self._store.read() if each.id in ids]
+
+    def _choose(self, known: Sequence[Tombstone], chosen: Sequence[str]) -> list[Tombstone]:
+        """Tombstones by id or its beginning, request, table or subject."""
+        found: dict[str, Tombstone] = {}
+        for what in chosen:
+            names = {what, str(_table_name(self.catalog, what) or what)}
+            matched = [t for t in known if names & {t.id, t.batch, str(t.table), t.subject}]
+            matched = matched or [t for t in known if len(what) >= 8 and t.id.startswith(what)]
+            if not matched:
+                raise UsageError(f"there is no tombstone {what}", hint="`penstock tombstone ls` lists them")
+            found |= {each.id: each for each in matched}
+        return list(found.values())
+
+
+def _columns_of(source: Path | str | pa.Table | None) -> list[str]:
+    """The columns that a file of keys names; they must be the key of the table."""
+    if source is None:
+        return []
+    if isinstance(source, pa.Table):
+        return list(source.column_names)
+    if isinstance(source, Path) and source.suffix == ".parquet":
+        import pyarrow.parquet as pq
+
+        try:
+            return list(pq.read_schema(source).names)
+        except (OSError, pa.ArrowException):
+            raise UsageError(f"{source} cannot be read as Parquet") from None
+    try:
+        text = source.read_text(encoding="utf-8-sig") if isinstance(source, Path) else source
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{source} cannot be read: {getattr(error, 'strerror', None) or 'not UTF-8'}") from None
+    return [name.strip() for name in text.partition("\n")[0].split(",") if name.strip()]
+
+
+def _to_item(table: DatasetName, group: Sequence[Tombstone]) -> Item:
+    reason = Reason("tombstones", f"{len(group)} tombstone{'s' if len(group) != 1 else ''}")
+    effect = Effect(rows_change=True, replaces_rows=True)
+    return WorkItem(table, KIND, Action.HIDE, (reason,), tuple(group), effect=effect)
+
+
+def _by_table(tombstones: Iterable[Tombstone]) -> dict[DatasetName, list[Tombstone]]:
+    found: dict[DatasetName, list[Tombstone]] = {}
+    for each in tombstones:
+        found.setdefault(each.table, []).append(each)
+    return found
+
+
+def _table_name(catalog: Catalog, what: str) -> DatasetName | None:
+    try:
+        return catalog.find(what).name
+    except UsageError:
+        return None
+
+
+def _check_release(catalog: Catalog, table: DatasetName, column: str | None) -> None:
+    """A streaming table is released by sequence; any other by a column that it has."""
+    types = read_column_types(catalog, table) or {}
+    dataset = catalog.datasets.get(table)
+    if dataset is not None and dataset.keys:
+        if column is not None:
+            raise UsageError(f"{table} is released by its sequence, not by a column", hint="--from SEQUENCE")
+    elif column is None or column.lower() not in types:
+        raise UsageError(
+            f"name a column of {table} that tells new rows from old ones", hint="--from VALUE --column NAME"
+        )
