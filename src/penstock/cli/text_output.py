@@ -255,6 +255,8 @@ def _result_row(result: ItemResult) -> tuple[str, ...]:
             words.append(f"{counted(outcome.violations, 'row')} {verb} {outcome.name}")
     if result.load and result.load.quarantined:
         words.append(f"{counted(result.load.quarantined, 'row')} quarantined")
+    if result.load and result.load.suppressed:
+        words.append(f"{counted(result.load.suppressed, 'row')} suppressed by tombstones")
     return result.id, result.action.value, result.outcome.value, rows, seconds, "; ".join(words)
 
 

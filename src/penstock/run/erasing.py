@@ -45,7 +45,7 @@ class Erasing:
     def _store(self) -> TombstoneStore:
         return TombstoneStore(self.host.workspace.storage, self.host.clock)
 
-    def list(self, what: str | None = None) -> list[Tombstone]:
+    def tombstones(self, what: str | None = None) -> list[Tombstone]:
         """All tombstones, or those of a subject, table, request or id; without a JVM."""
         found = self._store.read()
         return found if what is None else self._choose(found, (what,))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
@@ -101,10 +101,13 @@ def find_stored_keys(rows: DataFrame, table: TableToHide) -> pa.Table:
         identity, frames = names, [rows.select(*map(quote_name, names))]
     else:
         identity, frames = [table.place.json_column], _read_json(rows, table)
-    matched = [Screen((table.keys,)).match(frame).select(*map(quote_name, identity), TOMBSTONE) for frame in frames]
-    all_rows = matched[0] if len(matched) == 1 else matched[0].union(matched[1])
-    counted = all_rows.groupBy(*(F.col(quote_name(column)) for column in identity), TOMBSTONE)
-    return counted.agg(F.count(F.lit(1)).alias(_ROWS)).toArrow()
+    by = [*(F.col(quote_name(column)) for column in identity), F.col(TOMBSTONE)]
+    found = [
+        Screen((table.keys,)).match(frame).groupBy(*by).agg(F.count(F.lit(1)).alias(_ROWS)).toArrow()
+        for frame in frames
+    ]
+    both = pa.concat_tables(found).group_by([*identity, TOMBSTONE]).aggregate([(_ROWS, "max")])
+    return both.rename_columns([*identity, TOMBSTONE, _ROWS])
 
 
 def _read_json(rows: DataFrame, table: TableToHide) -> list[DataFrame]:
@@ -113,12 +116,16 @@ def _read_json(rows: DataFrame, table: TableToHide) -> list[DataFrame]:
     fields = F.from_json(column, "map<string,string>")
     texts = {}
     for key in table.keys.key:
-        names = [F.lit(name) for name in sorted(table.place.names_of(key.name) | {key.name.lower()})]
-        named = F.map_filter(fields, lambda name, _, names=names: F.lower(name).isin(*names))  # type: ignore[misc]
-        texts[key.name] = F.try_element_at(F.map_values(named), F.lit(1))
+        texts[key.name] = _field_of(fields, table.place.names_of(key.name) | {key.name.lower()})
     as_text = rows.select(column, *(value.alias(name) for name, value in texts.items()))
     typed = rows.select(column, *(v.try_cast(table.types[n.lower()]).alias(n) for n, v in texts.items()))
     return [as_text, typed]
+
+
+def _field_of(fields: Column, names: Collection[str]) -> Column:
+    """The value of the field with one of these names, in any case."""
+    named = F.map_filter(fields, lambda name, _: F.lower(name).isin(*names))
+    return F.try_element_at(F.map_values(named), F.lit(1))
 
 
 def _count_by_tombstone(found: pa.Table) -> dict[str, int]:
