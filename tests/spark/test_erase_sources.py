@@ -6,7 +6,6 @@ import gzip
 import json
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
