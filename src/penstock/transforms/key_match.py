@@ -188,6 +188,7 @@ def _parse(raw: Column, type_: str | None, format_: str, options: Mapping[str, s
     if type_ in {None, "string"}:
         return raw
     known = {name: value for name, value in options.items() if name.lower() in _PARSING}
+    known["mode"] = "PERMISSIVE"  # Spark Connect cannot send an empty map
     schema = f"v {type_}"
     if format_ == "csv":
         quoted = F.concat(F.lit('"'), F.regexp_replace(raw, '(["\\\\])', "\\\\$1"), F.lit('"'))
