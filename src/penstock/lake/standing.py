@@ -7,7 +7,7 @@ for itself and for everything that reads it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from penstock.lake.delta_log import Commit, iter_commits
 from penstock.lake.manifests import read_manifest
@@ -19,23 +19,19 @@ from penstock.storage.files import Files
 PURGE = "REORG"
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """What a table stands for: its progress manifest, or None when it has no usable progress."""
+def read_standing(files: Files, name: DatasetName) -> Manifest | None:
+    """What a table stands for now; None when it has no usable progress.
 
-    manifest: Manifest | None
-
-
-def read_standing(files: Files, name: DatasetName) -> Standing:
-    """What a table stands for now. A rewrite that was undone since counts as if it had never been."""
+    A rewrite that was undone since counts as if it had never been.
+    """
     state = read_table_state(files, name, ENVELOPE)
     if state.progress is None and (undone := _find_undone(files, name)) is not None:
         state = read_table_state(files, name, ENVELOPE, until=undone)
     if state.progress is None:
-        return Standing(None)
+        return None
     manifest = read_manifest(files, name, state.progress.number)
     schema, version, at = state.progress.schema, state.data_version, state.data_at
-    return Standing(replace(manifest, schema=schema, data_version=version, data_at=at))
+    return replace(manifest, schema=schema, data_version=version, data_at=at)
 
 
 def find_unverified(files: Files, name: DatasetName) -> list[int]:

@@ -19,7 +19,6 @@ from penstock.lake.delta_log import APPLICATION, Commit, iter_commits
 from penstock.lake.leases import LEASES, TERMS, hold_shared
 from penstock.lake.manifests import FOLDER, create_manifest, find_later_numbers, remove_manifest, remove_old_manifests
 from penstock.lake.progress import ENVELOPE, find_hidden_columns, read_table_state
-from penstock.lake.standing import Standing
 from penstock.lake.statements import (
     MAPPED,
     complete_layout,
@@ -68,11 +67,6 @@ class Lake:
     def read(self, name: DatasetName) -> DataFrame:
         """The rows of the table now."""
         return self.session.read.format("delta").load(self.files.spark_path(name.path))
-
-    def read_at(self, name: DatasetName, version: int) -> DataFrame:
-        """The rows of the table at a version."""
-        reader = self.session.read.format("delta").option("versionAsOf", version)
-        return reader.load(self.files.spark_path(name.path))
 
     def read_shown(self, name: DatasetName) -> DataFrame:
         """The rows as users see them, without hidden columns."""
@@ -174,10 +168,12 @@ class Lake:
 
     def restore(self, name: DatasetName, version: int) -> None:
         """Make the table what it was at this version; needs the exclusive lease, and `restate` afterwards."""
-        with self._writing(name):
-            self.session.sql(
-                f"RESTORE TABLE delta.{quote(self.files.spark_path(name.path))} TO VERSION AS OF {version:d}"
+        with self._writing(name), sibling_of(self.session) as session:
+            # Otherwise a table whose removed files may go at once cannot be restored, even while they are there.
+            session.conf.set(
+                "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration", "false"
             )
+            session.sql(f"RESTORE TABLE delta.{quote(self.files.spark_path(name.path))} TO VERSION AS OF {version:d}")
 
     def replace(self, rows: DataFrame, name: DatasetName, number: int, layout: TableLayout) -> Commit:
         """Replace the whole table, its schema and its layout in one commit under this number."""
@@ -187,19 +183,14 @@ class Lake:
             rows.sparkSession.sql(statement, rows=rows)
         return self._read_back(name, number)
 
-    def restate(self, name: DatasetName, standing: Standing, build_request_id: str) -> Commit:
-        """Commit nothing, under a new number: afterwards the table stands for what it stood for. Needs the exclusive lease.
+    def restate(self, name: DatasetName, standing: Manifest, build_request_id: str) -> Commit:
+        """Commit nothing, with a copy of this manifest under a new number: the table stands for what it stood for.
 
-        A table without usable progress gets a commit without a number, and remains without progress.
+        Needs the exclusive lease, and the manifest from `read_standing`.
         """
-        nothing = self.read(name).limit(0)
-        if standing.manifest is not None:
-            begun = self.begin(replace(standing.manifest, build_request_id=build_request_id), name)
-            fault_point("restate.after_manifest", str(name))
-            return self.append(nothing, name, begun.number)
-        with self._writing(name):
-            nothing.write.format("delta").mode("append").save(self.files.spark_path(name.path))
-        return next(iter_commits(self.files, name.path))
+        begun = self.begin(replace(standing, build_request_id=build_request_id), name)
+        fault_point("restate.after_manifest", str(name))
+        return self.append(self.read(name).limit(0), name, begun.number)
 
     def prepare_evolution(self, name: DatasetName, columns: Mapping[str, str], *, widen: bool) -> None:
         """Allow later appends to add these columns (with their types) and to widen types; changes properties only."""

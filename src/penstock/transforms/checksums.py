@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -25,11 +23,6 @@ def add_up_rows(rows: DataFrame) -> DataFrame:
         F.coalesce(F.sum(F.col("hash").cast("decimal(20,0)")), F.lit(0)).cast("string").alias("total"),
         F.coalesce(F.bit_xor("hash"), F.lit(0)).alias("mixed"),
     )
-
-
-def in_files(rows: DataFrame, paths: Collection[str]) -> DataFrame:
-    """The rows of these files, whose paths are written as Spark writes them."""
-    return rows.where(F.col("_metadata.file_path").isin(list(paths)))
 
 
 def hashable(value: Column, type_: T.DataType) -> Column:

@@ -16,13 +16,13 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
+from tests.storage_servers import BUCKET
 
 from penstock.errors import ConcurrentRunError, StorageError
 from penstock.lake.lease_owners import Owner, is_ended, this_process
 from penstock.lake.leases import LEASES, Terms, find_exclusive, hold_exclusive, hold_shared
 from penstock.storage.files import Files, open_files
 from penstock.storage.local import LocalFiles
-from tests.storage_servers import BUCKET
 
 TABLE = "main/orders"
 EXCLUSIVE = f"{TABLE}/{LEASES}/exclusive.json"
@@ -74,17 +74,17 @@ def test_writers_together_and_one_alone_in_other_processes(place: Files) -> None
         ):
             pass
     with holder(place, "shared") as process:
-        with pytest.raises(ConcurrentRunError, match=f"in use: a test by process {process.pid} on") as refused:
-            with hold_exclusive(place, TABLE, "x", BRIEF):
-                pass
+        named = pytest.raises(ConcurrentRunError, match=f"in use: a test by process {process.pid} on")
+        with named as refused, hold_exclusive(place, TABLE, "x", BRIEF):
+            pass
         assert refused.value.retryable
         assert "exclusive.json" not in leases_in(place), "who gives up leaves nothing"
     with holder(place, "exclusive") as process:
         assert find_exclusive(place, TABLE) == f"a test by process {process.pid} on {socket.gethostname()}"
         for hold in (hold_shared, hold_exclusive):
-            with pytest.raises(ConcurrentRunError, match=f"in use: a test by process {process.pid}"):
-                with hold(place, TABLE, "x", BRIEF):
-                    pass
+            named = pytest.raises(ConcurrentRunError, match=f"in use: a test by process {process.pid}")
+            with named, hold(place, TABLE, "x", BRIEF):
+                pass
     assert leases_in(place) == []
     assert find_exclusive(place, TABLE) is None
 
@@ -179,7 +179,7 @@ def test_whose_lease_was_taken_over_notices(storage: LocalFiles) -> None:
     with hold_exclusive(storage, TABLE, "x") as lease:
         lease.check()
         put(storage, EXCLUSIVE, replace(this_process("1" * 32), host="elsewhere"), time.time() + 60)
-        with pytest.raises(ConcurrentRunError, match="ended before its work did: a test by process .* on elsewhere"):
+        with pytest.raises(ConcurrentRunError, match=r"ended before its work did: a test by process .* on elsewhere"):
             lease.check()
         lease.renew()
         with pytest.raises(ConcurrentRunError):

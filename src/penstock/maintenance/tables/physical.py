@@ -12,8 +12,8 @@ from penstock.lake.leases import TERMS, Terms, hold_exclusive
 from penstock.lake.standing import read_standing
 from penstock.lake.tables import Lake
 from penstock.maintenance.tables.clones import check_no_clones
+from penstock.maintenance.tables.excerpt import remove_places
 from penstock.maintenance.tables.log_facts import LogState, read_state
-from penstock.maintenance.tables.proof import remove_copies
 from penstock.maintenance.tables.purge import purge_hidden_rows
 from penstock.maintenance.tables.removal import remove_dead_files, wait_for_writers
 from penstock.maintenance.tables.truncation import restore_properties, truncate_log
@@ -51,7 +51,7 @@ def make_physical(
         _check_supported(lake, name, state)
         watch = Watch(files, name, lease, state.version)
         restore_properties(lake, watch)
-        remove_copies(files, table)
+        remove_places(files, table)
         wait_for_writers(watch, caution)
         standing = read_standing(files, name)
         purged = purge_hidden_rows(lake, watch, standing, build_request_id)

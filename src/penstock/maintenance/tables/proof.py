@@ -6,16 +6,15 @@ The copy lies in a folder that nobody has ever opened, so neither Spark nor delt
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import unquote
-from uuid import uuid4
 
 from penstock.errors import StorageError, VerificationError
 from penstock.faults import fault_point
-from penstock.lake.manifests import FOLDER
 from penstock.lake.statements import quote
 from penstock.lake.tables import Lake
+from penstock.maintenance.tables.excerpt import new_place, remove_places
 from penstock.maintenance.tables.log_facts import LogState, find_sidecars, read_state
 from penstock.maintenance.tables.log_names import LOG, SIDECARS, Checkpoint
 from penstock.maintenance.tables.stored_paths import to_relative
@@ -23,8 +22,6 @@ from penstock.model.names import DatasetName
 from penstock.storage.addresses import without_scheme
 from penstock.storage.delta_rs import open_delta_table
 from penstock.storage.files import Files
-
-_PROOF = "proof-"
 
 
 def prove_checkpoint(lake: Lake, name: DatasetName, checkpoint: Checkpoint, head: int) -> None:
@@ -42,20 +39,9 @@ def prove_checkpoint(lake: Lake, name: DatasetName, checkpoint: Checkpoint, head
         _compare_spark(lake, name, copy, expected)
 
 
-def remove_copies(files: Files, table: str) -> None:
-    """Remove the copies of proofs that a killed run left."""
-    folder = f"{table}/{FOLDER}"
-    for name in files.folders(folder):
-        if name.startswith(_PROOF):
-            for file in files.walk(f"{folder}/{name}"):
-                with suppress(FileNotFoundError):
-                    files.remove(file.path)
-            files.remove_empty_folders(f"{folder}/{name}")
-
-
 @contextmanager
 def _copied(files: Files, table: str, checkpoint: Checkpoint, head: int) -> Iterator[str]:
-    copy = f"{table}/{FOLDER}/{_PROOF}{uuid4().hex}"
+    copy = new_place(table)
     commits = [f"{version:020d}.json" for version in range(checkpoint.version, head + 1)]
     sidecars = [f"{SIDECARS}/{name}" for name in find_sidecars(files, table, checkpoint.names)]
     try:
@@ -63,7 +49,7 @@ def _copied(files: Files, table: str, checkpoint: Checkpoint, head: int) -> Iter
             files.create(f"{copy}/{LOG}/{name}", files.read(f"{table}/{LOG}/{name}"))
         yield copy
     finally:
-        remove_copies(files, table)
+        remove_places(files, table)
 
 
 def _compare(name: DatasetName, by: str, found: LogState, expected: LogState) -> None:

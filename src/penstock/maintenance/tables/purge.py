@@ -7,26 +7,30 @@ a commit is verified by the next run: its old files are still there, because fil
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from urllib.parse import unquote
+from typing import TYPE_CHECKING, Any
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from penstock.errors import ConcurrentRunError, VerificationError
 from penstock.faults import fault_point, is_armed
 from penstock.lake.delta_log import find_version
-from penstock.lake.standing import Standing, find_unverified
+from penstock.lake.standing import find_unverified
 from penstock.lake.tables import Lake
+from penstock.maintenance.tables.excerpt import excerpt_of
 from penstock.maintenance.tables.log_facts import LogState, read_state
 from penstock.maintenance.tables.log_names import LOG
 from penstock.maintenance.tables.stored_paths import to_relative
 from penstock.maintenance.tables.values import Checksum, Purged
 from penstock.maintenance.tables.watch import Watch
 from penstock.model.names import DatasetName
-from penstock.storage.addresses import without_scheme
+from penstock.model.progress import Manifest
 from penstock.storage.files import Files
-from penstock.transforms.checksums import add_up_rows, in_files
+from penstock.transforms.checksums import add_up_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 _ATTEMPTS = 10
 _FEWEST_BYTES = 32 << 20
@@ -43,15 +47,19 @@ _CODECS = {
 
 @dataclass(frozen=True, slots=True)
 class _Rewrite:
-    """A commit that wrote rows again: the files before and after, with their sizes."""
+    """A commit that wrote rows again: the files before and after, as the log describes them."""
 
     version: int
-    before: Mapping[str, int]
-    after: Mapping[str, int]
-    hidden: int
+    before: tuple[Mapping[str, Any], ...]
+    after: tuple[Mapping[str, Any], ...]
+
+    @property
+    def hidden(self) -> int:
+        """The hidden rows that were left out."""
+        return sum(int((file.get("deletionVector") or {}).get("cardinality", 0)) for file in self.before)
 
 
-def purge_hidden_rows(lake: Lake, watch: Watch, standing: Standing, build_request_id: str) -> Purged:
+def purge_hidden_rows(lake: Lake, watch: Watch, standing: Manifest | None, build_request_id: str) -> Purged:
     """Rewrite what holds hidden rows; VerificationError when a row was lost or changed, and the table is what it was before."""
     name = watch.name
     done = [_verify(lake, watch, standing, version, build_request_id) for version in _find_left(lake, name)]
@@ -62,24 +70,24 @@ def purge_hidden_rows(lake: Lake, watch: Watch, standing: Standing, build_reques
         fault_point("purge.after_rewrite", str(name))
         done.append(_verify(lake, watch, standing, version, build_request_id))
         fault_point("purge.after_verify", str(name))
-    if done or (standing.manifest is not None and lake.state(name).progress is None):
+    if standing is not None and (done or lake.state(name).progress is None):
         watch.note(lake.restate(name, standing, build_request_id))
         fault_point("purge.after_commit", str(name))
     return _sum_up(watch.version, done)
 
 
-def compute_checksum(lake: Lake, name: DatasetName, version: int, paths: Mapping[str, int] | None = None) -> Checksum:
-    """The checksum of a table's rows at a version; only of those in these files, if given (as the log writes their paths)."""
-    rows = lake.read_at(name, version)
-    if paths is not None:
-        root = without_scheme(lake.files.spark_path(name.path))
-        wanted = {f"{root}/{to_relative(path)}" for path in paths}
-        chosen = [path for path in rows.inputFiles() if without_scheme(unquote(path)) in wanted]
-        if len(chosen) != len(wanted):
-            raise VerificationError(
-                f"{name}: {len(wanted)} files should be in version {version}, and Spark finds {len(chosen)} of them"
-            )
-        rows = in_files(rows, chosen)
+def compute_checksum(lake: Lake, name: DatasetName) -> Checksum:
+    """The checksum of all rows of a table."""
+    return _add_up(lake.read(name))
+
+
+def compute_checksum_of(lake: Lake, name: DatasetName, stored: Iterable[Mapping[str, Any]]) -> Checksum:
+    """The checksum of the rows in these files, without hidden ones; they are given as the actions of the log that name them."""
+    with excerpt_of(lake.files, name.path, read_state(lake.files, name.path), stored) as place:
+        return _add_up(lake.session.read.format("delta").load(lake.files.spark_path(place)))
+
+
+def _add_up(rows: DataFrame) -> Checksum:
     found = add_up_rows(rows).collect()[0]
     return Checksum(int(found["rows"]), int(found["total"]), int(found["mixed"]))
 
@@ -117,26 +125,28 @@ def _find_left(lake: Lake, name: DatasetName) -> list[int]:
     found = []
     for version in find_unverified(lake.files, name):
         before = _read_rewrite(lake.files, name.path, version).before
-        if all(lake.files.exists(f"{name.path}/{to_relative(path)}") for path in before):
+        if all(lake.files.exists(f"{name.path}/{to_relative(file['path'])}") for file in before):
             found.append(version)
     return found
 
 
-def _verify(lake: Lake, watch: Watch, standing: Standing, version: int, build_request_id: str) -> Purged:
+def _verify(lake: Lake, watch: Watch, standing: Manifest | None, version: int, build_request_id: str) -> Purged:
     """Compare the rows before and after a rewrite; when they differ, undo it, unless somebody has written since."""
     name = watch.name
     rewrite = _read_rewrite(lake.files, name.path, version)
-    before = compute_checksum(lake, name, version - 1, rewrite.before)
-    after = compute_checksum(lake, name, version, rewrite.after) if rewrite.after else Checksum(0, 0, 0)
+    before, after = (compute_checksum_of(lake, name, files) for files in (rewrite.before, rewrite.after))
     if before == after and not is_armed("purge.unequal"):
-        sizes = sum(rewrite.before.values()), sum(rewrite.after.values())
-        return Purged(version, rewrite.hidden, len(rewrite.before), *sizes, before, after)
+        size_before, size_after = (
+            sum(int(file["size"]) for file in files) for files in (rewrite.before, rewrite.after)
+        )
+        return Purged(version, rewrite.hidden, len(rewrite.before), size_before, size_after, before, after)
     what = "it is what it was before"
     if find_version(lake.files, name.path) == version:
         fault_point("purge.before_restore", str(name))
         lake.restore(name, version - 1)
         fault_point("purge.after_restore", str(name))
-        lake.restate(name, standing, build_request_id)
+        if standing is not None:
+            lake.restate(name, standing, build_request_id)
     else:
         what = f"another program has written to it since, so version {version} was not undone"
     raise VerificationError(
@@ -147,15 +157,10 @@ def _verify(lake: Lake, watch: Watch, standing: Standing, version: int, build_re
 
 
 def _read_rewrite(files: Files, table: str, version: int) -> _Rewrite:
-    before, after, hidden = dict[str, int](), dict[str, int](), 0
-    for line in files.read(f"{table}/{LOG}/{version:020d}.json").splitlines():
-        action = json.loads(line) if line.strip() else {}
-        if remove := action.get("remove"):
-            before[remove["path"]] = int(remove.get("size") or 0)
-            hidden += int((remove.get("deletionVector") or {}).get("cardinality", 0))
-        elif add := action.get("add"):
-            after[add["path"]] = int(add["size"])
-    return _Rewrite(version, before, after, hidden)
+    lines = files.read(f"{table}/{LOG}/{version:020d}.json").splitlines()
+    actions = [json.loads(line) for line in lines if line.strip()]
+    before = tuple(action["remove"] for action in actions if "remove" in action)
+    return _Rewrite(version, before, tuple(action["add"] for action in actions if "add" in action))
 
 
 def _sum_up(version: int, done: list[Purged]) -> Purged:

@@ -20,6 +20,8 @@ from penstock.storage.files import Files
 
 _CHANGE_DATA = "_change_data"
 _POLL = 0.2
+_EMPTY = 1 << 20
+"""A larger file, in bytes, has rows."""
 _NANOSECONDS = 1e9
 
 
@@ -29,7 +31,7 @@ class StoredFiles:
 
     removed: tuple[RawFile, ...]
     unknown: tuple[RawFile, ...]
-    """No commit names them."""
+    """No commit names them, and they may hold rows."""
 
     def young(self, age: float) -> tuple[RawFile, ...]:
         """The unknown files that are younger than this, in seconds."""
@@ -49,7 +51,8 @@ def find_stored(files: Files, table: str, facts: LogFacts) -> StoredFiles:
             removed.append(file)
         elif subject not in live:
             unknown.append(file)
-    return StoredFiles(tuple(removed), tuple(unknown))
+    empty = {file.path for file in unknown if file.size <= _EMPTY and _has_no_rows(files, file.path)}
+    return StoredFiles(tuple(removed), tuple(file for file in unknown if _subject_of(file.path) not in empty))
 
 
 def wait_for_writers(watch: Watch, caution: Caution) -> None:
@@ -95,6 +98,20 @@ def _is_foreign(path: str) -> bool:
     first, _, rest = path.partition("/")
     is_hidden = first.startswith(("_", ".")) and "=" not in first and first != _CHANGE_DATA
     return is_hidden and bool(rest)
+
+
+def _has_no_rows(files: Files, path: str) -> bool:
+    """Whether it is a Parquet file without rows: Spark writes one when a commit adds nothing, and Delta does not name it."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if not path.endswith(".parquet"):
+        return False
+    try:
+        with files.open(path) as stream:
+            return bool(pq.ParquetFile(stream).metadata.num_rows == 0)
+    except (OSError, pa.ArrowInvalid):  # removed meanwhile, or still being written
+        return False
 
 
 def _subject_of(path: str) -> str:

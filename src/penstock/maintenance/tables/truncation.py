@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from penstock.errors import VerificationError
 from penstock.faults import fault_point
 from penstock.lake.delta_log import Commit, iter_commits
-from penstock.lake.standing import Standing
 from penstock.lake.tables import Lake
+from penstock.maintenance.tables.excerpt import remove_places
 from penstock.maintenance.tables.log_facts import find_sidecars, read_facts, read_state
 from penstock.maintenance.tables.log_names import (
     LAST_CHECKPOINT,
@@ -25,8 +25,9 @@ from penstock.maintenance.tables.log_names import (
     find_checkpoints,
     find_outdated,
 )
-from penstock.maintenance.tables.proof import prove_checkpoint, remove_copies
+from penstock.maintenance.tables.proof import prove_checkpoint
 from penstock.maintenance.tables.watch import Watch
+from penstock.model.progress import Manifest
 from penstock.storage.files import Files
 
 _WHILE = {"delta.checkpointInterval": "1", "delta.deletedFileRetentionDuration": "interval 0 seconds"}
@@ -44,10 +45,10 @@ class Truncated:
     log_files: int = 0
 
 
-def truncate_log(lake: Lake, watch: Watch, standing: Standing, build_request_id: str) -> Truncated:
+def truncate_log(lake: Lake, watch: Watch, standing: Manifest | None, build_request_id: str) -> Truncated:
     """Remove everything of the log below a new, proven checkpoint; nothing when that has been done already."""
     files, name = lake.files, watch.name
-    remove_copies(files, name.path)
+    remove_places(files, name.path)
     restore_properties(lake, watch)
     known = _find_truncated(files, name.path)
     if known is not None:
@@ -77,7 +78,9 @@ def restore_properties(lake: Lake, watch: Watch) -> None:
             watch.advance()
 
 
-def _write_head(lake: Lake, watch: Watch, standing: Standing, build_request_id: str) -> tuple[Commit, Checkpoint]:
+def _write_head(
+    lake: Lake, watch: Watch, standing: Manifest | None, build_request_id: str
+) -> tuple[Commit, Checkpoint]:
     """A commit that changes nothing, with a checkpoint of its own."""
     files, name = lake.files, watch.name
     now = read_state(files, name.path).properties
@@ -86,8 +89,10 @@ def _write_head(lake: Lake, watch: Watch, standing: Standing, build_request_id: 
     lake.set_properties(name, {**_WHILE, _BEFORE: before})
     watch.advance()
     fault_point("truncation.after_properties", str(name))
-    head = lake.restate(name, standing, build_request_id)
-    watch.note(head)
+    head = next(iter_commits(files, name.path))  # a table without usable progress needs no number
+    if standing is not None:
+        head = lake.restate(name, standing, build_request_id)
+        watch.note(head)
     fault_point("truncation.after_head", str(name))
     restore_properties(lake, watch)
     fault_point("truncation.after_restored", str(name))
@@ -147,8 +152,8 @@ def _find_truncated(files: Files, table: str) -> int | None:
     first = facts.checkpoints[0]
     complete = [each for each in find_checkpoints(names) if each.version == first]
     later = list(iter_commits_from(files, table, first))
-    is_quiet = bool(later) and all(commit.operation in _PROPERTY_CHANGES for commit in later[:-1])
-    is_head = is_quiet and later[-1].version == first and not later[-1].changes_rows
+    is_quiet = all(commit.operation in _PROPERTY_CHANGES for commit in later[:-1])
+    is_head = bool(later) and is_quiet and later[-1].version == first and not later[-1].changes_rows
     return first if is_head and not find_outdated(names, first, complete[0].names) else None
 
 
