@@ -16,6 +16,7 @@ from uuid import uuid4
 from penstock.errors import ConcurrentRunError, StorageError
 from penstock.faults import fault_point
 from penstock.lake.delta_log import APPLICATION, Commit, iter_commits
+from penstock.lake.leases import LEASES, TERMS, hold_shared
 from penstock.lake.manifests import (
     FOLDER,
     create_manifest,
@@ -119,7 +120,7 @@ class Lake:
         With `evolve`, the same commit adds the columns that the rows have and the table lacks, and widens types.
         """
         writer = rows.write.format("delta").mode("append").option("mergeSchema", str(evolve).lower())
-        with _conflicts_named(name):
+        with self._writing(name):
             writer.options(txnAppId=APPLICATION, txnVersion=str(number)).save(self.files.spark_path(name.path))
         return self._read_back(name, number)
 
@@ -130,7 +131,7 @@ class Lake:
         """
         writer = rows.write.format("delta").mode("overwrite").option("mergeSchema", str(evolve).lower())
         options = {"replaceWhere": removed, "txnAppId": APPLICATION, "txnVersion": str(number)}
-        with _conflicts_named(name):
+        with self._writing(name):
             writer.options(**options).save(self.files.spark_path(name.path))
         return self._read_back(name, number)
 
@@ -142,7 +143,7 @@ class Lake:
         values = ", ".join(f"s.{quote(column)}" for column in rows.columns)
         # MERGE takes its transaction number from the session's settings, so it runs in a session of its own.
         try:
-            with _conflicts_named(name), sibling_of(self.session) as session:
+            with self._writing(name), sibling_of(self.session) as session:
                 session.conf.set("spark.databricks.delta.write.txnAppId", APPLICATION)
                 session.conf.set("spark.databricks.delta.write.txnVersion", str(number))
                 session.sql(
@@ -163,7 +164,7 @@ class Lake:
         gone.createGlobalTempView(view)
         condition = " AND ".join(f"t.{quote(column)} <=> s.k{place}" for place, column in enumerate(columns))
         try:
-            with _conflicts_named(name), sibling_of(self.session) as session:
+            with self._writing(name), sibling_of(self.session) as session:
                 session.conf.set("spark.databricks.delta.write.txnAppId", APPLICATION)
                 session.conf.set("spark.databricks.delta.write.txnVersion", str(number))
                 session.sql(
@@ -183,7 +184,14 @@ class Lake:
         if progress is None:
             return self.begin(Manifest(str(name), 0, None, build_request_id=build_request_id), name)
         newest = read_manifest(self.files, name, progress.number)
-        again = replace(newest, number=0, schema=progress.schema, build_request_id=build_request_id)
+        again = replace(
+            newest,
+            number=0,
+            schema=progress.schema,
+            build_request_id=build_request_id,
+            data_version=None,  # rows change
+            data_at=None,
+        )
         return self.begin_append(again, name, progress.number)
 
     def compact(self, name: DatasetName) -> None:
@@ -192,17 +200,46 @@ class Lake:
         Larger files are kept: rewriting the whole table again and again costs more than its small files do,
         and would mix rows that were stored in separate files on purpose.
         """
-        with suppress(ConcurrentRunError), _conflicts_named(name), sibling_of(self.session) as session:
+        with suppress(ConcurrentRunError), self._writing(name, wait=0), sibling_of(self.session) as session:
             session.conf.set("spark.databricks.delta.optimize.minFileSize", str(_SMALL_FILE))
             session.sql(f"OPTIMIZE delta.{quote(self.files.spark_path(name.path))}")
+
+    def purge(self, name: DatasetName, codec: str | None, largest: int) -> None:
+        """Rewrite the files that hold hidden rows, and only those, without these rows; needs the exclusive lease.
+
+        `codec` is how the table's files are compressed, and `largest` the size in bytes up to which files are combined.
+        """
+        with self._writing(name), sibling_of(self.session) as session:
+            if codec is not None:
+                session.conf.set("spark.sql.parquet.compression.codec", codec)
+            session.conf.set("spark.databricks.delta.optimize.maxFileSize", str(largest))
+            session.sql(f"REORG TABLE delta.{quote(self.files.spark_path(name.path))} APPLY (PURGE)")
+
+    def restore(self, name: DatasetName, version: int) -> None:
+        """Make the table what it was at this version; needs the exclusive lease, and `restate` afterwards."""
+        with self._writing(name), sibling_of(self.session) as session:
+            # Otherwise a table whose removed files may go at once cannot be restored, even while they are there.
+            session.conf.set(
+                "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration", "false"
+            )
+            session.sql(f"RESTORE TABLE delta.{quote(self.files.spark_path(name.path))} TO VERSION AS OF {version:d}")
 
     def replace(self, rows: DataFrame, name: DatasetName, number: int, layout: TableLayout) -> Commit:
         """Replace the whole table, its schema and its layout in one commit under this number."""
         complete = complete_layout(layout, type_from_json(rows.schema.jsonValue()))
         statement = replace_statement(self.files.spark_path(name.path), number, complete)
-        with _conflicts_named(name):
+        with self._writing(name):
             rows.sparkSession.sql(statement, rows=rows)
         return self._read_back(name, number)
+
+    def restate(self, name: DatasetName, standing: Manifest, build_request_id: str) -> Commit:
+        """Commit nothing, with a copy of this manifest under a new number: the table stands for what it stood for.
+
+        Needs the exclusive lease, and the manifest from `read_standing`.
+        """
+        begun = self.begin(replace(standing, build_request_id=build_request_id), name)
+        fault_point("restate.after_manifest", str(name))
+        return self.append(self.read(name).limit(0), name, begun.number)
 
     def prepare_evolution(self, name: DatasetName, columns: Mapping[str, str], *, widen: bool) -> None:
         """Allow later appends to add these columns (with their types) and to widen types; changes properties only."""
@@ -227,17 +264,27 @@ class Lake:
             self._alter(name, f"UNSET TBLPROPERTIES IF EXISTS ({', '.join(map(text, unset))})")
 
     def _alter(self, name: DatasetName, what: str) -> None:
-        with _conflicts_named(name):
+        with self._writing(name):
             self.session.sql(f"ALTER TABLE delta.{quote(self.files.spark_path(name.path))} {what}")
 
     def drop(self, name: DatasetName) -> None:
         """Remove a table and its quarantine table; the log is removed last, so that an interrupted drop is repeated."""
         for table in (name.quarantine, name):
             self._forget(table)
-            files = [file.path for file in self.files.walk(table.path)]
-            for path in sorted(files, key=_drop_order):
-                self.files.remove(path)
-                fault_point("drop.after_file", path)
+            files = [file.path for file in self.files.walk(table.path) if f"/{LEASES}/" not in file.path]
+            if not files:
+                continue
+            with hold_shared(self.files, table.path):
+                for path in sorted(files, key=_drop_order):
+                    self.files.remove(path)
+                    fault_point("drop.after_file", path)
+
+    @contextmanager
+    def _writing(self, name: DatasetName, wait: float | None = None) -> Iterator[None]:
+        """Hold the table's lease for writers, and name conflicts with other writers."""
+        terms = TERMS if wait is None else replace(TERMS, writer_wait=wait)
+        with hold_shared(self.files, name.path, terms=terms), _conflicts_named(name):
+            yield
 
     def _forget(self, name: DatasetName) -> None:
         """Remove a table from the catalog before its files: while its log exists, Delta can return its location.
