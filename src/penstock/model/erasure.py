@@ -10,6 +10,7 @@ from typing import Any
 from penstock.errors import Location
 from penstock.model.keys import KeyColumn, NormalForm
 from penstock.model.names import DatasetName, to_dataset_name
+from penstock.model.tombstones import Tombstone
 
 
 class Hide(StrEnum):
@@ -48,6 +49,11 @@ class ErasureSettings:
     def tables_of(self, subject: str) -> tuple[ErasableTable, ...]:
         """The tables in which a subject's key is declared."""
         return tuple(each for each in self.tables if each.subject == subject)
+
+    def find(self, tombstone: Tombstone) -> ErasableTable | None:
+        """What is declared about a tombstone's table: for its subject, or with its key."""
+        known = self.declared_for(tombstone.table)
+        return next((each for each in known if each.subject == tombstone.subject or each.key == tombstone.key), None)
 
     def declared_for(self, table: DatasetName) -> tuple[ErasableTable, ...]:
         """What is declared about one table, for any subject."""

@@ -42,6 +42,8 @@ class TableToHide:
     undo: Undo | None = None
     keeps_rows: bool = False
     """Its rows are kept aside as they are; for tables that the dataset's own undo does not know."""
+    personal: tuple[str, ...] = ()
+    """Columns whose values must be gone with the key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,7 @@ class Hider:
             kept = table.undo.take((table.keys,)) if table.undo is not None else self._take(table, found)
             of = table.keys.tombstones
             self.suppression.keep_aside(name, begun.number, kept, TOMBSTONE, is_all=False, of=of)
+        self._keep_values(table, begun.number)
         fault_point("hide.after_aside", str(name))
         names = [column for column in found.column_names if column not in {TOMBSTONE, _ROWS}]
         gone = found.group_by(names).aggregate([]).select(names)
@@ -86,6 +89,17 @@ class Hider:
         commit = self.lake.delete(self.lake.session.createDataFrame(renamed), names, name, begun.number)
         fault_point("hide.after_commit", str(name))
         return HiddenTable(name, keys, _sum_rows(found, names), commit.version), _count_by_tombstone(found)
+
+    def _keep_values(self, table: TableToHide, number: int) -> None:
+        """Keep the values that must be gone, for the proof that they are. Rows kept as JSON are kept as a whole."""
+        if table.place.json_column is not None or self.suppression.vault is None:
+            return
+        wanted = {name.lower() for name in (*(column.name for column in table.keys.key), *table.personal)}
+        rows = self.lake.read(table.name)
+        columns = [quote_name(column) for column in rows.columns if column.lower() in wanted]
+        values = Screen((table.keys,)).match(rows.select(*columns)).distinct().toArrow()
+        batch = table.keys.tombstones[0].batch
+        self.suppression.vault.put_table(batch, f"{table.name}.{number:020d}.values", values)
 
     def _take(self, table: TableToHide, found: pa.Table) -> pa.Table:
         """The rows of a table that are found by stored values."""

@@ -130,8 +130,7 @@ class Tombstones:
                 hidden, rows = hider.hide_rows(found)
                 if found.name == table or hidden.rows:
                     done.append(hidden)
-                for id_, count in rows.items():
-                    counts[id_] = counts.get(id_, 0) + count
+                counts = rows if found.name == table else counts
             pending = [each for each in group if each.state is TombstoneState.PENDING]
             self.store.move(pending, TombstoneState.HIDDEN, rows=counts)
         return tuple(done)
@@ -152,9 +151,22 @@ class Tombstones:
         types = self._types(table, ErasableTable("", table, keys.key))
         for place in kind.places(dataset, self.catalog.state(dataset)):
             if place.form is Form.DELTA and place.is_ours:
-                name = _name_of(place.uri)
+                name = name_of(place.uri)
                 is_own = name == table
-                yield TableToHide(name, place, keys, types, undo if is_own else None, not is_own and undo is not None)
+                yield TableToHide(
+                    name,
+                    place,
+                    keys,
+                    types,
+                    undo if is_own else None,
+                    keeps_rows=not is_own and undo is not None,
+                    personal=self._personal(group[0]) if is_own else (),
+                )
+
+    def _personal(self, tombstone: Tombstone) -> tuple[str, ...]:
+        """The columns whose values must be gone with the key."""
+        declared = self.catalog.workspace.project.erasure.find(tombstone)
+        return declared.personal if declared else ()
 
     def keys_of(self, group: Sequence[Tombstone]) -> SuppressedKeys:
         """Tombstones with the same key columns and secret, ready to be recognized."""
@@ -187,6 +199,7 @@ def _by_request(tombstones: Iterable[Tombstone]) -> list[list[Tombstone]]:
     return list(found.values())
 
 
-def _name_of(uri: str) -> DatasetName:
+def name_of(uri: str) -> DatasetName:
+    """The table at a place below the storage."""
     database, _, name = uri.partition("/")
     return DatasetName(database, name)
