@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.eventlog.codec import Status, from_text, to_status
+from penstock.eventlog.codec import BUILD_OF, JOB_OF, PARTITION_OF, Status, from_text, to_status
 from penstock.eventlog.contract import Entry, EventLog, Filter, Row
 from penstock.eventlog.fold import to_entry
 from penstock.eventlog.fold_statements import SELECT_EVENTS
@@ -118,10 +118,7 @@ def list_partitions(
 
 def active_builds(log: EventLog, partition_ref: str, *, strict: bool = False) -> list[ActiveBuild]:
     """Builds that are building a partition or are about to, the first claim first; not those that delegated it."""
-    return [
-        ActiveBuild(row[0], to_status(BuildStatus, row[1]), to_status(PartitionStatus, row[2]), row[3], bool(row[4]))
-        for row in log.select(_ACTIVE, (partition_ref,), strict=strict)
-    ]
+    return list(map(_to_active, log.select(_ACTIVE, (partition_ref,), strict=strict)))
 
 
 def build_that_made(log: EventLog, partition_ref: str, *, strict: bool = False) -> str | None:
@@ -193,13 +190,17 @@ def _counts(
     return counts
 
 
+def _to_active(row: Row) -> ActiveBuild:
+    return ActiveBuild(row[0], BUILD_OF[row[1]], PARTITION_OF[row[2]], row[3], bool(row[4]))
+
+
 def _to_build(row: Row) -> BuildState:
-    return BuildState(row[0], to_status(BuildStatus, row[1]), tuple(from_text(row[2])), *row[3:])
+    return BuildState(row[0], BUILD_OF[row[1]], tuple(from_text(row[2])), *row[3:])
 
 
 def _to_partition(row: Row) -> PartitionState:
-    return PartitionState(row[0], to_status(PartitionStatus, row[1]), *row[2:])
+    return PartitionState(row[0], PARTITION_OF[row[1]], *row[2:])
 
 
 def _to_job(row: Row) -> JobState:
-    return JobState(row[0], row[1], row[2], tuple(from_text(row[3])), to_status(JobStatus, row[4]), *row[5:])
+    return JobState(row[0], row[1], row[2], tuple(from_text(row[3])), JOB_OF[row[4]], *row[5:])
