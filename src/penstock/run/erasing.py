@@ -5,28 +5,36 @@ from __future__ import annotations
 import getpass
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from penstock.errors import UsageError
+from penstock.errors import ConcurrentRunError, PenstockError, UsageError
+from penstock.eventlog.redaction import redact_texts
 from penstock.kinds.catalog import Catalog, open_catalog
 from penstock.maintenance.erasure.requests import find_targets, read_column_types
-from penstock.maintenance.erasure.values import Hidden, HiddenTable
-from penstock.model.graph import downstream
+from penstock.maintenance.erasure.values import Erased, Hidden, HiddenTable
+from penstock.maintenance.tables.values import Caution
+from penstock.model.graph import downstream, order
 from penstock.model.names import DatasetName
 from penstock.model.plan import Action, Effect, Item, Reason, WorkItem
+from penstock.model.receipts import Receipt
 from penstock.model.results import LoadResult, Outcome
 from penstock.model.tombstones import Release, Tombstone, TombstoneState
+from penstock.model.wording import counted
 from penstock.run.bench import Bench, Host, open_bench, raise_first
 from penstock.run.planner import PlanRequest
+from penstock.run.scheduler import RunListener
 from penstock.tombstones.secrets import to_secrets
 from penstock.tombstones.store import TombstoneStore
 
 if TYPE_CHECKING:
     from penstock.maintenance.erasure.tombstones import Tombstones
+    from penstock.maintenance.scan.scanner import OnProgress
 
+_MOST_TRIES = 5
 KIND = "erasure"
 """The kind of the items: not a kind of dataset."""
 
@@ -61,7 +69,7 @@ class Erasing:
     ) -> Hidden:
         """Hide rows of a subject or table at once: keys as `name=value`, or from a file, CSV text or an Arrow table."""
         from penstock.maintenance.erasure.keys import parse_arguments, read_keys
-        from penstock.maintenance.erasure.tombstones import Request, Tombstones
+        from penstock.maintenance.erasure.tombstones import Request
 
         settings, catalog = self.host.workspace.project.erasure, self.catalog
         to_secrets(settings.secrets).current  # noqa: B018 - refuse before anything starts
@@ -80,13 +88,26 @@ class Erasing:
         subject = what if settings.tables_of(what) else ""
         request = Request(targets, given, reason, actor or getpass.getuser(), subject)
         with open_bench(self.host, f"penstock tombstone add {subject or targets[0].table}") as bench:
-            tombstones = Tombstones(catalog, self.host.clock, bench.lake, bench.build_request_id)
+            tombstones = self._open(bench)
             pending = tombstones.find_pending()
             added = tombstones.add(request)
             tables = self._hide(bench, tombstones, (*pending, *added))
         ids = {each.id for each in added}
         hidden = Hidden(added[0].batch if added else "", tuple(t for t in self._store.read() if t.id in ids), tables)
         return self._refresh(hidden, {each.table for each in (*pending, *added)})
+
+    def _open(self, bench: Bench) -> Tombstones:
+        from penstock.maintenance.erasure.tombstones import Tombstones
+
+        return Tombstones(self.catalog, self.host.clock, bench.lake, bench.build_request_id)
+
+    @property
+    def _places(self) -> tuple[str, ...]:
+        """Every address of the project: decides which connectors the session needs."""
+        catalog = self.catalog
+        storage = catalog.workspace.project.storage
+        datasets = catalog.datasets.values()
+        return tuple({p.below(storage) for d in datasets for p in catalog.kind_of(d.kind).places(d)})
 
     def _hide(self, bench: Bench, tombstones: Tombstones, chosen: Sequence[Tombstone]) -> tuple[HiddenTable, ...]:
         """Hide rows, an item for each table."""
@@ -114,13 +135,11 @@ class Erasing:
 
     def remove(self, chosen: Sequence[str]) -> Hidden:
         """Withdraw tombstones: the rows come back unchanged, with those that were kept out meanwhile."""
-        from penstock.maintenance.erasure.tombstones import Tombstones
         from penstock.maintenance.erasure.undoing import Withdrawal
 
         found = self._choose(self._store.read(), chosen)
-        catalog = self.catalog
         with open_bench(self.host, "penstock tombstone rm") as bench:
-            tombstones = Tombstones(catalog, self.host.clock, bench.lake, bench.build_request_id)
+            tombstones = self._open(bench)
             again = Withdrawal(tombstones).withdraw(found)
         return self._refresh(Hidden("", tuple(found), ()), {each.table for each in found}, again)
 
@@ -134,6 +153,83 @@ class Erasing:
             self._store.move(found, TombstoneState.RELEASED, release=Release(value, column))
         ids = {each.id for each in found}
         return [each for each in self._store.read() if each.id in ids]
+
+    def erase(
+        self,
+        what: str | None = None,
+        *,
+        caution: Caution | None = None,
+        on_progress: OnProgress | None = None,
+        listeners: tuple[RunListener, ...] = (),
+    ) -> Erased:
+        """Make everything that is hidden physical, prove that it is gone, and write a receipt.
+
+        All tombstones of a request go together: those of the subject or table that is named, and the others of their requests.
+        """
+        from penstock.maintenance.erasure.erasing import Settlement
+
+        for _ in range(_MOST_TRIES):
+            versions = self._refresh_readers(what)
+            with open_bench(self.host, f"penstock erase {what or ''}".strip(), self._places, listeners) as bench:
+                tombstones = self._open(bench)
+                settled = Settlement(tombstones).resume()
+                chosen = self._pick(what)
+                if not chosen:
+                    return Erased(tuple(settled))
+                roots = {each.table for each in chosen}
+                if versions == {table: bench.lake.state(table).version for table in roots}:
+                    return self._erase(bench, tombstones, chosen, settled, caution or Caution(), on_progress)
+        raise ConcurrentRunError(
+            "tables were loaded again and again while they should be erased", hint="run again later"
+        )
+
+    def _refresh_readers(self, what: str | None) -> dict[DatasetName, int | None]:
+        """Hide what is not hidden, let everything that reads the tables go past it; and the tables' versions then."""
+        with open_bench(self.host, "penstock tombstone hide") as bench:
+            tombstones = self._open(bench)
+            chosen = [*tombstones.find_pending(), *self._pick(what)]
+            self._hide(bench, tombstones, list({each.id: each for each in chosen}.values()))
+            roots = {each.table for each in chosen}
+            versions = {table: bench.lake.state(table).version for table in roots}
+        done = self._refresh(Hidden("", (), ()), roots)
+        if done.failed:
+            raise PenstockError(
+                f"{', '.join(done.failed)} could not be brought up to date, and may still show what must be erased",
+                hint="`penstock run` says why; nothing was removed",
+            )
+        return versions
+
+    def _erase(
+        self,
+        bench: Bench,
+        tombstones: Tombstones,
+        chosen: Sequence[Tombstone],
+        settled: Sequence[Receipt],
+        caution: Caution,
+        on_progress: OnProgress | None,
+    ) -> Erased:
+        from penstock.maintenance.erasure.erasing import Erasure
+
+        catalog = tombstones.catalog
+        tables = order_of(catalog, {each.table for each in chosen})
+        redact = partial(_redact, bench)
+        erasure = Erasure(tombstones, tuple(chosen), tables, redact, caution, self.host.clock.now_ns())
+
+        def load(item: Item) -> LoadResult:
+            done = erasure.erase_table(item.dataset)
+            return LoadResult(done.version if done else None, done.rows if done else 0)
+
+        bench.execute([_to_item(table, chosen, Action.ERASE) for table in tables], load)
+        raise_first(bench.results)
+        return Erased((*settled, erasure.finish(on_progress)))
+
+    def _pick(self, what: str | None) -> list[Tombstone]:
+        """Hidden tombstones: all, or those of the requests that a subject, table or id belongs to."""
+        known = [each for each in self._store.read() if each.state is TombstoneState.HIDDEN]
+        if what is None:
+            return known
+        batches = {each.batch for each in self._choose(self._store.read(), (what,))}
+        return [each for each in known if each.batch in batches]
 
     def _choose(self, known: Sequence[Tombstone], chosen: Sequence[str]) -> list[Tombstone]:
         """Tombstones by id or its beginning, request, table or subject."""
@@ -168,10 +264,21 @@ def _columns_of(source: Path | str | pa.Table | None) -> list[str]:
     return [name.strip() for name in text.partition("\n")[0].split(",") if name.strip()]
 
 
-def _to_item(table: DatasetName, group: Sequence[Tombstone]) -> Item:
-    reason = Reason("tombstones", f"{len(group)} tombstone{'s' if len(group) != 1 else ''}")
-    effect = Effect(rows_change=True, replaces_rows=True)
-    return WorkItem(table, KIND, Action.HIDE, (reason,), tuple(group), effect=effect)
+def _to_item(table: DatasetName, group: Sequence[Tombstone], action: Action = Action.HIDE) -> Item:
+    own = tuple(each for each in group if each.table == table)
+    reason = Reason("tombstones", counted(len(own), "tombstone") if own else "computed from a table with tombstones")
+    effect = Effect(rows_change=action is Action.HIDE, replaces_rows=action is Action.HIDE)
+    return WorkItem(table, KIND, action, (reason,), own, effect=effect)
+
+
+def order_of(catalog: Catalog, roots: Iterable[DatasetName]) -> tuple[DatasetName, ...]:
+    """The tables with tombstones and everything that is computed from them, each after what it reads."""
+    chosen = downstream(catalog.graph, set(roots)) | set(roots)
+    return tuple(name for name in order(catalog.graph) if name in chosen)
+
+
+def _redact(bench: Bench, texts: Sequence[str]) -> int:
+    return len(redact_texts(bench.recorder.log, texts).event_ids) if texts else 0
 
 
 def _by_table(tombstones: Iterable[Tombstone]) -> dict[DatasetName, list[Tombstone]]:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.model.names import DatasetName
+from penstock.model.receipt_json import to_json
+from penstock.model.receipts import Receipt
 from penstock.model.tombstones import Tombstone
 
 
@@ -42,3 +44,13 @@ class Hidden:
             "recomputed": list(self.recomputed),
             "failed": list(self.failed),
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Erased:
+    """What an erasure proved; nothing when there was nothing to erase."""
+
+    receipts: tuple[Receipt, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {"receipts": [to_json(each) for each in self.receipts]}
