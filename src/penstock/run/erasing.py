@@ -14,9 +14,11 @@ import pyarrow as pa
 from penstock.errors import ConcurrentRunError, PenstockError, UsageError
 from penstock.eventlog.redaction import redact_texts
 from penstock.kinds.catalog import Catalog, open_catalog
+from penstock.lake.tables import Lake
 from penstock.maintenance.erasure.requests import find_targets, read_column_types
 from penstock.maintenance.erasure.values import Erased, Hidden, HiddenTable
 from penstock.maintenance.tables.values import Caution
+from penstock.model.erasure import ErasableTable
 from penstock.model.graph import downstream, order
 from penstock.model.names import DatasetName
 from penstock.model.plan import Action, Effect, Item, Reason, WorkItem
@@ -31,7 +33,10 @@ from penstock.tombstones.secrets import to_secrets
 from penstock.tombstones.store import TombstoneStore
 
 if TYPE_CHECKING:
+    from penstock.maintenance.erasure.counting import DryRun
     from penstock.maintenance.erasure.tombstones import Tombstones
+    from penstock.maintenance.erasure.verifying import HashCheck
+    from penstock.maintenance.scan.results import ScanResult
     from penstock.maintenance.scan.scanner import OnProgress
 
 _MOST_TRIES = 5
@@ -68,23 +73,11 @@ class Erasing:
         actor: str | None = None,
     ) -> Hidden:
         """Hide rows of a subject or table at once: keys as `name=value`, or from a file, CSV text or an Arrow table."""
-        from penstock.maintenance.erasure.keys import parse_arguments, read_keys
         from penstock.maintenance.erasure.tombstones import Request
 
-        settings, catalog = self.host.workspace.project.erasure, self.catalog
+        settings = self.host.workspace.project.erasure
         to_secrets(settings.secrets).current  # noqa: B018 - refuse before anything starts
-        names = [key.partition("=")[0] for key in keys if "=" in key]
-        targets = find_targets(catalog, settings, what, names or _columns_of(source))
-        columns = [column.name for column in targets[0].key]
-        if isinstance(source, pa.Table):
-            given = source.select(columns)
-        elif source is not None:
-            given = read_keys(source, columns)
-        else:
-            values = parse_arguments(keys, columns)
-            given = pa.table({n: pa.array([v], pa.string()) for n, v in zip(columns, values, strict=True)})
-        if not given.num_rows:
-            raise UsageError("no key is given", hint="--key NAME=VALUE, --from FILE, or --from - for standard input")
+        targets, given = self._read_keys(what, keys, source)
         subject = what if settings.tables_of(what) else ""
         request = Request(targets, given, reason, actor or getpass.getuser(), subject)
         with open_bench(self.host, f"penstock tombstone add {subject or targets[0].table}") as bench:
@@ -96,10 +89,35 @@ class Erasing:
         hidden = Hidden(added[0].batch if added else "", tuple(t for t in self._store.read() if t.id in ids), tables)
         return self._refresh(hidden, {each.table for each in (*pending, *added)})
 
+    def _read_keys(
+        self, what: str, keys: Sequence[str], source: Path | str | pa.Table | None
+    ) -> tuple[tuple[ErasableTable, ...], pa.Table]:
+        """The tables that a request concerns, and its keys as a table with one column per column of the key."""
+        from penstock.maintenance.erasure.keys import parse_arguments, read_keys
+
+        names = [key.partition("=")[0] for key in keys if "=" in key]
+        settings = self.host.workspace.project.erasure
+        targets = find_targets(self.catalog, settings, what, names or _columns_of(source))
+        columns = [column.name for column in targets[0].key]
+        if isinstance(source, pa.Table):
+            given = source.select(columns)
+        elif source is not None:
+            given = read_keys(source, columns)
+        else:
+            values = parse_arguments(keys, columns)
+            given = pa.table({n: pa.array([v], pa.string()) for n, v in zip(columns, values, strict=True)})
+        if not given.num_rows:
+            raise UsageError("no key is given", hint="--key NAME=VALUE, --from FILE, or --from - for standard input")
+        return targets, given
+
     def _open(self, bench: Bench) -> Tombstones:
+        return replace(self._look(bench.lake), build_request_id=bench.build_request_id)
+
+    def _look(self, lake: Lake) -> Tombstones:
+        """The tombstones without a build request: for looking only."""
         from penstock.maintenance.erasure.tombstones import Tombstones
 
-        return Tombstones(self.catalog, self.host.clock, bench.lake, bench.build_request_id)
+        return Tombstones(self.catalog, self.host.clock, lake, "")
 
     @property
     def _places(self) -> tuple[str, ...]:
@@ -182,6 +200,38 @@ class Erasing:
         raise ConcurrentRunError(
             "tables were loaded again and again while they should be erased", hint="run again later"
         )
+
+    def count(self, what: str | None = None) -> DryRun:
+        """What `erase` would do: files, rows and bytes of each table; an error when one cannot be searched."""
+        from penstock.maintenance.erasure.counting import count_erasure
+
+        with self.host.lake(self._places) as lake:
+            tombstones = self._look(lake)
+            chosen = self._pick(what)
+            return count_erasure(tombstones, chosen, order_of(self.catalog, {each.table for each in chosen}))
+
+    def verify(
+        self,
+        what: str,
+        keys: Sequence[str] = (),
+        *,
+        source: Path | str | pa.Table | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> ScanResult:
+        """Search every file of the project for keys of a subject or table that are given again."""
+        from penstock.maintenance.erasure.verifying import verify_values
+
+        targets, given = self._read_keys(what, keys, source)
+        with self.host.lake(self._places) as lake:
+            return verify_values(self._look(lake), targets, given, on_progress)
+
+    def verify_hashes(self, what: str | None = None) -> tuple[HashCheck, ...]:
+        """Compare the declared columns of tables with the hashes of all tombstones; files are not searched."""
+        from penstock.maintenance.erasure.verifying import verify_hashes
+
+        chosen = [each for each in self.tombstones(what) if each.state.suppresses]
+        with self.host.lake(self._places) as lake:
+            return verify_hashes(self._look(lake), chosen)
 
     def _refresh_readers(self, what: str | None) -> dict[DatasetName, int | None]:
         """Hide what is not hidden, let everything that reads the tables go past it; and the tables' versions then."""
