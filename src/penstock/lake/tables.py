@@ -71,6 +71,11 @@ class Lake:
         """The state of the table now, with what its kind keeps in it."""
         return read_table_state(self.files, name, codec)
 
+    def read_numbers(self, name: DatasetName) -> frozenset[int]:
+        """The load numbers of all commits that the table's log still has."""
+        commits = iter_commits(self.files, name.path)
+        return frozenset(commit.number for commit in commits if commit.number is not None)
+
     def read(self, name: DatasetName) -> DataFrame:
         """The rows of the table now."""
         return self.session.read.format("delta").load(self.files.spark_path(name.path))

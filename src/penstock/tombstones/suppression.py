@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -90,16 +90,31 @@ class Suppression:
                 self.vault.put_table(batch, name, kept)
 
 
-def find_kept_aside(vault: Vault, batch: str, table: DatasetName, committed: int) -> list[KeptAside]:
-    """What counts of the rows kept aside for a table: entries of loads that were committed, from the last whole load on."""
-    found = []
-    for name in vault.names(batch):
-        match = _ENTRY.fullmatch(name)
-        if match and match[1] == str(table) and int(match[2]) <= committed:
-            found.append(KeptAside(batch, name, match[1], int(match[2]), match[3] == "all"))
-    found.sort(key=lambda entry: entry.number)
+def find_kept_aside(vault: Vault, batch: str, table: DatasetName, numbers: Collection[int]) -> list[KeptAside]:
+    """What counts of the rows kept aside for a table: entries of loads that were committed, from the last whole load on.
+
+    `numbers` are the load numbers in the table's log. An older one than all of them was committed before the log was cleaned.
+    """
+    found = [each for each in _list_kept_aside(vault, batch, table) if _is_committed(each.number, numbers)]
     begin = max((place for place, entry in enumerate(found) if entry.is_all), default=0)
     return found[begin:]
+
+
+def forget_failed(vault: Vault, batch: str, table: DatasetName, numbers: Collection[int]) -> None:
+    """Remove what loads that were never committed kept aside; to be done before the log is cleaned, which hides who was."""
+    for each in _list_kept_aside(vault, batch, table):
+        if not _is_committed(each.number, numbers):
+            vault.remove(batch, each.name)
+
+
+def _list_kept_aside(vault: Vault, batch: str, table: DatasetName) -> list[KeptAside]:
+    matches = [match for name in vault.names(batch) if (match := _ENTRY.fullmatch(name)) and match[1] == str(table)]
+    found = [KeptAside(batch, match[0], match[1], int(match[2]), match[3] == "all") for match in matches]
+    return sorted(found, key=lambda entry: entry.number)
+
+
+def _is_committed(number: int, numbers: Collection[int]) -> bool:
+    return number in numbers or bool(numbers and number < min(numbers))
 
 
 def read_suppression(project: Project, storage: Files) -> Suppression:

@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 from penstock.errors import UsageError
 from penstock.faults import fault_point
 from penstock.kinds.undo import RowsUndo, Undo
-from penstock.lake.delta_log import iter_commits
 from penstock.maintenance.erasure.tombstones import Tombstones
 from penstock.model.dataset import Form
 from penstock.model.names import DatasetName
@@ -64,11 +63,11 @@ class Withdrawal:
         self, name: DatasetName, group: Sequence[Tombstone], undo: Undo, still_hidden: Sequence[SuppressedKeys]
     ) -> None:
         given = self.tombstones
-        committed = given.lake.state(name).number or 0
+        numbers = given.lake.read_numbers(name)
         ids = pa.array([each.id for each in group], pa.string())
         kept = []
         for batch in dict.fromkeys(each.batch for each in group):
-            for entry in find_kept_aside(given.vault, batch, name, committed):
+            for entry in find_kept_aside(given.vault, batch, name, numbers):
                 rows = given.vault.get_table(batch, entry.name)
                 kept.append(rows.filter(pc.is_in(rows.column(TOMBSTONE), ids)))
         rows = pa.concat_tables(kept, promote_options="permissive") if kept else None
@@ -86,7 +85,7 @@ class Withdrawal:
         if note not in vault.names(group[0].batch):
             return False
         number = int(vault.get(group[0].batch, note))
-        return any(commit.number == number for commit in iter_commits(self.tombstones.lake.files, name.path))
+        return number in self.tombstones.lake.read_numbers(name)
 
     def _tidy(self, batches: set[str]) -> None:
         """Forget what is aside of requests that have nothing left to undo."""
