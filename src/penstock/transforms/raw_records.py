@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 MESSAGE_KEYS = ("key", "_key", "__key", "message_key")
 """The fields in which change files have the key of a Kafka message."""
-TRUNCATES = {"events": ("operation", "TRUNCATE"), "debezium": ("op", "T")}
-"""The field that says what an event means, and its word for a truncate, in upper case."""
 CORRUPT = "__penstock_corrupt"
 """Whether a record cannot be read."""
 _RECORD, _STAYS, _TEXT = "__penstock_record", "__penstock_stays", "value"
@@ -34,6 +32,17 @@ def top_names(key: RecordKey) -> frozenset[str]:
     if key.envelope == "events":
         return frozenset({"data", "operation"})
     return frozenset({"before", "after", "payload", "op", *MESSAGE_KEYS})
+
+
+def is_truncate(word: Column, envelope: str) -> Column:
+    """Whether an event is a truncate, by the word for its operation, as the load reads it; never NULL."""
+    found = F.upper(word) == "TRUNCATE" if envelope == "events" else word == "t"
+    return F.coalesce(found, F.lit(False))
+
+
+def operation_name(envelope: str) -> str:
+    """The field of an event that says what it means."""
+    return "operation" if envelope == "events" else "op"
 
 
 def file_address(rows: DataFrame) -> Column:
@@ -95,10 +104,9 @@ def with_json_images(records: DataFrame, key: RecordKey) -> tuple[DataFrame, lis
     if key.envelope == "debezium":
         is_wrapped = _has(record, "payload") & ~_has(record, "op")
         inner = F.when(is_wrapped, F.from_json(_get(record, "payload"), _MAP)).otherwise(record)
-    word, truncate = TRUNCATES[key.envelope]
     opened = records.withColumns({f"{_RECORD}_in": inner})
     inner = F.col(f"{_RECORD}_in")
-    stays = F.coalesce(F.upper(_get(inner, word)) == truncate, F.lit(False))
+    stays = is_truncate(_get(inner, operation_name(key.envelope)), key.envelope)
     places = {name: _get(inner, name) for name in (("data",) if key.envelope == "events" else ("before", "after"))}
     if key.envelope == "debezium":
         places["key"] = F.coalesce(*(_get(source, name) for source in (inner, record) for name in MESSAGE_KEYS))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from penstock.errors import ConcurrentRunError
+from penstock.errors import ConcurrentRunError, RewriteError
 from penstock.faults import fault_point
 from penstock.kinds.catalog import Catalog
 from penstock.lake.manifests import FOLDER
@@ -179,6 +179,8 @@ class _Erasing:
         )
         search = Search(self.lake.session, self.keys, key, feed.schema if feed is not None else None)
         check_format(search, files)
+        if place.problem is not None:
+            raise RewriteError(f"the files of {self.dataset.name} cannot be searched: {place.problem}")
         is_text = feed is not None and key.format != "parquet"
         format_ = TextFormat.of_feed(feed, key.message_key) if feed is not None and is_text else None
         return _Opened(place, files, Rewriter(search, format_))
