@@ -200,7 +200,7 @@ def test_every_row_of_an_envelope_is_searched(spark: Any, tmp_path: Path) -> Non
         assert found["a.json"].decode().splitlines() == kept, envelope
         (folder / "a.json").write_text(json.dumps([record for record, _ in records]))
         many = FeedFiles("", "json", envelope, options=(("multiLine", "true"),))
-        found = rewritten(make_search(spark, many, key, ["int"], ["v2:42"]), folder)
+        found = rewritten(make_search(spark, many, key, ["double"], ["v2:42"]), folder)
         assert [json.dumps(record) for record in json.loads(found["a.json"])] == kept
 
     struct = pa.struct([("id", pa.int32()), ("city", pa.string())])
