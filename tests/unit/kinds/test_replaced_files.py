@@ -16,7 +16,6 @@ from penstock.kinds.cdc.progress import CdcProgress
 from penstock.kinds.derived.kind import DerivedKind
 from penstock.kinds.staging import observe
 from penstock.kinds.staging.columns import merge_seen
-from penstock.kinds.staging.footers import read_footers
 from penstock.kinds.staging.kind import StagingKind
 from penstock.kinds.staging.progress import StagingProgress
 from penstock.kinds.staging.raw_files import hash_content
@@ -24,6 +23,7 @@ from penstock.model.dataset import Dataset, Form
 from penstock.model.progress import ConsumedFile, NewContent, Progress, RawFile, TableState
 from penstock.model.schema import Column, Schema
 from penstock.storage.addresses import without_scheme
+from penstock.storage.footers import read_footers
 from penstock.storage.local import LocalFiles
 
 FLOW = """

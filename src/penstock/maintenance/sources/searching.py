@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.errors import PenstockError, RewriteError
-from penstock.kinds.staging.footers import read_footers
 from penstock.maintenance.files.compression import DAMAGES, open_plain
 from penstock.maintenance.files.text_format import names_of
 from penstock.model.schema import FileColumn
 from penstock.storage.addresses import to_glob_literal, without_scheme
 from penstock.storage.files import Files
+from penstock.storage.footers import read_footers
 from penstock.transforms import parquet_records, raw_records
 from penstock.transforms.key_match import FILE, IS_BAD, ROW, KeySet, RecordKey, find_matches
 
