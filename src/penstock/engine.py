@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -51,10 +51,14 @@ if TYPE_CHECKING:
     from penstock.eventlog.contract import EventLog
     from penstock.inspect.doctor import Check
     from penstock.inspect.inspector import Inspector
+    from penstock.lake.tables import Lake
     from penstock.run.continuous import OnBatch
+    from penstock.run.erasing import Erasing
     from penstock.run.executor import Executor
 
 _EVENT_LOG = "PENSTOCK__EVENT_LOG"
+_WORK_WAITS = 600.0
+"""Seconds that maintenance waits for a run of the same project."""
 _BATCH_WAITS = 24 * 3600.0
 """Seconds that a continuous run waits for another run of the same project."""
 
@@ -102,6 +106,32 @@ class Engine:
         from penstock.inspect.inspector import Inspector
 
         return Inspector(self.catalog)
+
+    @property
+    def erasure(self) -> Erasing:
+        """Hides persons, erases them, and proves it."""
+        from penstock.run.erasing import Erasing
+
+        return Erasing(self)
+
+    @contextmanager
+    def recorded(self) -> Iterator[RunRecorder]:
+        """The project's lock and a new build request, for work that is not a pipeline run."""
+        with self._recorded(Hooks(), _WORK_WAITS, _ignore) as recorder:
+            yield recorder
+
+    @contextmanager
+    def lake(self, places: Sequence[str]) -> Iterator[Lake]:
+        """The tables of the project, through the session of its runs."""
+        from penstock.run.executor import Executor
+
+        if self._executor is None:
+            self._executor = Executor(self.workspace, self.kinds, is_long_lived=self.is_long_lived)
+        try:
+            yield self._executor.open_lake(tuple(places), is_short=not self.is_long_lived)
+        finally:
+            if not self._is_entered:
+                self.close()
 
     def request(
         self,
@@ -292,8 +322,8 @@ def open_engine(
     """Open the project of a folder (or one above it): read penstock.yml and every definition."""
     project = open_project(start, target=target, variables=variables, environment=environment, event_log=event_log)
     storage = open_files(project.storage, project.configuration)
-    specs, contracts = load_everything(project)
-    return Engine(Workspace(replace(project, staging=contracts), specs, storage), kinds)
+    specs, project = load_everything(project)
+    return Engine(Workspace(project, specs, storage), kinds)
 
 
 def open_project(

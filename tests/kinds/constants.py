@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.faults import fault_point
 from penstock.kinds.protocol import Loader, Needs, PipelineRun, Workspace
+from penstock.kinds.undo import RowsUndo
 from penstock.model.changes import FeedFiles
 from penstock.model.dataset import Dataset, Form, Found, Place, Shown, table_places
 from penstock.model.erasing import FileErased
@@ -98,6 +99,9 @@ class ConstantsKind:
 
     def open(self, lake: Lake, run: PipelineRun) -> Loader:
         return ConstantsLoad(lake, run.build_request_id)
+
+    def undo(self, lake: Lake, dataset: Dataset, run: PipelineRun) -> RowsUndo:
+        return RowsUndo(lake, dataset.name, run.build_request_id)
 
     def describe(self, item: Item) -> PlanLine:
         return PlanLine(f"{len(item.work.rows)} constants", details={"constants": len(item.work.rows)})

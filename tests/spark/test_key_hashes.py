@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from penstock.model.keys import KeyColumn, NormalForm
-from penstock.transforms.key_hashes import key_text, to_pads, with_key_hash
+from penstock.transforms.key_hashes import hash_key, key_text, to_pads
 
 pytestmark = pytest.mark.spark
 
@@ -79,8 +79,9 @@ def test_a_normal_form_makes_spellings_one(spark: Any, form: NormalForm, values:
 def test_the_hash_is_hmac_sha256(spark: Any, length: int) -> None:
     secret = bytes(range(256))[:length]
     rows = spark.createDataFrame([("ann", 1), ("bo☃", None)], "k string, n int")
-    hashed = with_key_hash(rows, [KeyColumn("k"), KeyColumn("n")], to_pads("s1", secret), "h")
-    assert hashed.columns == ["k", "n", "h"]
+    found = hash_key(rows, [KeyColumn("k"), KeyColumn("n")], to_pads("s1", secret))
+    hashed = rows.select("k", found.full.alias("h"), found.mark.alias("m"))
+    assert all(0 <= row["m"] < 1 << 20 for row in hashed.collect())
     expected = [hmac.new(secret, text.encode(), hashlib.sha256).hexdigest() for text in ("v3:annv1:1", "v3:bo☃n")]
     assert [row["h"] for row in hashed.orderBy("k").collect()] == expected
     plan = hashed._jdf.queryExecution().toString() if hasattr(hashed, "_jdf") else ""

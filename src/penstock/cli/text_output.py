@@ -67,7 +67,7 @@ class TextOutput:
     def plan(self, plan: Plan) -> None:
         if plan.items:
             rows = (_plan_row(item, plan.line(item)) for item in plan.items)
-            self._table(("dataset", "action", "reads", "why"), rows)
+            self.table(("dataset", "action", "reads", "why"), rows)
         for warning in plan.warnings:
             self.console.print(f"[yellow]warning:[/] {escape(warning)}")
         self._problems(item for item in plan.items if item.problem)
@@ -76,7 +76,7 @@ class TextOutput:
     def run(self, plan: Plan | None, result: RunResult) -> None:
         shown = [item for item in result.items if item.outcome is not Outcome.NO_OP]
         if shown:
-            self._table(("dataset", "action", "status", "rows", "time", "why"), map(_result_row, shown))
+            self.table(("dataset", "action", "status", "rows", "time", "why"), map(_result_row, shown))
         for warning in plan.warnings if plan else ():
             self.console.print(f"[yellow]warning:[/] {escape(warning)}")
         self._problems(item for item in result.items if item.problem)
@@ -95,7 +95,7 @@ class TextOutput:
             )
             for info in datasets
         )
-        self._table(("dataset", "kind", "version", "updated", "tags"), rows)
+        self.table(("dataset", "kind", "version", "updated", "tags"), rows)
 
     def details(self, details: DatasetDetails) -> None:
         info = details.info
@@ -115,10 +115,9 @@ class TextOutput:
         facts += info.shown.facts
         if details.has_quarantine:
             facts.append(("quarantine", f"penstock show {info.name} --quarantine"))
-        for label, value in facts:
-            self.console.print(f"[bold]{label:>13}[/]  {escape(value)}")
+        self.facts(facts)
         if details.schema:
-            self._table(("column", "type"), ((c.name, c.type) for c in details.schema.columns))
+            self.table(("column", "type"), ((c.name, c.type) for c in details.schema.columns))
 
     def history(self, entries: Sequence[HistoryEntry]) -> None:
         rows = (
@@ -131,7 +130,7 @@ class TextOutput:
             )
             for entry in entries
         )
-        self._table(("version", "time", "operation", "rows written", "pipeline run"), rows)
+        self.table(("version", "time", "operation", "rows written", "pipeline run"), rows)
 
     def schema(self, schema: TableSchema) -> None:
         rows = (
@@ -144,7 +143,7 @@ class TextOutput:
             )
             for column in schema.schema.columns
         )
-        self._table(("column", "type", "null", "types in raw files", "other names"), rows)
+        self.table(("column", "type", "null", "types in raw files", "other names"), rows)
         count = len(schema.schema.columns)
         self.console.print(f"{schema.name}, version {schema.version}: {count} columns, {schema.schema.fingerprint}")
 
@@ -153,7 +152,7 @@ class TextOutput:
             self.console.print("No column changes.")
             return
         rows = ((change.column, change.safety.value.replace("_", " "), _without_column(change)) for change in changes)
-        self._table(("column", "safety", "change"), rows)
+        self.table(("column", "safety", "change"), rows)
 
     def schema_history(self, versions: Sequence[SchemaVersion]) -> None:
         rows = (
@@ -165,12 +164,10 @@ class TextOutput:
             )
             for version in versions
         )
-        self._table(("version", "time", "column changes", "fingerprint"), rows)
+        self.table(("version", "time", "column changes", "fingerprint"), rows)
 
     def rows(self, rows: Rows) -> None:
-        self._table(
-            rows.columns, (tuple("NULL" if value is None else str(value) for value in row) for row in rows.rows)
-        )
+        self.table(rows.columns, (tuple("NULL" if value is None else str(value) for value in row) for row in rows.rows))
         self.console.print(counted(len(rows.rows), "row"))
 
     def show(self, value: object, draw: Callable[[TextOutput], None]) -> None:  # noqa: ARG002 - JSON only
@@ -189,7 +186,13 @@ class TextOutput:
     def text(self, text: str) -> None:
         self.console.print(text)
 
-    def _table(self, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    def facts(self, facts: Iterable[tuple[str, str]]) -> None:
+        """Labels and values, one pair in a line."""
+        for label, value in facts:
+            self.console.print(f"[bold]{label:>13}[/]  {escape(value)}")
+
+    def table(self, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+        """Rows in columns."""
         table = Table(box=box.SIMPLE_HEAD if self.console.is_terminal else None, pad_edge=False, header_style="bold")
         for column in columns:
             table.add_column(column, overflow="fold", no_wrap=column in {"dataset", "action", "status", "time"})
@@ -252,6 +255,8 @@ def _result_row(result: ItemResult) -> tuple[str, ...]:
             words.append(f"{counted(outcome.violations, 'row')} {verb} {outcome.name}")
     if result.load and result.load.quarantined:
         words.append(f"{counted(result.load.quarantined, 'row')} quarantined")
+    if result.load and result.load.suppressed:
+        words.append(f"{counted(result.load.suppressed, 'row')} suppressed by tombstones")
     return result.id, result.action.value, result.outcome.value, rows, seconds, "; ".join(words)
 
 

@@ -43,7 +43,9 @@ def _to_schema(shape: Shape) -> dict[str, Any]:
         case AnyScalar():
             return {"type": ["string", "number", "boolean"]}
         case ListOf():
-            return {"type": "array", "items": _to_schema(shape.item)}
+            item = _to_schema(shape.item)
+            items = {"type": "array", "items": item}
+            return {"anyOf": [item, items]} if shape.or_one else items
         case MapOf():
             return {"type": ["object", "null"], "additionalProperties": _to_schema(shape.value)}
         case Record():

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 from penstock.config.contracts import read_contracts
 from penstock.config.environment import fill_references, read_override, read_overrides
+from penstock.config.erasure import read_erasure
 from penstock.config.project_shape import PROJECT, scheme_of
 from penstock.config.shape import Record, check, to_plain
 from penstock.config.yaml_positions import Node, read_yaml, scalar_node
@@ -140,6 +141,7 @@ def _build(
         event_log=place_event_log(values.get("event_log", "sqlite:///.penstock/events.db"), root),
         spark=SparkSettings(**spark),
         staging=read_contracts(node, values.get("staging", {})),
+        erasure=read_erasure(node, values.get("erasure", {}), values.get("database", "main").lower()),
         target=target,
         **given,
     )

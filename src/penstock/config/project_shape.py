@@ -9,7 +9,9 @@ import re
 
 from penstock.config.shape import AnyScalar, Field, Flag, ListOf, MapOf, Record, Text, Whole
 from penstock.model.contract import Nested, OnDrift, OnRemovedFiles
+from penstock.model.erasure import Hide
 from penstock.model.event_log_uris import EventLogUriError, parse_event_log_uri
+from penstock.model.keys import NormalForm
 from penstock.model.names import STAGING_DATABASE, is_name_part
 from penstock.model.nearest import did_you_mean
 from penstock.model.project import DEFAULT_LAYOUT, LAYOUTS
@@ -166,6 +168,34 @@ _CONTRACT = Record(
         ),
     }
 )
+_FORM = Field(Text(choices=tuple(NormalForm)), "How values of text are compared.", default=NormalForm.EXACT.value)
+_KEY_COLUMN = Record({"name": Field(Text(), "The column.", required=True), "normal_form": _FORM}, short="name")
+_ERASABLE = Record(
+    {
+        "key": Field(
+            ListOf(_KEY_COLUMN, or_one=True), "The column or columns that identify the subject.", required=True
+        ),
+        "personal": Field(ListOf(Text(), or_one=True), "Columns with personal values, which must be gone too."),
+        "normal_form": _FORM,
+    },
+    short="key",
+)
+_ERASURE = Record(
+    {
+        "secrets": Field(
+            MapOf(Text(private=True), "ids of secrets"),
+            "Secrets that the hashes of tombstones are made with, by their id; the first one makes new hashes.",
+        ),
+        "hide": Field(
+            Text(choices=tuple(Hide)),
+            "How rows are hidden: `table` keeps the protocol of a table, `vectors` upgrades it to deletion vectors.",
+            default=Hide.TABLE.value,
+        ),
+        "subjects": Field(
+            MapOf(MapOf(_ERASABLE, "tables"), "subjects"), "Where the keys and personal values of a subject are."
+        ),
+    }
+)
 _OVERRIDABLE = {
     "name": Field(Text(project_name_problem), "Name of the project.", required=True),
     "storage": Field(_PLACE, "Folder or object store for the tables.", default="storage"),
@@ -183,6 +213,7 @@ _OVERRIDABLE = {
     "spark": Field(_SPARK, "How to get a Spark session."),
     "threads": Field(Whole(most=1024), "How many datasets are processed at the same time.", default=4),
     "staging": Field(MapOf(_CONTRACT, "tables", _table_problem), "Declarations about staging tables."),
+    "erasure": Field(_ERASURE, "Erasure of persons: secrets, subjects, and how rows are hidden."),
     "vars": Field(MapOf(AnyScalar(), "names", _var_problem), "Values that definitions read and a run may override."),
 }
 _TARGET = Record({name: Field(f.shape, f.description, default=f.default) for name, f in _OVERRIDABLE.items()})

@@ -51,9 +51,10 @@ class AnyScalar:
 
 @dataclass(frozen=True, slots=True)
 class ListOf:
-    """A list of values of one shape."""
+    """A list of values of one shape; with `or_one`, a single value stands for a list with only this value."""
 
     item: Shape
+    or_one: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +165,8 @@ def _entries(node: Node, path: str, wanted: str) -> dict[str, Node]:
 
 def _list(node: Node, shape: ListOf, path: str, before_references: bool) -> list[Plain]:
     if not isinstance(node.value, list):
+        if shape.or_one and not isinstance(node.value, dict):
+            return [to_plain(node, shape.item, path, before_references=before_references)]
         _refuse(node, path, "must be a list")
     items = enumerate(node.value, start=1)
     return [to_plain(item, shape.item, f"{path}[{n}]", before_references=before_references) for n, item in items]

@@ -1,4 +1,4 @@
-"""Declarations about staging tables that a definition file makes, as contracts."""
+"""Declarations that a definition file makes: about staging tables, as contracts, and about tables that hold a subject."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from penstock.errors import ConfigError, DefinitionError, Location
 from penstock.model.contract import Contract, Nested, OnDrift, OnRemovedFiles
 from penstock.model.contract_rules import make_contract
+from penstock.model.erasure import ErasableTable, to_erasable
 from penstock.model.names import is_name_part
-from penstock.pipelines.registry import StagingDeclaration
+from penstock.pipelines.registry import ErasableDeclaration, StagingDeclaration
 
 
 def from_declaration(declaration: StagingDeclaration, location: Location) -> tuple[str, Contract]:
@@ -28,6 +29,21 @@ def from_declaration(declaration: StagingDeclaration, location: Location) -> tup
     except ConfigError as error:
         raise DefinitionError(error.message, hint=error.hint, location=location) from None
     return declaration.table.lower(), contract
+
+
+def to_erasable_table(declaration: ErasableDeclaration, database: str, location: Location) -> ErasableTable:
+    """Where a subject is in a table; DefinitionError if the declaration is invalid."""
+    try:
+        for what in ("table", "subject"):
+            if not isinstance(getattr(declaration, what), str) or not getattr(declaration, what).strip():
+                raise ValueError(f"{what} must be a name")
+        return to_erasable(declaration.subject, declaration.table, declaration.given, database, location)
+    except ValueError as error:
+        raise DefinitionError(
+            f"erasable({declaration.table!r}): {error}",
+            hint='write dp.erasable("staging.customers", subject="customer", key="customer_id", personal=["email"])',
+            location=location,
+        ) from None
 
 
 def _check_given(declaration: StagingDeclaration) -> None:

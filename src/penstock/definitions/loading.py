@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.definitions.declarations import from_declaration
+from penstock.definitions.declarations import from_declaration, to_erasable_table
 from penstock.definitions.flows import FlowNames, to_streaming_tables
 from penstock.definitions.parse_cache import ParseCache
 from penstock.definitions.project_modules import ProjectFiles, ProjectFinder, project_imports
@@ -16,6 +17,7 @@ from penstock.definitions.sql_facts import QueryFacts, SqlStatement
 from penstock.definitions.sql_files import read_sql_file
 from penstock.errors import DefinitionError, Location
 from penstock.model.contract import Contract
+from penstock.model.erasure import ErasableTable, check_tables
 from penstock.model.graph import CycleError, order
 from penstock.model.names import STAGING_DATABASE, DatasetName, to_dataset_name
 from penstock.model.nearest import nearest_names
@@ -36,8 +38,8 @@ def load_definitions(project: Project) -> tuple[DatasetSpec, ...]:
     return load_everything(project)[0]
 
 
-def load_everything(project: Project) -> tuple[tuple[DatasetSpec, ...], dict[str, Contract]]:
-    """Load every definition, and what the files and penstock.yml together declare about staging tables."""
+def load_everything(project: Project) -> tuple[tuple[DatasetSpec, ...], Project]:
+    """Load every definition; and the project with what the files declare about tables added to penstock.yml."""
     loader = _Loader(project)
     specs = loader.load()
     _check_duplicates(specs)
@@ -51,7 +53,14 @@ def load_everything(project: Project) -> tuple[tuple[DatasetSpec, ...], dict[str
                 location=contract.location,
             )
         contracts[table] = contract
-    return specs, contracts
+    tables = list(project.erasure.tables)
+    for erasable in loader.erasables:
+        tables.append(erasable)
+        try:
+            check_tables(tables)
+        except ValueError as error:
+            raise DefinitionError(str(error), hint="keep one of them", location=erasable.location) from None
+    return specs, replace(project, staging=contracts, erasure=replace(project.erasure, tables=tuple(tables)))
 
 
 def find_definition_files(project: Project) -> tuple[Path, ...]:
@@ -116,6 +125,7 @@ class _Loader:
         self._cache = ParseCache(project.state_folder / "cache" / "sql.json")
         self.qualified_reads: list[tuple[DatasetName, Location]] = []
         self.contracts: list[tuple[str, Contract]] = []
+        self.erasables: list[ErasableTable] = []
 
     def load(self) -> tuple[DatasetSpec, ...]:
         paths = find_definition_files(self._project)
@@ -187,6 +197,9 @@ class _Loader:
             for declared in registry.declarations:
                 place = Location(self._files.shown(declared.location.file), declared.location.line)
                 self.contracts.append(from_declaration(declared, place))
+            for erasable in registry.erasables:
+                place = Location(self._files.shown(erasable.location.file), erasable.location.line)
+                self.erasables.append(to_erasable_table(erasable, self._project.database, place))
             tracer = Tracer(self._files, self._project.vars, self._cache)
             specs = [self._from_definition(definition, registry, tracer) for definition in registry.definitions]
             names = FlowNames(self._dataset_name, self._source_name)

@@ -11,6 +11,7 @@ from math import isfinite
 from typing import Any, TypeVar
 
 from penstock.errors import EventLogError
+from penstock.eventlog.drafts import draft_of
 from penstock.model.events import (
     BuildCancel,
     BuildRequest,
@@ -141,13 +142,21 @@ def from_json(value: Mapping[str, Any]) -> Event:
 
 def to_status(kind: type[Status], code: int) -> Status:
     """The status for a stored code; a code of a newer version reads as UNKNOWN."""
-    return _STATUSES[kind].get(code) or kind(0)
+    found: Status = _STATUSES[kind][code]
+    return found
 
 
-_STATUSES: dict[Any, dict[int, Any]] = {
-    kind: {status.value: status for status in kind if status.value}
-    for kind in (BuildStatus, PartitionStatus, JobStatus)
-}
+class ByCode(dict[Any, Any]):
+    """The statuses of a kind by their codes; any other code, as of a newer version, is that of UNKNOWN."""
+
+    def __missing__(self, code: object) -> Any:
+        return self[0]
+
+
+BUILD_OF, PARTITION_OF, JOB_OF = (
+    ByCode((status.value, status) for status in kind) for kind in (BuildStatus, PartitionStatus, JobStatus)
+)
+_STATUSES: dict[Any, ByCode] = {BuildStatus: BUILD_OF, PartitionStatus: PARTITION_OF, JobStatus: JOB_OF}
 
 
 def _status(status: BuildStatus | PartitionStatus | JobStatus) -> Fields:
@@ -212,8 +221,6 @@ _EMPTY: Fields = {
     "manifests": [],
 }
 
-_BUILD_OF, _PARTITION_OF, _JOB_OF = _STATUSES.values()
-
 
 def _text(value: Any) -> str:
     """Null where text belongs reads as empty text: Delta logs of older versions can hold it, and must stay readable."""
@@ -232,48 +239,55 @@ def _list(value: Any) -> list[Any]:
     return value
 
 
-_ONLY_TEXT = {str}
-
-
 def _texts(values: Any) -> tuple[str, ...]:
     if values is None:
         return ()
-    if type(values) is list and set(map(type, values)) <= _ONLY_TEXT:
-        return tuple(values)
-    return tuple(map(_text, _list(values)))
+    for value in _list(values):
+        if type(value) is not str:
+            return tuple(map(_text, values))
+    return tuple(values)
 
 
-def _to_build_request(f: Mapping[str, Any]) -> BuildRequest:
-    status, message = _BUILD_OF.get(f["status_code"], BuildStatus.UNKNOWN), f.get("message", "")
-    return BuildRequest(
-        status, _texts(f.get("requested_partitions")), message if type(message) is str else _text(message)
-    )
+_BuildRequestDraft, _PartitionDraft, _JobDraft = map(draft_of, (BuildRequest, Partition, Job))
 
 
-def _to_partition(f: Mapping[str, Any]) -> Partition:
+# The three that most events are do without a call where text is text, and are made as drafts: every event that is read
+# passes through here.
+def _to_build_request(f: Mapping[str, Any]) -> Any:
+    message = f.get("message", "")
+    draft = _BuildRequestDraft()
+    draft.status = BUILD_OF[f["status_code"]]
+    draft.requested_partitions = _texts(f.get("requested_partitions"))
+    draft.message = message if type(message) is str else _text(message)
+    draft.__class__ = BuildRequest
+    return draft
+
+
+def _to_partition(f: Mapping[str, Any]) -> Any:
     ref, message, run = f["partition_ref"], f.get("message", ""), f.get("job_run_id")
-    return Partition(
-        ref if type(ref) is str else _text(ref),
-        _PARTITION_OF.get(f["status_code"], PartitionStatus.UNKNOWN),
-        message if type(message) is str else _text(message),
-        run if run is None or type(run) is str else _text(run),
-    )
+    draft = _PartitionDraft()
+    draft.partition_ref = ref if type(ref) is str else _text(ref)
+    draft.status = PARTITION_OF[f["status_code"]]
+    draft.message = message if type(message) is str else _text(message)
+    draft.job_run_id = run if run is None or type(run) is str else _text(run)
+    draft.__class__ = Partition
+    return draft
 
 
-def _to_job(f: Mapping[str, Any]) -> Job:
+def _to_job(f: Mapping[str, Any]) -> Any:
     run, label, message, manifests = f.get("job_run_id"), f["job_label"], f.get("message", ""), f.get("manifests")
-    return Job(
-        run if type(run) is str else _text(run),
-        label if type(label) is str else _text(label),
-        _texts(f.get("target_partitions")),
-        _JOB_OF.get(f["status_code"], JobStatus.UNKNOWN),
-        message if type(message) is str else _text(message),
-        f.get("config"),
-        tuple(_list(manifests)) if manifests is not None else (),
-    )
+    draft = _JobDraft()
+    draft.job_run_id = run if type(run) is str else _text(run)
+    draft.job_label = label if type(label) is str else _text(label)
+    draft.target_partitions = _texts(f.get("target_partitions"))
+    draft.status = JOB_OF[f["status_code"]]
+    draft.message = message if type(message) is str else _text(message)
+    draft.config = f.get("config")
+    draft.manifests = () if manifests is None else tuple(_list(manifests))
+    draft.__class__ = Job
+    return draft
 
 
-# The three that most events are do without a call where text is text: every event that is read passes through here.
 _DECODERS: dict[str, Callable[[Mapping[str, Any]], Payload]] = {
     EventType.BUILD_REQUEST: _to_build_request,
     EventType.PARTITION: _to_partition,

@@ -71,9 +71,9 @@ def _make_new(location: Location, clock: Clock, error: Exception | None) -> Sqli
 
 def _in_memory(location: Location, clock: Clock, error: Exception) -> SqliteStore:
     logger.warning(
-        "the local projection of %s cannot be kept in %s (%s): this process keeps it in memory, and reads the whole log for it",
+        "the local projection of %s cannot be kept in its cache folder (%s): this process keeps it in memory, and reads the "
+        "whole log for it",
         location.uri,
-        location.projection.parent,
         location.describe(error),
     )
     return SqliteStore(None, clock=clock)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from penstock.eventlog.codec import clean_text, from_body, to_text
 from penstock.eventlog.contract import Entry, Position, Row, check_version
+from penstock.eventlog.drafts import draft_of
 from penstock.eventlog.encoding import Encoded
 from penstock.eventlog.fold_statements import (
     FOLD_BUILD,
@@ -37,6 +38,8 @@ from penstock.model.events import (
 
 ExecuteMany = Callable[[str, list[Row]], object]
 Select = Callable[[str, Sequence[object]], list[Row]]
+
+_EventDraft = draft_of(Event)
 
 LOOKUP = 500
 """The most values in one condition."""
@@ -141,9 +144,11 @@ def write_states(executemany: ExecuteMany, states: States) -> None:
 
 def to_entry(row: Row) -> Entry:
     """Read an event back from a row of `SELECT_EVENTS`."""
-    position, event_id, timestamp, build_request_id, event_type, body = row
-    event = Event(event_id, timestamp, build_request_id, from_body(event_type, body))
-    return tuple.__new__(Entry, (position, event))  # as Entry(position, event), in half the time
+    position, draft = row[0], _EventDraft()
+    _, draft.event_id, draft.timestamp, draft.build_request_id, kind, body = row
+    draft.payload = from_body(kind, body)
+    draft.__class__ = Event
+    return tuple.__new__(Entry, (position, draft))  # as Entry(position, draft), in half the time
 
 
 def _run(executemany: ExecuteMany, sql: str, rows: list[Row]) -> None:

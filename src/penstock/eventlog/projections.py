@@ -7,9 +7,11 @@ are in log order or newest first as documented, never by the clock, so that equa
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from penstock.eventlog.codec import Status, from_text, to_status
+from penstock.eventlog.codec import BUILD_OF, JOB_OF, PARTITION_OF, Status, from_text, to_status
 from penstock.eventlog.contract import Entry, EventLog, Filter, Row
+from penstock.eventlog.drafts import draft_of
 from penstock.eventlog.fold import to_entry
 from penstock.eventlog.fold_statements import SELECT_EVENTS
 from penstock.eventlog.states import ActiveBuild, Activity, BuildPage, BuildState, JobState, PartitionState
@@ -118,10 +120,7 @@ def list_partitions(
 
 def active_builds(log: EventLog, partition_ref: str, *, strict: bool = False) -> list[ActiveBuild]:
     """Builds that are building a partition or are about to, the first claim first; not those that delegated it."""
-    return [
-        ActiveBuild(row[0], to_status(BuildStatus, row[1]), to_status(PartitionStatus, row[2]), row[3], bool(row[4]))
-        for row in log.select(_ACTIVE, (partition_ref,), strict=strict)
-    ]
+    return list(map(_to_active, log.select(_ACTIVE, (partition_ref,), strict=strict)))
 
 
 def build_that_made(log: EventLog, partition_ref: str, *, strict: bool = False) -> str | None:
@@ -193,13 +192,40 @@ def _counts(
     return counts
 
 
-def _to_build(row: Row) -> BuildState:
-    return BuildState(row[0], to_status(BuildStatus, row[1]), tuple(from_text(row[2])), *row[3:])
+_ActiveDraft, _BuildDraft, _PartitionDraft, _JobDraft = map(
+    draft_of, (ActiveBuild, BuildState, PartitionState, JobState)
+)
 
 
-def _to_partition(row: Row) -> PartitionState:
-    return PartitionState(row[0], to_status(PartitionStatus, row[1]), *row[2:])
+def _to_active(row: Row) -> Any:
+    draft = _ActiveDraft()
+    draft.build_request_id, build, partition, draft.job_run_id, claimed = row
+    draft.build_status, draft.partition_status, draft.claimed = BUILD_OF[build], PARTITION_OF[partition], bool(claimed)
+    draft.__class__ = ActiveBuild
+    return draft
 
 
-def _to_job(row: Row) -> JobState:
-    return JobState(row[0], row[1], row[2], tuple(from_text(row[3])), to_status(JobStatus, row[4]), *row[5:])
+def _to_build(row: Row) -> Any:
+    draft = _BuildDraft()
+    draft.build_request_id, status, refs, draft.message, draft.created_at, draft.updated_at, draft.cancel_reason = row
+    draft.status, draft.requested_partitions = BUILD_OF[status], tuple(from_text(refs))
+    draft.__class__ = BuildState
+    return draft
+
+
+def _to_partition(row: Row) -> Any:
+    draft = _PartitionDraft()
+    draft.partition_ref, status, draft.build_request_id, draft.job_run_id, draft.message, draft.updated_at = row[:6]
+    draft.available_build_request_id, draft.available_at, draft.invalidated_reason = row[6:]
+    draft.status = PARTITION_OF[status]
+    draft.__class__ = PartitionState
+    return draft
+
+
+def _to_job(row: Row) -> Any:
+    draft = _JobDraft()
+    draft.job_run_id, draft.build_request_id, draft.job_label, refs, status = row[:5]
+    draft.message, draft.created_at, draft.updated_at, draft.cancel_reason = row[5:]
+    draft.target_partitions, draft.status = tuple(from_text(refs)), JOB_OF[status]
+    draft.__class__ = JobState
+    return draft

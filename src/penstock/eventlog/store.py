@@ -17,7 +17,7 @@ from penstock.eventlog.deadlines import remaining
 from penstock.eventlog.encoding import Encoded
 from penstock.eventlog.fold import Select, Tables, append_batch
 from penstock.eventlog.fold_statements import SELECT_META, SET_META
-from penstock.eventlog.sqlite_files import connect, take_snapshot
+from penstock.eventlog.sqlite_files import Snapshot, connect, take_snapshot
 from penstock.eventlog.tables import (
     SCHEMA_VERSION,
     SQLITE_WORDS,
@@ -33,6 +33,26 @@ _LATE_SECONDS = 0.5
 _CACHE_KILOBYTES = 8_000
 _MAPPED_BYTES = 256 * 1024 * 1024
 """Pages are memory-mapped up to this size: the page cache alone is lost whenever another process commits."""
+
+
+_process = os.getpid()
+"""Kept, because asking for it with every query costs more than the rest of finding the connection."""
+
+
+def _note_process() -> None:
+    global _process  # noqa: PLW0603
+    _process = os.getpid()
+
+
+os.register_at_fork(after_in_child=_note_process)
+
+
+class _Local(threading.local):
+    """What a thread has open, in which process, and the snapshot that the connection is to."""
+
+    connection: sqlite3.Connection
+    process: int | None = None
+    snapshot: Snapshot | None = None
 
 
 class SqliteStore:
@@ -52,7 +72,7 @@ class SqliteStore:
         self._clock = clock or SystemClock()
         self._synchronous = synchronous
         self._busy_seconds = busy_seconds
-        self._local = threading.local()
+        self._local = _Local()
         self._all: list[sqlite3.Connection] = []
         self._all_lock = threading.Lock()
         self._memory_lock = threading.RLock()
@@ -89,17 +109,15 @@ class SqliteStore:
         if self._memory is not None:
             return self._memory
         local = self._local
-        snapshot = getattr(local, "snapshot", None)
-        if snapshot is not None and self.path is not None and snapshot != take_snapshot(self.path):
+        if local.snapshot is not None and self.path is not None and local.snapshot != take_snapshot(self.path):
             local.connection.close()
-            local.pid = None
-        if getattr(local, "pid", None) != os.getpid():
+            local.process = None
+        if local.process != _process:
             local.connection = self._connect()
-            local.pid = os.getpid()
+            local.process = _process
             with self._all_lock:
                 self._all.append(local.connection)
-        found: sqlite3.Connection = local.connection
-        return found
+        return local.connection
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
@@ -194,7 +212,7 @@ class SqliteStore:
             found, self._all = self._all, []
         for connection in found:
             connection.close()
-        self._local = threading.local()
+        self._local = _Local()
         if self._memory is not None:
             self._memory.close()
 

@@ -14,9 +14,10 @@ from penstock.inspect.datasets import (
     is_built,
     read_history,
 )
-from penstock.inspect.rows import read_rows, read_schema
+from penstock.inspect.rows import read_rows
 from penstock.inspect.schemas import SchemaVersion, TableSchema, describe_schema, diff_versions, read_schema_history
 from penstock.kinds.catalog import Catalog
+from penstock.lake.schemas import read_schema
 from penstock.model.drift import ColumnChange
 from penstock.model.results import Rows
 

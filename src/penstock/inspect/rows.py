@@ -7,24 +7,12 @@ from penstock.kinds.protocol import Workspace
 from penstock.lake.progress import find_hidden_columns
 from penstock.model.names import DatasetName
 from penstock.model.results import Rows
-from penstock.model.schema import Schema
 from penstock.storage.delta_rs import open_delta_table
 from penstock.storage.files import Files
 
 
 class NeedsSparkError(StorageError):
     """A table has features, such as widened types, that the JVM-free reader does not support."""
-
-
-def read_schema(files: Files, name: DatasetName) -> Schema:
-    """The columns of a table: from its newest commit that states them, or from the checkpoint."""
-    from penstock.lake.delta_log import iter_commits, read_columns
-
-    stated = next((commit.schema_json for commit in iter_commits(files, name.path) if commit.schema_json), None)
-    if stated is None:
-        stated = open_delta_table(files.spark_path(name.path), files.reader_options).schema().to_json()
-    hidden = find_hidden_columns(files, name)
-    return Schema(tuple(column for column in read_columns(stated) if column.name not in hidden))
 
 
 def read_rows(workspace: Workspace, name: DatasetName, limit: int) -> Rows:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.model.dataset import Dataset, Found, Place, Shown
@@ -15,8 +15,10 @@ from penstock.model.project import Project
 from penstock.model.results import LoadResult
 from penstock.model.spec import DatasetSpec
 from penstock.storage.files import Files
+from penstock.tombstones.suppression import Suppression
 
 if TYPE_CHECKING:
+    from penstock.kinds.undo import Undo
     from penstock.lake.tables import Lake
     from penstock.transforms.key_match import KeySet
 
@@ -38,6 +40,8 @@ class PipelineRun:
     build_request_id: str
     items: tuple[Item, ...]
     """The items of the loader's kind."""
+    suppression: Suppression = field(default_factory=Suppression)
+    """The keys that every load must leave out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +87,9 @@ class Kind(Protocol):
 
     def open(self, lake: Lake, run: PipelineRun) -> Loader:
         """What does the kind's work in this pipeline run; closed after it."""
+
+    def undo(self, lake: Lake, dataset: Dataset, run: PipelineRun) -> Undo | None:
+        """How rows that tombstones hide are kept aside and come back; None for a table that can be computed again."""
 
     def describe(self, item: Item) -> PlanLine:
         """How the plan shows an item."""

@@ -41,6 +41,8 @@ class Commit:
     changes_rows: bool
     metrics: Mapping[str, str] = field(default_factory=dict)
     schema_json: str | None = None
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    """How the operation was called, as its writer describes it."""
 
     @property
     def columns(self) -> tuple[Column, ...] | None:
@@ -83,38 +85,6 @@ def iter_commits(files: Files, table: str) -> Iterator[Commit]:
         yield commit
 
 
-def is_same_table(files: Files, table: str, version: int, timestamp_ms: int) -> bool:
-    """Whether the table still has this version with this time; if not, the table was recreated, or that is unknown."""
-    try:
-        commit = _to_commit(version, files.read(f"{table}/_delta_log/{version:020d}.json"))
-    except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
-        return False
-    return commit.timestamp_ms == timestamp_ms
-
-
-def find_added_files(files: Files, table: str, version: int, timestamp_ms: int) -> list[str] | None:
-    """The data files that came after this version; None when rows were changed or removed too, or that is unknown.
-
-    It is unknown when such a file was compacted already: its rows are in another file, with older ones.
-    """
-    if not is_same_table(files, table, version, timestamp_ms):
-        return None
-    added: list[str] = []
-    for later in range(version + 1, (find_version(files, table) or 0) + 1):
-        try:
-            lines = files.read(f"{table}/_delta_log/{later:020d}.json").splitlines()
-            for action in map(json.loads, filter(None, lines)):
-                if "remove" in action and (
-                    action["remove"].get("dataChange", True) or action["remove"]["path"] in added
-                ):
-                    return None
-                if "add" in action and action["add"].get("dataChange", True):
-                    added.append(str(action["add"]["path"]))
-        except (FileNotFoundError, ValueError):
-            return None
-    return added
-
-
 def _versions(files: Files, table: str) -> tuple[list[int], list[int]]:
     names = files.names(f"{table}/_delta_log")
     commits = [int(match[1]) for name in names if (match := _COMMIT.match(name))]
@@ -149,6 +119,7 @@ def _to_commit(version: int, content: bytes) -> Commit:
         changes_rows=changes_rows,
         metrics={str(key): str(value) for key, value in (info.get("operationMetrics") or {}).items()},
         schema_json=schema_json,
+        parameters={str(key): str(value) for key, value in (info.get("operationParameters") or {}).items()},
     )
 
 

@@ -144,10 +144,11 @@ def _to_json(manifest: Manifest) -> dict[str, Any]:
         "hidden": list(manifest.hidden),
         "build_request_id": manifest.build_request_id,
         "payload": dict(manifest.payload),
-    }
+    } | ({"data": [manifest.data_version, manifest.data_at]} if manifest.data_version is not None else {})
 
 
 def _from_json(value: dict[str, Any]) -> Manifest:
+    data_version, data_at = value.get("data") or (None, None)
     return Manifest(
         dataset=value["dataset"],
         number=int(value["number"]),
@@ -159,4 +160,6 @@ def _from_json(value: dict[str, Any]) -> Manifest:
         hidden=tuple(check_type(name, str) for name in check_type(value["hidden"], list)),
         build_request_id=value["build_request_id"],
         payload={**value["payload"]},
+        data_version=check_type(data_version, int, None),
+        data_at=check_type(data_at, int, None),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -10,9 +10,10 @@ from typing import Any, Generic, TypeVar
 
 from penstock.lake.delta_log import Commit, DamagedLogError, find_checkpointed_number, find_version, iter_commits
 from penstock.lake.manifests import ProgressError, manifest_numbers, read_manifest, unreadable
+from penstock.lake.marks import find_data
 from penstock.model.changes import RESERVED
 from penstock.model.names import DatasetName
-from penstock.model.progress import Codec, Damage, Entry, Manifest, Progress, TableState
+from penstock.model.progress import Codec, Damage, Entry, InputMark, Manifest, Progress, TableState
 from penstock.model.schema import Column, Schema
 from penstock.model.types import comparable_type
 from penstock.storage.files import Files
@@ -39,12 +40,12 @@ class _EnvelopeOnly:
 ENVELOPE: Codec[None] = _EnvelopeOnly()
 
 
-def read_table_state(files: Files, name: DatasetName, codec: Codec[P]) -> TableState[P]:
+def read_table_state(files: Files, name: DatasetName, codec: Codec[P], until: int | None = None) -> TableState[P]:
     """The state of a table now: version, committed progress, damage, and whether failed or running loads are pending.
 
-    The codec is the one of the table's kind, or ENVELOPE.
+    The codec is the one of the table's kind, or ENVELOPE. With `until`, commits after that version are ignored.
     """
-    return _Reader(files, name, codec).read()
+    return _Reader(files, name, codec, until).read()
 
 
 def find_hidden_columns(files: Files, name: DatasetName) -> tuple[str, ...]:
@@ -58,6 +59,7 @@ class _Reader(Generic[P]):
     files: Files
     name: DatasetName
     codec: Codec[P]
+    until: int | None = None
 
     def read(self) -> TableState[P]:
         version = find_version(self.files, self.name.path)
@@ -67,11 +69,11 @@ class _Reader(Generic[P]):
         number: int | None = None
         progress: Progress[P] | None = None
         damage: Damage | None = None
-        data: Commit | None = None
+        data: InputMark | None = None
         try:
             altered: Commit | None = None
-            for commit in iter_commits(self.files, self.name.path):
-                data = data or (commit if commit.changes_rows else None)
+            for commit in self._commits():
+                data = data or find_data(self.files, self.name, commit)
                 number = number if number is not None else commit.number
                 if damage is None and progress is None:
                     progress, damage = self._read_progress(commit)
@@ -89,8 +91,12 @@ class _Reader(Generic[P]):
             progress, damage = None, Damage(error.code, error.message)
         pending = any(candidate > (number or 0) for candidate in numbers)
         known = self._last_known(number, numbers) if damage is not None else None
-        data_version, data_at = (data.version, data.timestamp_ms) if data else (version, None)
+        data_version, data_at = (data.version, data.at) if data else (version, None)
         return TableState(version, number, progress, damage, pending, known, data_version, data_at)
+
+    def _commits(self) -> Iterator[Commit]:
+        commits = iter_commits(self.files, self.name.path)
+        return (commit for commit in commits if self.until is None or commit.version <= self.until)
 
     def _read_progress(self, commit: Commit) -> tuple[Progress[P] | None, Damage | None]:
         """What one commit says about the progress; neither when it is a fence or did not change rows."""
@@ -152,8 +158,7 @@ class _Reader(Generic[P]):
         return None, _foreign(altered)
 
     def _read_columns_before(self, altered: Commit) -> Sequence[Column]:
-        commits = iter_commits(self.files, self.name.path)
-        older = (c.columns for c in commits if c.version < altered.version and c.schema_json)
+        older = (c.columns for c in self._commits() if c.version < altered.version and c.schema_json)
         return next(older, None) or altered.columns or ()
 
 

@@ -7,7 +7,7 @@ how a load detects that another one committed first.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
@@ -16,7 +16,15 @@ from uuid import uuid4
 from penstock.errors import ConcurrentRunError, StorageError
 from penstock.faults import fault_point
 from penstock.lake.delta_log import APPLICATION, Commit, iter_commits
-from penstock.lake.manifests import FOLDER, create_manifest, find_later_numbers, remove_manifest, remove_old_manifests
+from penstock.lake.leases import LEASES, TERMS, hold_shared
+from penstock.lake.manifests import (
+    FOLDER,
+    create_manifest,
+    find_later_numbers,
+    read_manifest,
+    remove_manifest,
+    remove_old_manifests,
+)
 from penstock.lake.progress import ENVELOPE, find_hidden_columns, read_table_state
 from penstock.lake.statements import (
     MAPPED,
@@ -73,9 +81,12 @@ class Lake:
 
     def has_change_feed(self, name: DatasetName) -> bool:
         """Whether the table has a Delta change data feed."""
+        return self.read_properties(name).get("delta.enableChangeDataFeed", "false").lower() == "true"
+
+    def read_properties(self, name: DatasetName) -> dict[str, str]:
+        """The properties of the table."""
         detail = self.session.sql(f"DESCRIBE DETAIL delta.{quote(self.files.spark_path(name.path))}")
-        properties = detail.select("properties").collect()[0][0]
-        return str(properties.get("delta.enableChangeDataFeed", "false")).lower() == "true"
+        return {str(key): str(value) for key, value in detail.select("properties").collect()[0][0].items()}
 
     def read_changes(self, name: DatasetName, since: int) -> DataFrame:
         """The table's Delta change data feed from this version on."""
@@ -109,7 +120,7 @@ class Lake:
         With `evolve`, the same commit adds the columns that the rows have and the table lacks, and widens types.
         """
         writer = rows.write.format("delta").mode("append").option("mergeSchema", str(evolve).lower())
-        with _conflicts_named(name):
+        with self._writing(name):
             writer.options(txnAppId=APPLICATION, txnVersion=str(number)).save(self.files.spark_path(name.path))
         return self._read_back(name, number)
 
@@ -120,7 +131,7 @@ class Lake:
         """
         writer = rows.write.format("delta").mode("overwrite").option("mergeSchema", str(evolve).lower())
         options = {"replaceWhere": removed, "txnAppId": APPLICATION, "txnVersion": str(number)}
-        with _conflicts_named(name):
+        with self._writing(name):
             writer.options(**options).save(self.files.spark_path(name.path))
         return self._read_back(name, number)
 
@@ -132,7 +143,7 @@ class Lake:
         values = ", ".join(f"s.{quote(column)}" for column in rows.columns)
         # MERGE takes its transaction number from the session's settings, so it runs in a session of its own.
         try:
-            with _conflicts_named(name), sibling_of(self.session) as session:
+            with self._writing(name), sibling_of(self.session) as session:
                 session.conf.set("spark.databricks.delta.write.txnAppId", APPLICATION)
                 session.conf.set("spark.databricks.delta.write.txnVersion", str(number))
                 session.sql(
@@ -144,23 +155,91 @@ class Lake:
             self.session.catalog.dropGlobalTempView(view)
         return self._read_back(name, number)
 
+    def delete(self, gone: DataFrame, columns: Sequence[str], name: DatasetName, number: int) -> Commit:
+        """Delete the rows whose columns equal those of a row of `gone`, NULL included; needs a number from `begin_again`.
+
+        `gone` has these columns as k0, k1 and so on, in the types of the table. No value gets into the transaction log.
+        """
+        view = f"penstock_{uuid4().hex}"
+        gone.createGlobalTempView(view)
+        condition = " AND ".join(f"t.{quote(column)} <=> s.k{place}" for place, column in enumerate(columns))
+        try:
+            with self._writing(name), sibling_of(self.session) as session:
+                session.conf.set("spark.databricks.delta.write.txnAppId", APPLICATION)
+                session.conf.set("spark.databricks.delta.write.txnVersion", str(number))
+                session.sql(
+                    f"MERGE INTO delta.{quote(self.files.spark_path(name.path))} t USING global_temp.{quote(view)} s "
+                    f"ON {condition} WHEN MATCHED THEN DELETE"
+                )
+        finally:
+            self.session.catalog.dropGlobalTempView(view)
+        return self._read_back(name, number)
+
+    def begin_again(self, name: DatasetName, build_request_id: str) -> Manifest:
+        """Begin a load that leaves what the table has consumed as it is: a copy of its newest progress manifest.
+
+        A table without progress of its own, such as a quarantine, gets a manifest that says nothing.
+        """
+        progress = self.state(name).progress
+        if progress is None:
+            return self.begin(Manifest(str(name), 0, None, build_request_id=build_request_id), name)
+        newest = read_manifest(self.files, name, progress.number)
+        again = replace(
+            newest,
+            number=0,
+            schema=progress.schema,
+            build_request_id=build_request_id,
+            data_version=None,  # rows change
+            data_at=None,
+        )
+        return self.begin_append(again, name, progress.number)
+
     def compact(self, name: DatasetName) -> None:
         """Compact small files, and rewrite those with many deleted rows; gives way to a concurrent writer.
 
         Larger files are kept: rewriting the whole table again and again costs more than its small files do,
         and would mix rows that were stored in separate files on purpose.
         """
-        with suppress(ConcurrentRunError), _conflicts_named(name), sibling_of(self.session) as session:
+        with suppress(ConcurrentRunError), self._writing(name, wait=0), sibling_of(self.session) as session:
             session.conf.set("spark.databricks.delta.optimize.minFileSize", str(_SMALL_FILE))
             session.sql(f"OPTIMIZE delta.{quote(self.files.spark_path(name.path))}")
+
+    def purge(self, name: DatasetName, codec: str | None, largest: int) -> None:
+        """Rewrite the files that hold hidden rows, and only those, without these rows; needs the exclusive lease.
+
+        `codec` is how the table's files are compressed, and `largest` the size in bytes up to which files are combined.
+        """
+        with self._writing(name), sibling_of(self.session) as session:
+            if codec is not None:
+                session.conf.set("spark.sql.parquet.compression.codec", codec)
+            session.conf.set("spark.databricks.delta.optimize.maxFileSize", str(largest))
+            session.sql(f"REORG TABLE delta.{quote(self.files.spark_path(name.path))} APPLY (PURGE)")
+
+    def restore(self, name: DatasetName, version: int) -> None:
+        """Make the table what it was at this version; needs the exclusive lease, and `restate` afterwards."""
+        with self._writing(name), sibling_of(self.session) as session:
+            # Otherwise a table whose removed files may go at once cannot be restored, even while they are there.
+            session.conf.set(
+                "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration", "false"
+            )
+            session.sql(f"RESTORE TABLE delta.{quote(self.files.spark_path(name.path))} TO VERSION AS OF {version:d}")
 
     def replace(self, rows: DataFrame, name: DatasetName, number: int, layout: TableLayout) -> Commit:
         """Replace the whole table, its schema and its layout in one commit under this number."""
         complete = complete_layout(layout, type_from_json(rows.schema.jsonValue()))
         statement = replace_statement(self.files.spark_path(name.path), number, complete)
-        with _conflicts_named(name):
+        with self._writing(name):
             rows.sparkSession.sql(statement, rows=rows)
         return self._read_back(name, number)
+
+    def restate(self, name: DatasetName, standing: Manifest, build_request_id: str) -> Commit:
+        """Commit nothing, with a copy of this manifest under a new number: the table stands for what it stood for.
+
+        Needs the exclusive lease, and the manifest from `read_standing`.
+        """
+        begun = self.begin(replace(standing, build_request_id=build_request_id), name)
+        fault_point("restate.after_manifest", str(name))
+        return self.append(self.read(name).limit(0), name, begun.number)
 
     def prepare_evolution(self, name: DatasetName, columns: Mapping[str, str], *, widen: bool) -> None:
         """Allow later appends to add these columns (with their types) and to widen types; changes properties only."""
@@ -176,18 +255,36 @@ class Lake:
         for old, new in renames.items():
             self._alter(name, f"RENAME COLUMN {quote(old)} TO {quote(new)}")
 
+    def set_properties(self, name: DatasetName, properties: Mapping[str, str | None]) -> None:
+        """Set table properties in one commit each for those to set and those to unset, which are None."""
+        given = {key: value for key, value in properties.items() if value is not None}
+        if given:
+            self._alter(name, f"SET TBLPROPERTIES ({pairs(given)})")
+        if unset := [key for key, value in properties.items() if value is None]:
+            self._alter(name, f"UNSET TBLPROPERTIES IF EXISTS ({', '.join(map(text, unset))})")
+
     def _alter(self, name: DatasetName, what: str) -> None:
-        with _conflicts_named(name):
+        with self._writing(name):
             self.session.sql(f"ALTER TABLE delta.{quote(self.files.spark_path(name.path))} {what}")
 
     def drop(self, name: DatasetName) -> None:
         """Remove a table and its quarantine table; the log is removed last, so that an interrupted drop is repeated."""
         for table in (name.quarantine, name):
             self._forget(table)
-            files = [file.path for file in self.files.walk(table.path)]
-            for path in sorted(files, key=_drop_order):
-                self.files.remove(path)
-                fault_point("drop.after_file", path)
+            files = [file.path for file in self.files.walk(table.path) if f"/{LEASES}/" not in file.path]
+            if not files:
+                continue
+            with hold_shared(self.files, table.path):
+                for path in sorted(files, key=_drop_order):
+                    self.files.remove(path)
+                    fault_point("drop.after_file", path)
+
+    @contextmanager
+    def _writing(self, name: DatasetName, wait: float | None = None) -> Iterator[None]:
+        """Hold the table's lease for writers, and name conflicts with other writers."""
+        terms = TERMS if wait is None else replace(TERMS, writer_wait=wait)
+        with hold_shared(self.files, name.path, terms=terms), _conflicts_named(name):
+            yield
 
     def _forget(self, name: DatasetName) -> None:
         """Remove a table from the catalog before its files: while its log exists, Delta can return its location.

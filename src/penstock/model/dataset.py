@@ -26,6 +26,8 @@ class Dataset:
     """Its definition, if it has one."""
     subject: Any = None
     """A value that only its kind understands."""
+    keys: tuple[str, ...] = ()
+    """The columns that identify its rows, where its kind knows them and no others can be used to erase rows."""
     is_stored: bool = True
     """False for a temporary view, which has no table."""
     is_continuous: bool = False

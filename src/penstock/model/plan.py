@@ -32,6 +32,12 @@ class Action(StrEnum):
     REBUILD = "rebuild"
     RECOMPUTE = "recompute"
     DROP = "drop"
+    HIDE = "hide"
+    """Hide the rows of tombstones."""
+    ERASE = "erase"
+    """Remove hidden rows from everything that holds them."""
+    COMPACT = "compact"
+    """Merge small files and fold in row changes."""
     SKIP = "skip"
 
     @property

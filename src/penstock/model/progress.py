@@ -150,6 +150,9 @@ class Manifest:
     """Columns of the table that its readers do not see."""
     build_request_id: str = ""
     payload: Mapping[str, Any] = field(default_factory=dict)
+    data_version: int | None = None
+    """For a commit that changes nothing: the newest version that changed rows, whose commit may no longer be in the log."""
+    data_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

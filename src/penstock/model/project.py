@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from penstock.model.contract import Contract
+from penstock.model.erasure import ErasureSettings
 
 DEFAULT_LAYOUT = "{table}/{batch}.parquet"
 LAYOUTS = (DEFAULT_LAYOUT, "{batch}/{table}.parquet")
@@ -53,6 +54,7 @@ class Project:
     """How many datasets may be worked on at the same time."""
     staging: Mapping[str, Contract] = field(default_factory=dict)
     """What is declared about staging tables, by their names without the database."""
+    erasure: ErasureSettings = field(default_factory=ErasureSettings)
     target: str | None = None
     vars: Mapping[str, Scalar] = field(default_factory=dict)
 

@@ -39,6 +39,8 @@ class LoadResult:
     expectations: tuple[ExpectationOutcome, ...] = ()
     quarantined: int = 0
     """Rows of source files that did not fit the declared columns."""
+    suppressed: int = 0
+    """Rows of source files that were left out because their key has a tombstone."""
     batches: tuple[Batch, ...] = ()
     """What was applied, batch by batch."""
     is_waiting: bool = False
@@ -86,6 +88,7 @@ class ItemResult:
             "version": load.version if load else None,
             "rows": load.rows if load else None,
             "quarantined": load.quarantined if load else 0,
+            "suppressed": load.suppressed if load else 0,
             "expectations": [
                 {"name": e.name, "on_violation": e.on_violation.value, "violations": e.violations}
                 for e in (load.expectations if load else ())

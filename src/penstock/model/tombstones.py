@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from penstock.model.keys import KeyColumn
@@ -25,11 +25,15 @@ class TombstoneState(StrEnum):
 
     @property
     def suppresses(self) -> bool:
-        """Whether rows with the key are kept out on ingest."""
-        return self in _SUPPRESSING
+        """Whether rows with the key are kept out on ingest; of a released key, those before the point of its release."""
+        return self is not TombstoneState.WITHDRAWN
+
+    @property
+    def can_be_undone(self) -> bool:
+        """Whether the rows can still come back, so that what is kept out on ingest must be kept aside."""
+        return self in {TombstoneState.PENDING, TombstoneState.HIDDEN}
 
 
-_SUPPRESSING = frozenset({TombstoneState.PENDING, TombstoneState.HIDDEN, TombstoneState.PHYSICAL})
 _NEXT = {
     None: {TombstoneState.PENDING},
     TombstoneState.PENDING: {TombstoneState.HIDDEN, TombstoneState.WITHDRAWN},
@@ -44,6 +48,15 @@ def can_follow(before: TombstoneState | None, after: TombstoneState) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class Release:
+    """From which point on a released key may come back: by a column's value, or by the sequence of change events."""
+
+    value: str
+    column: str | None = None
+    """None for the sequence of a streaming table."""
+
+
+@dataclass(frozen=True, slots=True)
 class Tombstone:
     """One hidden key of one table. It has no clear value: only the keyed hash, and which secret made it."""
 
@@ -53,6 +66,8 @@ class Tombstone:
     table: DatasetName
     key: tuple[KeyColumn, ...]
     key_hash: str
+    mark: int
+    """A few bits of another keyed hash, which is fast: only rows with the same mark are hashed in full."""
     secret_id: str
     reason: str
     actor: str
@@ -61,5 +76,20 @@ class Tombstone:
     subject: str = ""
     state: TombstoneState = TombstoneState.PENDING
     changed_at: int = 0
-    released_from: str = ""
-    """For a released one: the sequence or the value of a column from which on the key may come back, as text."""
+    rows: int = 0
+    """How many rows of the table it hides."""
+    release: Release | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SuppressedKeys:
+    """Keys of one table that a load must leave out: those with the same key columns, hashed with the same secret."""
+
+    key: tuple[KeyColumn, ...]
+    secret_id: str
+    secret: bytes = field(repr=False)
+    tombstones: tuple[Tombstone, ...] = ()
+
+    @property
+    def can_be_undone(self) -> bool:
+        return any(each.state.can_be_undone for each in self.tombstones)

@@ -17,6 +17,7 @@ from penstock.model.project import Scalar
 from penstock.model.spec import DatasetKind, Expectation, OnViolation
 from penstock.pipelines.registry import (
     Definition,
+    ErasableDeclaration,
     FlowDeclaration,
     Reader,
     StagingDeclaration,
@@ -40,6 +41,7 @@ __all__ = [
     "create_auto_cdc_from_snapshot_flow",
     "create_streaming_table",
     "declare_staging",
+    "erasable",
     "expect",
     "expect_all",
     "expect_all_or_drop",
@@ -80,6 +82,21 @@ def declare_staging(
     given = {"columns": columns, "renames": renames, "nested": nested}
     given |= {"on_drift": on_drift, "on_removed_files": on_removed_files}
     registry.declarations.append(StagingDeclaration(table, given, caller() or Location(__file__)))
+
+
+def erasable(
+    table: str,
+    *,
+    subject: str,
+    key: str | Sequence[str],
+    personal: Sequence[str] = (),
+    normal_form: str = "exact",
+) -> None:
+    """Declare which columns of a table identify a subject and are personal, like `erasure: subjects:` in penstock.yml."""
+    registry = current_registry.get()
+    if registry is not None:
+        given = {"key": key, "personal": personal, "normal_form": normal_form}
+        registry.erasables.append(ErasableDeclaration(table, subject, given, caller() or Location(__file__)))
 
 
 def create_streaming_table(name: str, **settings: Any) -> None:

@@ -71,6 +71,16 @@ class FlowDeclaration:
     location: Location
 
 
+@dataclass(frozen=True, slots=True)
+class ErasableDeclaration:
+    """Where a definition file says that a subject's key and personal columns are; nothing is checked yet."""
+
+    table: str
+    subject: str
+    given: Mapping[str, Any]
+    location: Location
+
+
 @dataclass(slots=True)
 class Registry:
     """What the decorators registered during one load."""
@@ -79,6 +89,7 @@ class Registry:
     declarations: list[StagingDeclaration] = field(default_factory=list)
     targets: list[TargetDeclaration] = field(default_factory=list)
     flows: list[FlowDeclaration] = field(default_factory=list)
+    erasables: list[ErasableDeclaration] = field(default_factory=list)
     _expectations: dict[Any, tuple[Expectation, ...]] = field(default_factory=dict)
 
     def expectations_of(self, function: Any) -> tuple[Expectation, ...]:

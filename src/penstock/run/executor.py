@@ -18,6 +18,7 @@ from penstock.run.scheduler import OnStop, RunListener, Scheduler
 from penstock.session.losses import best_effort, loss_of_session_named
 from penstock.session.opening import cancel_work, carry_by_value, open_session
 from penstock.session.settings import SessionRequest
+from penstock.tombstones.suppression import read_suppression
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,22 +58,26 @@ class Executor:
         """The loader of every kind that has work, by the names of its datasets; closed with the stack."""
         loaders: dict[str, Loader] = {}
         work = [item for item in plan.items if item.action.is_work]
+        suppression = read_suppression(self.workspace.project, self.workspace.storage)
         for name in sorted({item.kind for item in work}):
             kind = find_kind(self.kinds, name)
             if name not in loaders:
                 items = tuple(item for item in work if item.kind in kind.names)
-                loader = kind.open(lake, PipelineRun(self.workspace, build_request_id, items))
+                loader = kind.open(lake, PipelineRun(self.workspace, build_request_id, items, suppression))
                 stack.callback(_close, loader)
                 loaders |= dict.fromkeys(kind.names, loader)
         return loaders
 
     def _open_lake(self, plan: Plan) -> Lake:
+        return self.open_lake(plan.places, is_short=plan.source_bytes < SHORT_BYTES and not self.is_long_lived)
+
+    def open_lake(self, places: tuple[str, ...], *, is_short: bool) -> Lake:
+        """The tables of the project; starts the session if there is none yet."""
         if self._session is None:
             project = self.workspace.project
             carry_by_value(loaded_project_modules())
-            is_short = plan.source_bytes < SHORT_BYTES and not self.is_long_lived
             request = SessionRequest(
-                project.spark, project.configuration, plan.places, project.state_folder, project.name, is_short=is_short
+                project.spark, project.configuration, places, project.state_folder, project.name, is_short=is_short
             )
             session = self._resources.enter_context(open_session(request))
             self._resources.enter_context(use_database(session, self.workspace.storage, project.database))

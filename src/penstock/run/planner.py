@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.definitions.user_code import describe
-from penstock.errors import PenstockError, UsageError
+from penstock.errors import ConfigError, PenstockError, UsageError
 from penstock.kinds.catalog import Catalog, find_kind, open_catalog
 from penstock.kinds.protocol import Kind, Needs, Workspace
 from penstock.model.dataset import Dataset
@@ -16,6 +16,7 @@ from penstock.model.names import DatasetName
 from penstock.model.plan import Action, Item, Plan, PlanLine, Problem, Upstream, Wishes, WorkItem
 from penstock.model.progress import TableState
 from penstock.run.selection import select_datasets
+from penstock.tombstones.suppression import Suppression, read_suppression
 
 _MOST_QUESTIONS = 10
 
@@ -47,12 +48,14 @@ class Planner:
         selected = _select(catalog, request)
         wishes = _to_wishes(catalog, selected, request)
         states = catalog.states(selected | {name for read in selected for name in catalog.graph[read]})
+        suppression = read_suppression(self.workspace.project, self.workspace.storage)
         planned: dict[DatasetName, tuple[Item, ...]] = {}
         for name in order(catalog.graph):
             if name in selected:
                 inputs = catalog.datasets[name].inputs
                 upstream = {read: Upstream(read, states[read], planned.get(read, ())) for read in inputs}
-                planned[name] = self._decide(catalog.datasets[name], states[name], wishes[name], upstream)
+                found = self._decide(catalog.datasets[name], states[name], wishes[name], upstream)
+                planned[name] = tuple(_with_secrets(item, suppression) for item in found)
         unusable = () if request.select or request.continuous else catalog.unusable
         items = (*unusable, *(item for found in planned.values() for item in found))
         _check_ids(items)
@@ -95,6 +98,17 @@ class Planner:
                 return tuple(decided)
             observation = kind.observe_more(observation, decided, self.workspace)
         raise RuntimeError(f"no decision about {dataset.name} after {_MOST_QUESTIONS} observations")
+
+
+def _with_secrets(item: Item, suppression: Suppression) -> Item:
+    """The item, refused when its suppressed keys could not be recognized: then an erased person could come back."""
+    if not item.action.is_work or item.action.removes_table:
+        return item
+    try:
+        suppression.of(item.dataset)
+    except ConfigError as error:
+        return item.refused(Problem.from_error(error))
+    return item
 
 
 def _check_ids(items: Sequence[Item]) -> None:

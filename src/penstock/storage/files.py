@@ -65,6 +65,9 @@ class Files(Protocol):
     def remove(self, path: str) -> None:
         """Remove a file that Penstock created; FileNotFoundError when there is none, where the store says so."""
 
+    def remove_empty_folders(self, prefix: str) -> None:
+        """Remove the folders below this one that hold nothing, and itself; an object store has none."""
+
     def spark_path(self, path: str) -> str:
         """The path as Spark understands it."""
 

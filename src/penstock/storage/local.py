@@ -100,6 +100,11 @@ class LocalFiles:
     def remove(self, path: str) -> None:
         (self.root / path).unlink()
 
+    def remove_empty_folders(self, prefix: str) -> None:
+        for folder, _, _ in os.walk(self.root / prefix, topdown=False):
+            with suppress(OSError):  # it holds something
+                Path(folder).rmdir()
+
     def spark_path(self, path: str) -> str:
         # Spark takes a path literally: Path.as_uri() would make it write to a folder called "my%20data"
         root = self.root.absolute()

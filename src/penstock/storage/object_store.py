@@ -162,6 +162,9 @@ class ObjectFiles:
         except self._errors as error:
             raise self._failed(error) from error
 
+    def remove_empty_folders(self, prefix: str) -> None:
+        del prefix
+
     def spark_path(self, path: str) -> str:
         base = to_spark_uri(self.uri)
         return f"{base}/{path}" if path else base

@@ -50,3 +50,11 @@ def to_secrets(given: Mapping[str, str]) -> Secrets:
                 hint="make one with: python -c 'import secrets; print(secrets.token_hex(32))'",
             )
     return Secrets({secret_id: value.encode() for secret_id, value in given.items()})
+
+
+def derive_key(secret: bytes, purpose: str, salt: bytes = b"") -> bytes:
+    """A key of 32 bytes for one purpose (HKDF-SHA256): who learns it learns neither the secret nor a key for another purpose."""
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+    return HKDF(SHA256(), length=32, salt=salt, info=f"penstock {purpose}".encode()).derive(secret)

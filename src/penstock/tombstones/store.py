@@ -7,7 +7,7 @@ was asked and done. Small commits are merged as they become many.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -15,16 +15,16 @@ from penstock.errors import UsageError
 from penstock.model.clock import Clock
 from penstock.model.keys import KeyColumn, NormalForm
 from penstock.model.names import DatasetName, to_dataset_name
-from penstock.model.tombstones import Tombstone, TombstoneState, can_follow
+from penstock.model.tombstones import Release, Tombstone, TombstoneState, can_follow
 from penstock.storage.delta_rs import open_delta_table, to_delta_rs_address
 from penstock.storage.files import Files
 
 FOLDER = "_penstock/tombstones"
 _COMPACT_EVERY = 50
 _TEXTS = (
-    "id", "batch", "table", "key", "key_hash", "secret_id", "reason", "actor", "subject", "state", "released_from",
+    "id", "batch", "table", "key", "key_hash", "secret_id", "reason", "actor", "subject", "state", "release",
 )  # fmt: skip
-_NUMBERS = ("created_at", "changed_at")
+_NUMBERS = ("mark", "rows", "created_at", "changed_at")
 _STATES = [state.value for state in TombstoneState]
 _STATISTICS = "id,batch,table,state"
 
@@ -58,8 +58,18 @@ class TombstoneStore:
         """Add new tombstones in one commit."""
         self._append([replace(each, changed_at=each.created_at) for each in tombstones])
 
-    def move(self, tombstones: Iterable[Tombstone], state: TombstoneState, *, released_from: str = "") -> None:
-        """Bring tombstones to a state in one commit; those that have it already are left out."""
+    def move(
+        self,
+        tombstones: Iterable[Tombstone],
+        state: TombstoneState,
+        *,
+        rows: Mapping[str, int] | None = None,
+        release: Release | None = None,
+    ) -> None:
+        """Bring tombstones to a state in one commit; those that have it already are left out.
+
+        `rows` says how many rows each one hides, by its id.
+        """
         now = self._clock.now_ns()
         moved = []
         for each in tombstones:
@@ -67,7 +77,8 @@ class TombstoneStore:
                 continue
             if not can_follow(each.state, state):
                 raise UsageError(f"tombstone {each.id} is {each.state}: it cannot become {state}")
-            moved.append(replace(each, state=state, changed_at=now, released_from=released_from))
+            hides = (rows or {}).get(each.id, each.rows)
+            moved.append(replace(each, state=state, changed_at=now, rows=hides, release=release))
         self._append(moved)
 
     def _append(self, tombstones: Sequence[Tombstone]) -> None:
@@ -105,10 +116,13 @@ class TombstoneStore:
 def _to_row(tombstone: Tombstone) -> dict[str, Any]:
     row = asdict(tombstone)
     key = [{"name": column.name, "normal_form": column.normal_form.value} for column in tombstone.key]
-    return {**row, "table": str(tombstone.table), "key": json.dumps(key), "state": tombstone.state.value}
+    release = json.dumps(asdict(tombstone.release)) if tombstone.release else ""
+    texts = {"table": str(tombstone.table), "key": json.dumps(key), "state": tombstone.state.value, "release": release}
+    return {**row, **texts}
 
 
 def _from_row(row: dict[str, Any]) -> Tombstone:
     key = tuple(KeyColumn(each["name"], NormalForm(each["normal_form"])) for each in json.loads(row["key"]))
     table = to_dataset_name(row["table"], "")
-    return Tombstone(**{**row, "table": table, "key": key, "state": TombstoneState(row["state"])})
+    release = Release(**json.loads(row["release"])) if row["release"] else None
+    return Tombstone(**{**row, "table": table, "key": key, "state": TombstoneState(row["state"]), "release": release})

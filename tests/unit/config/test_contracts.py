@@ -87,7 +87,7 @@ def declared(tmp_path: Path, call: str, staging: str = "") -> dict[str, Contract
     (tmp_path / "penstock.yml").write_text(f"name: shop\n{staging}")
     (tmp_path / "transformations").mkdir(exist_ok=True)
     (tmp_path / "transformations/a.py").write_text(f"from penstock import pipelines as dp\n\n{call}\n")
-    return load_everything(load_project(tmp_path / "penstock.yml", environment={}))[1]
+    return load_everything(load_project(tmp_path / "penstock.yml", environment={}))[1].staging
 
 
 def test_a_definition_file_declares_the_same(tmp_path: Path) -> None:

@@ -12,10 +12,11 @@ from builders import NAME, clean_log, consumed, load, make_spec, to_name, write_
 from penstock.errors import StorageError
 from penstock.inspect.datasets import DatasetInfo, HistoryEntry, describe_dataset, read_history
 from penstock.inspect.inspector import Inspector
-from penstock.inspect.rows import read_rows_without_spark, read_schema
+from penstock.inspect.rows import read_rows_without_spark
 from penstock.kinds.catalog import Catalog
 from penstock.kinds.protocol import Workspace
 from penstock.kinds.registry import KINDS
+from penstock.lake.schemas import read_schema
 from penstock.model.dataset import Dataset
 from penstock.model.project import Project
 from penstock.model.schema import Column, Schema

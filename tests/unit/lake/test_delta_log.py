@@ -8,10 +8,13 @@ import pytest
 from deltalake import DeltaTable
 
 from builders import clean_log, compact_table, write_table
-from penstock.lake.delta_log import DamagedLogError, find_added_files, find_version, iter_commits
+from penstock.lake.delta_log import DamagedLogError, find_version, iter_commits
+from penstock.lake.marks import find_added_files
+from penstock.model.names import DatasetName
 from penstock.storage.local import LocalFiles
 
 TABLE = "main/orders"
+NAME = DatasetName("main", "orders")
 
 
 def test_no_table_has_no_version_and_no_commits(storage: LocalFiles) -> None:
@@ -128,9 +131,9 @@ def test_files_that_came_since_a_version(storage: LocalFiles) -> None:
     write_table(storage.root / TABLE, 1)
     known = next(iter_commits(storage, TABLE))
     write_table(storage.root / TABLE, 2)
-    assert find_added_files(storage, TABLE, known.version, known.timestamp_ms) == _added_by(storage, 1)
+    assert find_added_files(storage, NAME, known.version, known.timestamp_ms) == _added_by(storage, 1)
     newest = next(iter_commits(storage, TABLE))
-    assert find_added_files(storage, TABLE, newest.version, newest.timestamp_ms) == []
+    assert find_added_files(storage, NAME, newest.version, newest.timestamp_ms) == []
 
 
 def _added_by(storage: LocalFiles, version: int) -> list[str]:
@@ -141,11 +144,11 @@ def _added_by(storage: LocalFiles, version: int) -> list[str]:
 def test_nobody_can_tell_what_came_since_when_rows_went_or_the_table_is_another(storage: LocalFiles) -> None:
     write_table(storage.root / TABLE, 1)
     known = next(iter_commits(storage, TABLE))
-    assert find_added_files(storage, TABLE, known.version, known.timestamp_ms - 1) is None, "recreated in its place"
-    assert find_added_files(storage, TABLE, known.version + 5, known.timestamp_ms) is None, "made anew, and younger"
+    assert find_added_files(storage, NAME, known.version, known.timestamp_ms - 1) is None, "recreated in its place"
+    assert find_added_files(storage, NAME, known.version + 5, known.timestamp_ms) is None, "made anew, and younger"
     write_table(storage.root / TABLE, 2)
     DeltaTable(str(storage.root / TABLE)).delete()
-    assert find_added_files(storage, TABLE, known.version, known.timestamp_ms) is None
+    assert find_added_files(storage, NAME, known.version, known.timestamp_ms) is None
 
 
 def test_rows_of_a_new_file_that_was_compacted_already_are_not_passed_over(storage: LocalFiles) -> None:
@@ -153,7 +156,7 @@ def test_rows_of_a_new_file_that_was_compacted_already_are_not_passed_over(stora
     known = next(iter_commits(storage, TABLE))
     write_table(storage.root / TABLE, 2)
     DeltaTable(storage.root / TABLE).optimize.compact()
-    assert find_added_files(storage, TABLE, known.version, known.timestamp_ms) is None
+    assert find_added_files(storage, NAME, known.version, known.timestamp_ms) is None
     compacted = next(iter_commits(storage, TABLE))
     write_table(storage.root / TABLE, 3)
-    assert find_added_files(storage, TABLE, compacted.version, compacted.timestamp_ms) == _added_by(storage, 3)
+    assert find_added_files(storage, NAME, compacted.version, compacted.timestamp_ms) == _added_by(storage, 3)

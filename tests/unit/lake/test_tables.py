@@ -63,9 +63,10 @@ def test_a_drop_takes_progress_first_and_the_log_last(storage: LocalFiles) -> No
     files = Removals(storage.root)
     files.gone = []
     make_lake(files, Catalog()).drop(NAME)
-    kinds = ["progress" if "_penstock" in p else "log" if "_delta_log" in p else "data" for p in files.gone]
+    gone = [p for p in files.gone if "/leases/" not in p]
+    kinds = ["progress" if "_penstock" in p else "log" if "_delta_log" in p else "data" for p in gone]
     assert kinds == ["progress", "data", "log"] * 2
-    assert [NAME.quarantine.path in path for path in files.gone] == [True] * 3 + [False] * 3
+    assert [NAME.quarantine.path in path for path in gone] == [True] * 3 + [False] * 3
 
 
 def test_a_drop_that_was_interrupted_leaves_a_table_that_nobody_trusts(

@@ -11,7 +11,7 @@ from penstock.errors import ConfigError, UsageError
 from penstock.model.clock import ManualClock, uuid7
 from penstock.model.keys import KeyColumn, NormalForm, find_key_problem
 from penstock.model.names import DatasetName
-from penstock.model.tombstones import Tombstone, TombstoneState, can_follow
+from penstock.model.tombstones import Release, Tombstone, TombstoneState, can_follow
 from penstock.model.types import parse_type
 from penstock.storage.local import LocalFiles
 from penstock.tombstones import store as stores
@@ -30,7 +30,7 @@ def store(tmp_path: Path) -> TombstoneStore:
 def make(table: DatasetName = CUSTOMERS, key_hash: str = "ab" * 32) -> Tombstone:
     CLOCK.advance(1)
     key = (KeyColumn("email", NormalForm.LOWER), KeyColumn("odd.`name"))
-    return Tombstone(uuid7(CLOCK), "b1", table, key, key_hash, "s1", "asked to be forgotten", "dpo", CLOCK.now_ns())
+    return Tombstone(uuid7(CLOCK), "b1", table, key, key_hash, 7, "s1", "asked to be forgotten", "dpo", CLOCK.now_ns())
 
 
 def test_a_project_without_tombstones_has_no_store(store: TombstoneStore) -> None:
@@ -54,7 +54,7 @@ def test_tombstones_come_back_with_their_last_state(store: TombstoneStore) -> No
     store.move(hidden, TombstoneState.HIDDEN)
     store.move(hidden[:1], TombstoneState.PHYSICAL)
     gone = [each for each in store.read(CUSTOMERS) if each.state is TombstoneState.PHYSICAL]
-    store.move(gone, TombstoneState.RELEASED, released_from="2026-01-01")
+    store.move(gone, TombstoneState.RELEASED, release=Release("2026-01-01", "signed_up"))
     assert {each.state for each in store.read(CUSTOMERS)} == {TombstoneState.HIDDEN, TombstoneState.RELEASED}
 
 
@@ -64,7 +64,12 @@ def test_a_state_that_cannot_follow_is_refused(store: TombstoneStore) -> None:
         store.move(store.read(), TombstoneState.PHYSICAL)
     assert store.read()[0].state is TombstoneState.PENDING
     assert not can_follow(TombstoneState.PHYSICAL, TombstoneState.WITHDRAWN), "what is gone cannot come back"
-    assert [state.value for state in TombstoneState if state.suppresses] == ["pending", "hidden", "physical"]
+    assert [state.value for state in TombstoneState if state.suppresses] == [
+        "pending",
+        "hidden",
+        "physical",
+        "released",
+    ]
 
 
 def test_many_single_tombstones_do_not_become_many_files(

@@ -28,6 +28,7 @@ from penstock.kinds.cdc.decide import REREAD
 from penstock.kinds.cdc.difference import AtHand, Difference, find_difference, merge_segments, target_schema
 from penstock.kinds.cdc.flow import Fit, check_target, fit_to_target, identity_of
 from penstock.kinds.cdc.progress import CODEC, CdcProgress, Segment
+from penstock.kinds.cdc.suppress import drop_suppressed, find_kept_aside
 from penstock.kinds.cdc.values import QUARANTINED_ROW
 from penstock.lake.delta_log import Commit
 from penstock.lake.few_rows import FewRows
@@ -38,11 +39,16 @@ from penstock.model.names import DatasetName
 from penstock.model.progress import ConsumedFile, Manifest, TableState
 from penstock.model.schema import Column
 from penstock.model.spec import TableLayout
+from penstock.model.tombstones import SuppressedKeys
 from penstock.model.types import quote_name
+from penstock.tombstones.suppression import Suppression, check_unmarked
 from penstock.transforms.replay import Stored
+from penstock.transforms.suppress import TOMBSTONE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import pyarrow as pa
 
 LONGEST_LIST = 20
 """Up to this many segments of the auxiliary table are read one by one; with more, a batch merges them into one."""
@@ -66,6 +72,8 @@ class ChangeLoad:
     lake: Lake
     build_request_id: str = ""
     layout: TableLayout = TableLayout()
+    suppression: Suppression | None = None
+    """The keys to leave out; None outside a project, where nobody knows them."""
 
     def apply(self, name: DatasetName, batch: ChangeBatch) -> ChangeMetrics:
         """Apply a batch: check, find what it affects, replay, diff, write; retry from the start when another writer was first."""
@@ -79,6 +87,7 @@ class ChangeLoad:
 
     def _try_to_apply(self, name: DatasetName, batch: ChangeBatch) -> ChangeMetrics:
         flow = resolve_batch(batch)
+        batch, left_out = self._screen(name, flow, batch)
         state = self._find_state(name)
         target = self.lake.read(name) if state.exists else None
         columns = to_columns(target) if target is not None else []
@@ -111,13 +120,14 @@ class ChangeLoad:
                 if difference.is_nothing and after.is_as_far_as(known) and not batch.files:
                     return ChangeMetrics(summary.events, quarantined=quarantined)
                 kept = self._write_segment(auxiliary, segments, fit.flow, difference)
-                commit = self._commit(name, state, batch, difference, kept, after)
+                commit = self._commit(name, state, batch, difference, kept, after, left_out)
         self._tidy(auxiliary, kept, commit)
         return _to_metrics(summary, difference, kept, quarantined, commit)
 
     def check(self, name: DatasetName, batch: ChangeBatch) -> None:
         """Raise the error that the rows of the batch would cause when applied; nothing is written."""
         flow = resolve_batch(batch)
+        batch = drop_suppressed(batch, self._suppressed(name))
         with read_batch(flow, to_events(flow, batch, flow.names)) as new:
             if new.summary.bad and not batch.quarantine:
                 self._set_aside(name, batch, flow, new.summary)
@@ -125,6 +135,7 @@ class ChangeLoad:
     def rebuild(self, name: DatasetName, batch: ChangeBatch) -> ChangeMetrics:
         """Rebuild the target from this batch alone in one commit; until then readers see the old rows."""
         flow = resolve_batch(batch)
+        batch, left_out = self._screen(name, flow, batch)
         state = self.lake.read_state(name, CODEC)
         empty = self.lake.session.createDataFrame([], target_schema(flow))
         auxiliary = self._auxiliary(name, state)
@@ -139,10 +150,26 @@ class ChangeLoad:
             manifest = self._manifest(name, TableState(), kept, progress, batch.files)
             begun = self.lake.begin(manifest, name)
             auxiliary.begin(identity_of(flow))
+            self._keep_aside(name, begun.number, left_out, is_all=True)
             fault_point("changes.before_rebuild", str(name))
             commit = self.lake.replace(difference.rows(begun.number), name, begun.number, self._layout)
         auxiliary.remove_except(kept)
         return _to_metrics(new.summary, difference, kept, quarantined, commit)
+
+    def _suppressed(self, name: DatasetName) -> tuple[SuppressedKeys, ...]:
+        if self.suppression is None:
+            check_unmarked(self.lake.files, name)
+            return ()
+        return self.suppression.of(name)
+
+    def _screen(self, name: DatasetName, flow: Flow, batch: ChangeBatch) -> tuple[ChangeBatch, pa.Table | None]:
+        """The batch without suppressed keys; and their change events, if these can still come back."""
+        suppressed = self._suppressed(name)
+        return drop_suppressed(batch, suppressed), find_kept_aside(flow, batch, suppressed)
+
+    def _keep_aside(self, name: DatasetName, number: int, left_out: pa.Table | None, *, is_all: bool) -> None:
+        if left_out is not None and self.suppression is not None:
+            self.suppression.keep_aside(name, number, left_out, TOMBSTONE, is_all=is_all)
 
     @property
     def _layout(self) -> TableLayout:
@@ -303,11 +330,13 @@ class ChangeLoad:
         difference: Difference,
         segments: Sequence[Segment],
         after: CdcProgress,
+        left_out: pa.Table | None = None,
     ) -> Commit:
         """Take a number for the state that was read, and commit rows, progress and segments with it."""
         manifest = self._manifest(name, state, segments, after, batch.files)
         fault_point("changes.before_attempt", str(name))
         begun = self.lake.begin_append(manifest, name, manifest.parent)
+        self._keep_aside(name, begun.number, left_out, is_all=False)
         fault_point("changes.before_commit", str(name))
         rows = difference.rows(begun.number)
         if difference.removed > _MANY:

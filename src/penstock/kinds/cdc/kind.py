@@ -18,6 +18,7 @@ from penstock.model.progress import ConsumedFile, TableState
 from penstock.storage.addresses import without_scheme
 
 if TYPE_CHECKING:
+    from penstock.kinds.undo import Undo
     from penstock.lake.tables import Lake
     from penstock.transforms.key_match import KeySet
 
@@ -49,7 +50,12 @@ class CdcKind:
         from penstock.kinds.cdc.load import FlowLoad
 
         project = run.workspace.project
-        return FlowLoad(lake, run.build_request_id, project.vars, project.configuration)
+        return FlowLoad(lake, run.build_request_id, project.vars, project.configuration, run.suppression)
+
+    def undo(self, lake: Lake, dataset: Dataset, run: PipelineRun) -> Undo | None:
+        from penstock.kinds.cdc.undo import to_undo
+
+        return to_undo(lake, dataset, run)
 
     def describe(self, item: Item) -> PlanLine:
         return describe.describe(item)

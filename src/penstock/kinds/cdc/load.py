@@ -22,7 +22,7 @@ from penstock.kinds.cdc.flow import check_keys
 from penstock.kinds.cdc.progress import CODEC, CdcProgress, known_mark, known_snapshot, to_mark, to_snapshot_mark
 from penstock.kinds.cdc.snapshots import ask_for_snapshot, to_snapshot_changes
 from penstock.kinds.cdc.values import CdcWork
-from penstock.lake.delta_log import find_added_files, is_same_table
+from penstock.lake.marks import find_added_files, find_start
 from penstock.lake.tables import Lake
 from penstock.model.changes import END_AT, START_AT, FeedFiles, FlowOptions, FlowSpec, SnapshotFunction
 from penstock.model.names import DatasetName
@@ -32,6 +32,7 @@ from penstock.model.project import Scalar
 from penstock.model.results import Batch, LoadResult
 from penstock.model.types import quote_name
 from penstock.storage.addresses import without_scheme
+from penstock.tombstones.suppression import Suppression
 from penstock.transforms.feeds import CHANGE, DELETE, TRUNCATE, decode_debezium, decode_events
 
 if TYPE_CHECKING:
@@ -55,11 +56,12 @@ class FlowLoad:
     build_request_id: str
     variables: Mapping[str, Scalar] = field(default_factory=dict)
     configuration: Mapping[str, str] = field(default_factory=dict)
+    suppression: Suppression = field(default_factory=Suppression)
 
     def load(self, item: CdcItem) -> LoadResult:
         """Apply what is new in each flow, one after the other."""
         work = item.work
-        load = ChangeLoad(self.lake, self.build_request_id, work.spec.layout)
+        load = ChangeLoad(self.lake, self.build_request_id, work.spec.layout, self.suppression)
         version, batches = work.version, list[Batch]()
         is_rebuild = item.action is Action.REBUILD
         if is_rebuild and len(work.flows) > 1:
@@ -133,7 +135,7 @@ class FlowLoad:
             changes = self._read_change_feed(name, source, known, mark)
             batch = to_batch(flow, changes, is_change_feed=True)
         else:
-            added = find_added_files(self.lake.files, source.path, known.version, known.at) if known else None
+            added = find_added_files(self.lake.files, source, known.version, known.at) if known else None
             if added is not None:
                 rows = rows.where(F.col("_metadata.file_name").isin([path.rsplit("/", 1)[-1] for path in added]))
             batch = to_batch(flow, rows)
@@ -146,9 +148,10 @@ class FlowLoad:
         if known is None:
             stamps = [F.lit("insert"), F.lit(mark["version"]).cast("bigint"), F.timestamp_millis(F.lit(mark["at"]))]
             return self.lake.read_shown(source).withColumns(dict(zip(COMMIT_COLUMNS, stamps, strict=True)))
-        if is_same_table(self.lake.files, source.path, known.version, known.at):
-            return self.lake.read_changes(source, known.version + 1)
-        raise _feed_gap(name, source, None)
+        start = find_start(self.lake.files, source, known.version, known.at)
+        if start is None:
+            raise _feed_gap(name, source, None)
+        return self.lake.read_changes(source, start + 1)
 
 
 def _feed_gap(target: DatasetName, source: DatasetName, location: Location | None) -> ChangeFlowError:

@@ -22,8 +22,14 @@ KIND = str(DatasetKind.STREAMING_TABLE)
 def discover(workspace: Workspace) -> Found:
     """The streaming tables that definitions declare."""
     specs = [spec for spec in workspace.specs if str(spec.kind) == KIND]
-    datasets = [Dataset(spec.name, KIND, spec.inputs, spec, is_continuous=_has_stream(spec)) for spec in specs]
+    datasets = [
+        Dataset(spec.name, KIND, spec.inputs, spec, keys=_keys(spec), is_continuous=_has_stream(spec)) for spec in specs
+    ]
     return Found(tuple(datasets), warnings=tuple(_find_missing_feeds(specs)))
+
+
+def _keys(spec: DatasetSpec) -> tuple[str, ...]:
+    return spec.flows[0].options.keys if spec.flows else ()
 
 
 def _has_stream(spec: DatasetSpec) -> bool:

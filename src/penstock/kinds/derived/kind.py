@@ -16,6 +16,7 @@ from penstock.model.plan import Item, PlanLine, Upstream, Wishes
 from penstock.model.progress import ConsumedFile, TableState
 
 if TYPE_CHECKING:
+    from penstock.kinds.undo import Undo
     from penstock.lake.tables import Lake
     from penstock.transforms.key_match import KeySet
 
@@ -45,6 +46,10 @@ class DerivedKind:
         from penstock.kinds.derived.load import open_load
 
         return open_load(lake, run)
+
+    def undo(self, lake: Lake, dataset: Dataset, run: PipelineRun) -> Undo | None:
+        del lake, dataset, run  # recomputed from its inputs
+        return None
 
     def describe(self, item: Item) -> PlanLine:
         del item

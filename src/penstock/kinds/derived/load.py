@@ -28,7 +28,9 @@ from penstock.model.project import Scalar
 from penstock.model.results import ExpectationOutcome, LoadResult
 from penstock.model.spec import DatasetSpec, Expectation, OnViolation, TableLayout
 from penstock.pipelines.registry import use_reader, use_variables
+from penstock.tombstones.suppression import Suppression
 from penstock.transforms.expectations import count_violations, is_kept, is_met, keep_dropped
+from penstock.transforms.suppress import Screen, check_key_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -41,7 +43,7 @@ def open_load(lake: Lake, run: PipelineRun) -> DerivedLoad:
     views = {name: spec for found in resolved for name, spec in found.views.items()}
     tables = {name.name for found in resolved for name in found.inputs if name.database == project.database}
     check_no_shadows(lake.session, tables | {name.name for name in views})
-    return DerivedLoad(lake, project.root, project.database, views, run.build_request_id, project.vars)
+    return DerivedLoad(lake, project.root, project.database, views, run.build_request_id, project.vars, run.suppression)
 
 
 @dataclass(slots=True)
@@ -54,6 +56,7 @@ class DerivedLoad:
     views: Mapping[DatasetName, DatasetSpec]
     build_request_id: str
     variables: Mapping[str, Scalar]
+    suppression: Suppression = field(default_factory=Suppression)
     _frames: dict[DatasetName, DataFrame] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -63,7 +66,7 @@ class DerivedLoad:
         name = str(spec.name)
         fault_point("derive.before_attempt", name)
         inputs = {table: self.lake.state(table) for table in item.work.resolved.inputs}
-        rows = self._evaluate(spec)
+        rows = self._without_suppressed(spec, self._evaluate(spec))
         manifest = self.lake.begin(self._to_manifest(item, inputs), spec.name, also=spec.name.quarantine)
         fault_point("derive.after_attempt", name)
         code = UserCode(self.root, spec)
@@ -103,6 +106,12 @@ class DerivedLoad:
             if spec.sql is not None:
                 return self.lake.session.sql(spec.sql)
             return self._call(spec)
+
+    def _without_suppressed(self, spec: DatasetSpec, rows: DataFrame) -> DataFrame:
+        """The rows without suppressed keys. None is kept aside: when a tombstone is withdrawn, the table is recomputed."""
+        suppressed = self.suppression.of(spec.name)
+        check_key_columns(suppressed, rows.columns)
+        return Screen(suppressed).drop(rows)
 
     def _call(self, spec: DatasetSpec) -> DataFrame:
         reader = _Reader(self, spec)

@@ -17,6 +17,7 @@ from penstock.model.plan import Item, PlanLine, Upstream, Wishes
 from penstock.model.progress import ConsumedFile, TableState
 
 if TYPE_CHECKING:
+    from penstock.kinds.undo import Undo
     from penstock.lake.tables import Lake
     from penstock.transforms.key_match import KeySet
 
@@ -46,7 +47,12 @@ class StagingKind:
     def open(self, lake: Lake, run: PipelineRun) -> Loader:
         from penstock.kinds.staging.load import StagingLoad
 
-        return StagingLoad(lake, observe.open_raw(run.workspace.project), run.build_request_id)
+        return StagingLoad(lake, observe.open_raw(run.workspace.project), run.build_request_id, run.suppression)
+
+    def undo(self, lake: Lake, dataset: Dataset, run: PipelineRun) -> Undo | None:
+        from penstock.kinds.undo import RowsUndo
+
+        return RowsUndo(lake, dataset.name, run.build_request_id)
 
     def describe(self, item: Item) -> PlanLine:
         return describe.describe(item)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql import functions as F
 
@@ -29,7 +29,9 @@ from penstock.model.spec import TableLayout
 from penstock.model.types import quote_name
 from penstock.storage.files import Files
 from penstock.storage.local import LocalFiles
+from penstock.tombstones.suppression import Suppression
 from penstock.transforms.conform import NANOSECONDS_FOUND
+from penstock.transforms.suppress import TOMBSTONE
 
 _HASHERS = 4
 _MUCH = 8_000_000
@@ -44,6 +46,7 @@ class StagingLoad:
     raw: Files | None
     """None in a project without raw files, where tables can only be dropped."""
     build_request_id: str
+    suppression: Suppression = field(default_factory=Suppression)
 
     def close(self) -> None:
         """The loader keeps nothing in the session."""
@@ -60,16 +63,17 @@ class StagingLoad:
             self._prepare(item)
         manifest = self._begin(item)
         fault_point("staging.after_attempt", str(name))
-        rows = RawRows(self.lake.session, self._raw_folder, item.work)
+        rows = RawRows(self.lake.session, self._raw_folder, item.work, self.suppression.of(name))
         with _nanoseconds_named(name):
             self._check_required(item, rows)
+            self._keep_aside(item, rows, manifest.number)
             set_aside = self._quarantine(item, rows, manifest.number)
             fault_point("staging.before_commit", str(name))
             commit = self._write(item, rows, manifest.number)
         fault_point("staging.after_commit", str(name))
         promised = sum(new.rows for new in item.work.files) - set_aside
-        self._check_rows(name, commit, promised)
-        return LoadResult(commit.version, promised, quarantined=set_aside)
+        suppressed = self._check_rows(name, commit, promised, rows.count_suppressed)
+        return LoadResult(commit.version, promised - suppressed, quarantined=set_aside, suppressed=suppressed)
 
     @property
     def _raw_folder(self) -> Files:
@@ -145,15 +149,30 @@ class StagingLoad:
             return self.lake.append(rows.admitted(), item.dataset, number, evolve=item.action is Action.EVOLVE)
         return self.lake.replace(rows.admitted(), item.dataset, number, TableLayout())
 
-    def _check_rows(self, name: DatasetName, commit: Commit, promised: int) -> None:
-        """The number of rows must be that of the footers; otherwise the manifest is removed, so that the next plan rebuilds."""
+    def _keep_aside(self, item: StagingItem, rows: RawRows, number: int) -> None:
+        """Keep the rows that are left out, encrypted, if their tombstones can still be withdrawn."""
+        if any(keys.can_be_undone for keys in rows.suppressed):
+            left_out = rows.find_kept_aside().toArrow()
+            is_all = item.action not in IN_PLACE
+            self.suppression.keep_aside(item.dataset, number, left_out, TOMBSTONE, is_all=is_all)
+            fault_point("staging.after_aside", str(item.dataset))
+
+    def _check_rows(
+        self, name: DatasetName, commit: Commit, promised: int, count_suppressed: Callable[[], int] = lambda: 0
+    ) -> int:
+        """Check that every row of the footers was written, or left out because its key is suppressed; count the latter.
+
+        Otherwise the manifest is removed, so that the next plan rebuilds the table.
+        """
         written = int(commit.metrics.get("numOutputRows", promised))
-        if written != promised and commit.number is not None:
+        suppressed = count_suppressed() if written != promised else 0
+        if written + suppressed != promised and commit.number is not None:
             self.lake.disown(name, commit.number)
             raise VerificationError(
                 f"{name}: {written} rows were written, but the footers of the files count {promised}",
                 hint="a raw file changed while it was read; the next run rebuilds the table",
             )
+        return suppressed
 
     def _begin(self, item: StagingItem) -> Manifest:
         manifest = self._to_manifest(item)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property, reduce
+from dataclasses import dataclass, replace
+from functools import cached_property, partial, reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -14,10 +14,12 @@ from penstock.kinds.staging.values import QUARANTINED_ROW, NewFile, StagingWork
 from penstock.model.common_type import common_type
 from penstock.model.contract import Contract, OnDrift
 from penstock.model.schema import NANOSECONDS, FileColumn, Schema, find_column, index_columns
+from penstock.model.tombstones import SuppressedKeys
 from penstock.model.types import quote_name
 from penstock.storage.addresses import to_glob_literal
 from penstock.storage.files import Files
 from penstock.transforms.conform import admit_columns, conform_columns, read_type, row_as_json
+from penstock.transforms.suppress import Screen, key_column_gone
 
 RAW_FILE, BROKEN, ROW = "raw_file", "broken_columns", QUARANTINED_ROW
 """The columns of a staging table's quarantine: where a row came from, which columns do not fit, and the row as JSON."""
@@ -31,6 +33,9 @@ class RawRows:
     session: SparkSession
     raw: Files
     work: StagingWork
+    suppressed: tuple[SuppressedKeys, ...] = ()
+    only_suppressed: bool = False
+    """Give the rows that are left out of the table, instead of the others."""
 
     @property
     def contract(self) -> Contract:
@@ -51,6 +56,17 @@ class RawRows:
         """The rows for the quarantine table; None when the types and footers show that there are none."""
         frames = [frame for group in self.groups if (frame := self._find_misfits(group)) is not None]
         return reduce(DataFrame.unionAll, frames) if frames else None
+
+    def count_suppressed(self) -> int:
+        """How many rows of the files are left out because their key is suppressed."""
+        found = replace(self, only_suppressed=True)
+        return sum(found._read(group).count() for group in self.groups) if self.suppressed else 0  # noqa: SLF001
+
+    def find_kept_aside(self) -> DataFrame:
+        """The rows that are left out, as the table would have them, for tombstones that can still be withdrawn."""
+        screen = Screen(self.suppressed).undoable()
+        left_out = replace(self, suppressed=screen.suppressed, only_suppressed=True).admitted()
+        return screen.match(left_out)
 
     def find_uncounted(self) -> list[str]:
         """Required columns for which some footer has no count of NULLs."""
@@ -74,7 +90,19 @@ class RawRows:
     def _read(self, group: Sequence[NewFile]) -> DataFrame:
         ddl = ", ".join(f"{quote_name(column.name)} {read_type(column)}" for column in group[0].columns)
         paths = [to_glob_literal(self.raw.spark_path(new.file.path)) for new in group]
-        return self.session.read.schema(ddl or T.StructType([])).parquet(*paths)
+        rows = self.session.read.schema(ddl or T.StructType([])).parquet(*paths)
+        if not self.suppressed:
+            return rows
+        screen = Screen(self.suppressed, name_of=partial(self._name_in, group))
+        return screen.keep(rows) if self.only_suppressed else screen.drop(rows)
+
+    def _name_in(self, group: Sequence[NewFile], name: str) -> str | None:
+        """The name of a column of the table in these files; an error when the table has no such column any more."""
+        for column in self.schema.columns:
+            if name.lower() == column.key or name.lower() in column.sources:
+                source = find_column(index_columns(group[0].columns), column.sources)
+                return source.name if source is not None else None
+        raise key_column_gone(name)
 
     def _admit(self, group: Sequence[NewFile]) -> DataFrame:
         columns = group[0].columns

@@ -1,0 +1,113 @@
+"""The clear values of a request: put in the vault when rows are hidden, used to prove that they are gone, then destroyed."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.maintenance.erasure.tombstones import KEYS
+from penstock.maintenance.scan.needles import Column, Needle, Role
+from penstock.model.erasure import ErasureSettings
+from penstock.model.tombstones import Tombstone
+from penstock.tombstones.vault import Vault
+
+_ENTRY = re.compile(r"(?P<table>.+)\.\d{20}\.(rows|all|values)")
+_QUARANTINED = ("raw_row", "row_json")
+
+
+@dataclass(frozen=True, slots=True)
+class ClearValues:
+    """What must be gone: values of keys and personal columns, by table and column."""
+
+    found: Mapping[tuple[str, str], frozenset[Any]] = field(repr=False)
+    """By table and column in lower case."""
+    texts: Mapping[str, tuple[str, ...]] = field(repr=False)
+    """The canonical texts of keys, by table."""
+
+    def values_of(self, table: str, column: str) -> frozenset[Any]:
+        return self.found.get((table, column.lower()), frozenset())
+
+    @property
+    def all_texts(self) -> tuple[str, ...]:
+        """Values that are text, for the redaction of the event log; short ones would hit other words."""
+        return tuple(
+            sorted({v for values in self.found.values() for v in values if isinstance(v, str) and len(v) >= 8})
+        )
+
+
+def read_clear_values(vault: Vault, tombstones: Sequence[Tombstone], settings: ErasureSettings) -> ClearValues:
+    """Everything that the vault has about these tombstones."""
+    found: dict[tuple[str, str], set[Any]] = {}
+    texts: dict[str, set[str]] = {}
+    ids = {each.id for each in tombstones}
+    columns = {str(each.table): columns_of(settings, each) for each in tombstones}
+    for batch in dict.fromkeys(each.batch for each in tombstones):
+        for name in vault.names(batch):
+            if name == KEYS:
+                for row in vault.get_table(batch, name).to_pylist():
+                    if row["id"] in ids:
+                        texts.setdefault(row["table"], set()).add(row["text"])
+            elif match := _ENTRY.fullmatch(name):
+                table = match["table"].removesuffix("__quarantine")
+                for column, value in _values_in(vault.get_table(batch, name), columns.get(table, ())):
+                    found.setdefault((table, column), set()).add(value)
+    return ClearValues(
+        {where: frozenset(values) for where, values in found.items()},
+        {table: tuple(sorted(values)) for table, values in texts.items()},
+    )
+
+
+def columns_of(settings: ErasureSettings, tombstone: Tombstone) -> tuple[str, ...]:
+    """The key and the personal columns of a tombstone's table, in lower case."""
+    declared = settings.find(tombstone)
+    personal = declared.personal if declared else ()
+    return tuple(dict.fromkeys(name.lower() for name in (*(column.name for column in tombstone.key), *personal)))
+
+
+def _values_in(rows: pa.Table, columns: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    """The values of these columns; in rows kept as JSON text, of the fields with these names."""
+    for name in rows.column_names:
+        if name.lower() in columns:
+            for value in rows.column(name).unique().to_pylist():
+                if value is not None:
+                    yield name.lower(), value
+        elif name in _QUARANTINED:
+            for text in rows.column(name).to_pylist():
+                yield from _fields_in(text, columns)
+
+
+def _fields_in(text: str | None, columns: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    try:
+        row = json.loads(text or "{}")
+    except ValueError:
+        return
+    for name, value in row.items() if isinstance(row, dict) else ():
+        if name.lower() in columns and value is not None and not isinstance(value, dict | list):
+            yield name.lower(), value
+
+
+def to_needles(
+    values: ClearValues, keys: Mapping[str, Iterable[str]], columns: Mapping[tuple[str, str], Sequence[Column]]
+) -> list[Needle]:
+    """What the residue scan looks for: each value once, with everywhere its columns are.
+
+    `keys` has the key columns of each table; all other columns are personal.
+    """
+    wanted: dict[tuple[str, str], tuple[Any, Role, dict[Column, None]]] = {}
+    for (table, column), found in values.found.items():
+        is_key = column in {name.lower() for name in keys.get(table, ())}
+        for value in found:
+            key = (type(value).__name__, str(value))
+            known = wanted.get(key)
+            role = Role.KEY if is_key or (known and known[1] is Role.KEY) else Role.PERSONAL
+            places = dict(known[2]) if known else {}
+            wanted[key] = (value, role, {**places, **dict.fromkeys(columns.get((table, column), ()))})
+    return [
+        Needle(value if isinstance(value, str) else str(value), (value,), tuple(places), role)
+        for value, role, places in wanted.values()
+    ]

@@ -1,0 +1,185 @@
+"""Making hidden rows physical, everywhere: the order of steps is that of the contract, and each one can be repeated after a kill.
+
+Table by table: rewrite, verify, remove files, truncate the log; then source files and stored events; then the event log; then the
+residue scan. Only when it finds nothing do the clear values go, and the receipt is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+
+from penstock.faults import fault_point
+from penstock.kinds.catalog import Catalog
+from penstock.lake.tables import Lake
+from penstock.maintenance import receipts
+from penstock.maintenance.erasure.clear_values import ClearValues, columns_of, read_clear_values, to_needles
+from penstock.maintenance.erasure.places import columns_at, scan_places
+from penstock.maintenance.erasure.survivors import find_survivors
+from penstock.maintenance.erasure.tombstones import Tombstones, name_of
+from penstock.maintenance.scan.results import ScanResult, check_no_residue
+from penstock.maintenance.scan.scanner import OnProgress, scan_for_residue
+from penstock.maintenance.sources.erasing import erase_sources
+from penstock.maintenance.tables.physical import make_physical
+from penstock.maintenance.tables.values import Caution, Physical
+from penstock.model.clock import uuid7
+from penstock.model.dataset import Form
+from penstock.model.erasing import FileErased
+from penstock.model.names import DatasetName
+from penstock.model.receipts import Checksum, ErasedSource, ErasedTable, Receipt, to_erased_keys
+from penstock.model.tombstones import Tombstone, TombstoneState
+from penstock.tombstones.secrets import Secrets, to_secrets
+
+DRAFTS = "_penstock/erasures"
+"""Receipts of erasures whose clear values are being destroyed: enough to finish after a kill."""
+
+
+@dataclass(slots=True)
+class Erasure:
+    """One erasure: all tombstones of some requests."""
+
+    tombstones: Tombstones
+    chosen: tuple[Tombstone, ...]
+    tables: tuple[DatasetName, ...]
+    """Every table that has, or had, rows of the subject: those with tombstones, and what is computed from them."""
+    redact: Callable[[Sequence[str]], int]
+    """Takes texts out of the event log; gives the number of events changed."""
+    caution: Caution = field(default_factory=Caution)
+    started_at: int = 0
+    _done: dict[str, ErasedTable] = field(default_factory=dict)
+    _sources: list[FileErased] = field(default_factory=list)
+
+    @property
+    def lake(self) -> Lake:
+        return self.tombstones.lake
+
+    @property
+    def catalog(self) -> Catalog:
+        return self.tombstones.catalog
+
+    @property
+    def values(self) -> ClearValues:
+        settings = self.catalog.workspace.project.erasure
+        return read_clear_values(self.tombstones.vault, self.chosen, settings)
+
+    def erase_table(self, table: DatasetName) -> Physical | None:
+        """Make it physical in every Delta table of a dataset, then in its source files; the result is that of its own table."""
+        own: Physical | None = None
+        for name in delta_tables_of(self.catalog, table):
+            if self.lake.state(name).exists:
+                done = make_physical(
+                    self.lake, name, caution=self.caution, build_request_id=self.tombstones.build_request_id
+                )
+                self._done[str(name)] = self._to_erased(name, done, is_own=name == table)
+                own = done if name == table else own
+                fault_point("erase.after_table", str(name))
+        texts, dataset = self.values.texts.get(str(table), ()), self.catalog.datasets[table]
+        for key in dict.fromkeys(each.key for each in self.chosen if each.table == table):
+            self._sources += erase_sources(self.lake, self.catalog, dataset, key, texts)
+            fault_point("erase.after_sources", str(table))
+        return own
+
+    def _to_erased(self, name: DatasetName, done: Physical, *, is_own: bool) -> ErasedTable:
+        hidden = sum(each.rows for each in self.chosen if each.table == name) if is_own else 0
+        before, after = (
+            Checksum(each.rows, each.total, each.mixed) if each else None
+            for each in (done.checksum_before, done.checksum_after)
+        )
+        return ErasedTable(
+            str(name),
+            max(hidden, done.rows),
+            done.files_rewritten,
+            done.files_removed,
+            done.log_files_removed,
+            done.bytes_before,
+            done.bytes_after,
+            done.version_before,
+            done.version,
+            before,
+            after,
+        )
+
+    def finish(self, on_progress: OnProgress | None = None) -> Receipt:
+        """Redact the event log, prove that nothing is left, destroy the clear values, and write the receipt."""
+        values = self.values
+        redacted = self.redact(values.all_texts)
+        fault_point("erase.after_redaction")
+        result = self._scan(values, on_progress)
+        fault_point("erase.after_scan")
+        receipt = Receipt(
+            id=uuid7(self.tombstones.clock),
+            project=self.catalog.workspace.project.name,
+            subject=", ".join(sorted({each.subject for each in self.chosen if each.subject})),
+            keys=to_erased_keys(self.chosen),
+            tables=tuple(self._done.values()),
+            sources=tuple(ErasedSource(s.place, s.rewritten, s.removed) for s in self._sources),
+            events_redacted=redacted,
+            scan=receipts.to_scan_summary(result),
+            started_at=self.started_at,
+            finished_at=self.tombstones.clock.now_ns(),
+            tool_version=version("penstock"),
+        )
+        return Settlement(self.tombstones).settle(receipt)
+
+    def _scan(self, values: ClearValues, on_progress: OnProgress | None) -> ScanResult:
+        settings = self.catalog.workspace.project.erasure
+        keys = {str(each.table): [column.name for column in each.key] for each in self.chosen}
+        columns = {
+            (str(each.table), column): columns_at(self.catalog, self.catalog.datasets[each.table], column)
+            for each in self.chosen
+            for column in columns_of(settings, each)
+        }
+        by_table: dict[str, list[str]] = {}
+        for table, column in columns:
+            by_table.setdefault(table, []).append(column)
+        survivors = find_survivors(self.lake, values, [each.table for each in self.chosen], by_table)
+        result = scan_for_residue(
+            to_needles(values, keys, columns), scan_places(self.catalog), survivors, on_progress=on_progress
+        )
+        check_no_residue(result)
+        return result
+
+
+def delta_tables_of(catalog: Catalog, table: DatasetName) -> Iterator[DatasetName]:
+    """The Delta tables of a dataset: its own, its quarantine, and whatever else its kind has."""
+    dataset = catalog.datasets[table]
+    for place in catalog.kind_of(dataset.kind).places(dataset):
+        if place.form is Form.DELTA and place.is_ours:
+            yield name_of(place.uri)
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """The end of an erasure that is proven: the clear values go, then the receipt is written, then it is over."""
+
+    tombstones: Tombstones
+
+    def settle(self, receipt: Receipt) -> Receipt:
+        """Settle a proven erasure; the draft lets the next command finish it if this one is killed."""
+        files = self.tombstones.lake.files
+        draft = f"{DRAFTS}/{receipt.id}.json"
+        if not files.exists(draft):
+            files.create(draft, receipts.sign(receipt, self._secrets))
+        fault_point("erase.after_draft")
+        ids = {key.tombstone for key in receipt.keys}
+        known = [each for each in self.tombstones.store.read() if each.id in ids]
+        for batch in dict.fromkeys(each.batch for each in known):
+            self.tombstones.vault.destroy(batch)
+        fault_point("erase.after_vault")
+        written = receipts.write_receipt(files, receipt, self._secrets)
+        fault_point("erase.after_receipt")
+        hidden = [each for each in known if each.state is TombstoneState.HIDDEN]
+        self.tombstones.store.move(hidden, TombstoneState.PHYSICAL)
+        files.remove(draft)
+        return written
+
+    def resume(self) -> list[Receipt]:
+        """Settle what a killed command left."""
+        files = self.tombstones.lake.files
+        drafts = [f"{DRAFTS}/{name}" for name in files.names(DRAFTS) if name.endswith(".json")]
+        return [self.settle(receipts.verify(files.read(draft), self._secrets)) for draft in drafts]
+
+    @property
+    def _secrets(self) -> Secrets:
+        return to_secrets(self.tombstones.catalog.workspace.project.erasure.secrets)

@@ -1,0 +1,53 @@
+"""What the remaining rows share with values that must be gone: a city that somebody else has too proves nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+
+from penstock.lake.tables import Lake
+from penstock.maintenance.erasure.clear_values import ClearValues
+from penstock.maintenance.scan.needles import BEGINNING, Survivors
+from penstock.model.names import DatasetName
+from penstock.model.types import quote_name
+
+_MOST = 10_000
+"""Beginnings of remaining values that are looked at for one column."""
+
+
+def find_survivors(
+    lake: Lake, values: ClearValues, tables: Iterable[DatasetName], columns: Mapping[str, Iterable[str]]
+) -> Survivors:
+    """Which values remaining rows have too, and what their long values begin with.
+
+    Every table is compared with the values of all tables: a person's city in one can be somebody's city in another.
+    """
+    shared: set[str] = set()
+    beginnings: set[str] = set()
+    wanted = sorted({str(value) for found in values.found.values() for value in found})
+    if not wanted:
+        return Survivors()
+    gone = lake.session.createDataFrame(pa.table({"gone": pa.array(wanted, pa.string())}))
+    starts = lake.session.createDataFrame(
+        pa.table(
+            {"start": pa.array(sorted({text[:BEGINNING] for text in wanted if len(text) > BEGINNING}), pa.string())}
+        )
+    )
+    for table in tables:
+        if not lake.state(table).exists:
+            continue
+        rows = lake.read(table)
+        known = {name.lower(): name for name in rows.columns}
+        for column in columns.get(str(table), ()):
+            if column.lower() not in known:
+                continue
+            text = F.col(quote_name(known[column.lower()])).cast("string").alias("text")
+            remaining = rows.select(text).distinct()
+            joined = remaining.join(F.broadcast(gone), F.col("text") == F.col("gone"), "left_semi")
+            shared |= {row["text"] for row in joined.collect()}
+            long = remaining.where(F.length("text") > BEGINNING)
+            begun = long.join(F.broadcast(starts), F.col("text").startswith(F.col("start")), "left_semi").limit(_MOST)
+            beginnings |= {row["text"] for row in begun.collect()}
+    return Survivors(frozenset(shared), frozenset(beginnings))

@@ -1,0 +1,205 @@
+"""Tombstones of a project: added and hidden, withdrawn, released. Each step can be repeated after a kill.
+
+A request first puts its keys in the vault, then its tombstones in the store, then hides rows table by table. From the moment the
+store has them, no load brings their rows in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import types as T
+
+from penstock.errors import UsageError
+from penstock.faults import fault_point
+from penstock.kinds.catalog import Catalog
+from penstock.kinds.protocol import PipelineRun
+from penstock.lake.tables import Lake
+from penstock.maintenance.erasure.hiding import Hider, TableToHide
+from penstock.maintenance.erasure.keys import HashedKey, check_reason, hash_keys
+from penstock.maintenance.erasure.values import HiddenTable
+from penstock.model.clock import Clock, uuid7
+from penstock.model.dataset import Dataset, Form
+from penstock.model.erasure import ErasableTable
+from penstock.model.names import DatasetName
+from penstock.model.tombstones import SuppressedKeys, Tombstone, TombstoneState
+from penstock.tombstones.secrets import to_secrets
+from penstock.tombstones.store import TombstoneStore
+from penstock.tombstones.suppression import Suppression, mark_table, read_suppression
+from penstock.tombstones.vault import Vault
+
+KEYS = "keys"
+"""The name under which the vault has the clear texts of a batch's keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Keys to hide, and why."""
+
+    targets: tuple[ErasableTable, ...]
+    keys: pa.Table
+    """One column per column of the key."""
+    reason: str
+    actor: str
+    subject: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tombstones:
+    """The tombstones of one project, and its tables."""
+
+    catalog: Catalog
+    clock: Clock
+    lake: Lake
+    build_request_id: str
+
+    @property
+    def store(self) -> TombstoneStore:
+        return TombstoneStore(self.lake.files, self.clock)
+
+    @property
+    def vault(self) -> Vault:
+        return Vault(self.lake.files, to_secrets(self.catalog.workspace.project.erasure.secrets))
+
+    @property
+    def suppression(self) -> Suppression:
+        """As it is now; also for a project whose first tombstone was just added."""
+        return read_suppression(self.catalog.workspace.project, self.lake.files)
+
+    def add(self, request: Request) -> tuple[Tombstone, ...]:
+        """Add tombstones for keys; keys that have one already keep it. From here on, no load brings their rows in."""
+        check_reason(request.reason, request.keys)
+        check_reason(request.actor, request.keys, "actor")
+        batch, now = uuid7(self.clock), self.clock.now_ns()
+        active = [each for each in self.store.read() if each.state.suppresses and each.release is None]
+        known = {(each.table, each.key, each.key_hash) for each in active}
+        added, texts = [], []
+        for target in request.targets:
+            for key in self._hash(target, request.keys):
+                made = self._make(request, target, key, batch, now)
+                if (made.table, made.key, made.key_hash) not in known:
+                    added.append(made)
+                    texts.append(key.text)
+        if added:
+            kept = {"id": [each.id for each in added], "table": [str(each.table) for each in added], "text": texts}
+            self.vault.put_table(batch, KEYS, pa.table({name: pa.array(v, pa.string()) for name, v in kept.items()}))
+            fault_point("tombstone.after_vault")
+            for table in {each.table for each in added}:
+                mark_table(self.lake.files, table)
+            self.store.add(added)
+            fault_point("tombstone.after_store")
+        return tuple(added)
+
+    def _hash(self, declared: ErasableTable, keys: pa.Table) -> list[HashedKey]:
+        secrets = to_secrets(self.catalog.workspace.project.erasure.secrets)
+        secret_id = secrets.current
+        types = self._types(declared.table, declared)
+        return hash_keys(self.lake.session, keys, declared.key, types, secret_id, secrets.get(secret_id))
+
+    def _types(self, table: DatasetName, declared: ErasableTable) -> dict[str, T.DataType]:
+        """The types of the key's columns; text where there is no table yet."""
+        if not self.lake.state(table).exists:
+            return {column.name.lower(): T.StringType() for column in declared.key}
+        return {field.name.lower(): field.dataType for field in self.lake.read(table).schema.fields}
+
+    def _make(self, request: Request, declared: ErasableTable, key: HashedKey, batch: str, now: int) -> Tombstone:
+        secret_id = to_secrets(self.catalog.workspace.project.erasure.secrets).current
+        return Tombstone(
+            uuid7(self.clock),
+            batch,
+            declared.table,
+            declared.key,
+            key.full,
+            key.mark,
+            secret_id,
+            request.reason,
+            request.actor,
+            now,
+            request.subject,
+        )
+
+    def hide(self, table: DatasetName, tombstones: Sequence[Tombstone]) -> tuple[HiddenTable, ...]:
+        """Hide the rows of tombstones of one table: one commit per request. Rows that are hidden already stay so."""
+        suppression, done = self.suppression, list[HiddenTable]()
+        hider = Hider(self.lake, suppression, self.catalog.workspace.project.erasure.hide, self.build_request_id)
+        for group in requests_of(tombstones):
+            counts: dict[str, int] = {}
+            for found in self.tables_of(table, group, suppression):
+                hidden, rows = hider.hide_rows(found)
+                if found.name == table or hidden.rows:
+                    done.append(hidden)
+                counts = rows if found.name == table else counts
+            pending = [each for each in group if each.state is TombstoneState.PENDING]
+            self.store.move(pending, TombstoneState.HIDDEN, rows=counts)
+        return tuple(done)
+
+    def tables_of(
+        self, table: DatasetName, group: Sequence[Tombstone], suppression: Suppression | None = None
+    ) -> Iterator[TableToHide]:
+        """The Delta tables that a dataset's rows are in: its own, and its quarantine."""
+        dataset = self.catalog.datasets.get(table)
+        if dataset is None:
+            raise UsageError(
+                f"{table} has tombstones, but is no longer a dataset of this project",
+                hint="bring its definition or raw folder back, or drop the table with `penstock run --drop-retired`",
+            )
+        keys = self.keys_of(group)
+        kind = self.catalog.kind_of(dataset.kind)
+        undo = kind.undo(self.lake, dataset, self.run_of(dataset, suppression or self.suppression))
+        types = self._types(table, ErasableTable("", table, keys.key))
+        for place in kind.places(dataset, self.catalog.state(dataset)):
+            if place.form is Form.DELTA and place.is_ours:
+                name = name_of(place.uri)
+                is_own = name == table
+                yield TableToHide(
+                    name,
+                    place,
+                    keys,
+                    types,
+                    undo if is_own else None,
+                    keeps_rows=not is_own and undo is not None,
+                    personal=self._personal(group[0]) if is_own else (),
+                )
+
+    def _personal(self, tombstone: Tombstone) -> tuple[str, ...]:
+        """The columns whose values must be gone with the key."""
+        declared = self.catalog.workspace.project.erasure.find(tombstone)
+        return declared.personal if declared else ()
+
+    def keys_of(self, group: Sequence[Tombstone]) -> SuppressedKeys:
+        """Tombstones with the same key columns and secret, ready to be recognized."""
+        secrets = to_secrets(self.catalog.workspace.project.erasure.secrets)
+        first = group[0]
+        return SuppressedKeys(first.key, first.secret_id, secrets.get(first.secret_id), tuple(group))
+
+    def run_of(self, dataset: Dataset, suppression: Suppression) -> PipelineRun:
+        """What a kind needs to know to work on one dataset."""
+        del dataset
+        return PipelineRun(self.catalog.workspace, self.build_request_id, (), suppression)
+
+    def find_pending(self) -> tuple[Tombstone, ...]:
+        """What a killed request left to be hidden; keys of requests that never got a tombstone are forgotten."""
+        if not self.store.exists:
+            return ()
+        known = self.store.read()
+        batches = {each.batch for each in known}
+        for batch in self.vault.batches():
+            if batch not in batches:
+                self.vault.destroy(batch)
+        return tuple(each for each in known if each.state is TombstoneState.PENDING)
+
+
+def requests_of(tombstones: Iterable[Tombstone]) -> list[list[Tombstone]]:
+    """Tombstones of one request have the same key columns and secret."""
+    found: dict[tuple[object, ...], list[Tombstone]] = {}
+    for each in tombstones:
+        found.setdefault((each.batch, each.key, each.secret_id), []).append(each)
+    return list(found.values())
+
+
+def name_of(uri: str) -> DatasetName:
+    """The table at a place below the storage."""
+    database, _, name = uri.partition("/")
+    return DatasetName(database, name)

@@ -1,0 +1,261 @@
+"""What a Delta table's log says: the files that are live, and every file that it ever named. No JVM.
+
+Read as files, from commits and checkpoints of every form, because no library tells which files a log names as removed.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.errors import StorageError
+from penstock.lake.delta_log import DamagedLogError
+from penstock.maintenance.tables.log_names import (
+    LOG,
+    SIDECARS,
+    checkpoint_files,
+    compacted_files,
+    find_checkpoints,
+    find_commits,
+)
+from penstock.maintenance.tables.stored_paths import Vector, to_relative
+from penstock.storage.files import Files
+
+Action = Mapping[str, Any]
+
+_ACTIONS = ("add", "remove", "cdc", "txn", "protocol", "metaData", "domainMetadata", "sidecar")
+_FILE_FIELDS = ("path", "size", "deletionVector")
+
+
+@dataclass(frozen=True, slots=True)
+class LiveFile:
+    """A data file that the table has now."""
+
+    path: str
+    size: int
+    vector: Vector | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogState:
+    """A table at one version."""
+
+    version: int
+    live: Mapping[str, LiveFile]
+    """By the path as the log writes it."""
+    protocol: Mapping[str, Any]
+    metadata: Mapping[str, Any]
+    transactions: Mapping[str, int]
+    domains: Mapping[str, str]
+
+    @property
+    def elsewhere(self) -> list[str]:
+        """Live files outside the table's folder: it is a shallow clone."""
+        return [
+            path
+            for path, file in self.live.items()
+            if to_relative(path) is None or (file.vector is not None and file.vector.is_elsewhere)
+        ]
+
+    @property
+    def hidden_in(self) -> list[LiveFile]:
+        """The data files that hold rows which no reader sees."""
+        return [file for file in self.live.values() if file.vector is not None]
+
+    @property
+    def files(self) -> frozenset[str]:
+        """The live data files and deletion vectors below the table's folder."""
+        vectors = {file.vector.file for file in self.live.values() if file.vector is not None}
+        paths = {to_relative(path) for path in self.live}
+        return frozenset(path for path in (*paths, *vectors) if path is not None)
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """The table's properties."""
+        return self.metadata.get("configuration") or {}
+
+    @property
+    def features(self) -> frozenset[str]:
+        """The table features that readers or writers must know."""
+        named = (*(self.protocol.get("readerFeatures") or ()), *(self.protocol.get("writerFeatures") or ()))
+        return frozenset(named)
+
+
+@dataclass(frozen=True, slots=True)
+class LogFacts:
+    """Everything that a table's log says now."""
+
+    state: LogState
+    named: frozenset[str]
+    """Every file below the table's folder that some commit or checkpoint names: data, change data and deletion vectors."""
+    commits: tuple[int, ...]
+    checkpoints: tuple[int, ...]
+
+    @property
+    def removed(self) -> frozenset[str]:
+        """The files that the log names and that the table no longer has; change data is no part of the table."""
+        return self.named - self.state.files
+
+
+def read_facts(files: Files, table: str) -> LogFacts:
+    """Everything that the log of a table says; StorageError when there is none."""
+    names = files.names(f"{table}/{LOG}")
+    named: set[str] = set()
+    commits = find_commits(names)
+    for name in [*(f"{version:020d}.json" for version in commits), *compacted_files(names), *checkpoint_files(names)]:
+        for action in _read_actions(files, table, name):
+            named.update(_files_of(action))
+    checkpoints = sorted({checkpoint.version for checkpoint in find_checkpoints(names)})
+    return LogFacts(read_state(files, table), frozenset(named), tuple(commits), tuple(checkpoints))
+
+
+def read_state(files: Files, table: str, until: int | None = None, checkpoints_below: int | None = None) -> LogState:
+    """The table at its newest version, or at `until`; if asked, without the checkpoints from a version on."""
+    names = files.names(f"{table}/{LOG}")
+    commits = [version for version in find_commits(names) if until is None or version <= until]
+    highest = min(until if until is not None else sys.maxsize, (checkpoints_below or sys.maxsize) - 1)
+    checkpoints = [each for each in find_checkpoints(names) if each.version <= highest]
+    if not commits and not checkpoints:
+        raise StorageError(f"{table} is not a Delta table", hint="check the name")
+    replay = _Replay()
+    start = -1
+    if checkpoints:
+        start = checkpoints[-1].version
+        for name in checkpoints[-1].names:
+            replay.apply(_read_actions(files, table, name))
+    after = [version for version in commits if version > start]
+    if after != list(range(start + 1, start + 1 + len(after))):
+        raise DamagedLogError(
+            f"the Delta log of {table} has a gap after version {start}", hint="restore the file from a backup"
+        )
+    for version in after:
+        replay.apply(_read_actions(files, table, f"{version:020d}.json"))
+    return replay.to_state(after[-1] if after else start)
+
+
+def find_sidecars(files: Files, table: str, names: Sequence[str]) -> list[str]:
+    """The sidecar files of a checkpoint."""
+    actions = (action for name in names for action in _read_file(files, f"{table}/{LOG}/{name}"))
+    return [str(action["sidecar"]["path"]) for action in actions if "sidecar" in action]
+
+
+@dataclass(slots=True)
+class _Replay:
+    """Actions added up in the order of their versions."""
+
+    live: dict[str, LiveFile] = field(default_factory=dict)
+    protocol: dict[str, Any] = field(default_factory=dict)
+    metadata: dict[str, Any] = field(default_factory=dict)
+    transactions: dict[str, int] = field(default_factory=dict)
+    domains: dict[str, str] = field(default_factory=dict)
+
+    def apply(self, actions: Iterable[Action]) -> None:
+        """One commit or checkpoint. A commit that gives a file another vector removes and adds it, in any order."""
+        known = list(actions)
+        for action in known:
+            if remove := action.get("remove"):
+                self.live.pop(remove["path"], None)
+        for action in known:
+            if add := action.get("add"):
+                self.live[add["path"]] = LiveFile(add["path"], int(add["size"]), _to_vector(add))
+            elif txn := action.get("txn"):
+                self.transactions[txn["appId"]] = int(txn["version"])
+            elif protocol := action.get("protocol"):
+                self.protocol = _to_protocol(protocol)
+            elif metadata := action.get("metaData"):
+                self.metadata = _to_metadata(metadata)
+            elif domain := action.get("domainMetadata"):
+                self.domains[domain["domain"]] = domain["configuration"]
+                if domain.get("removed"):
+                    del self.domains[domain["domain"]]
+
+    def to_state(self, version: int) -> LogState:
+        return LogState(version, self.live, self.protocol, self.metadata, self.transactions, self.domains)
+
+
+def _read_actions(files: Files, table: str, name: str) -> Iterator[Action]:
+    """The actions of a commit or a checkpoint, those in its sidecars too."""
+    folder = f"{table}/{LOG}"
+    for action in _read_file(files, f"{folder}/{name}"):
+        if sidecar := action.get("sidecar"):
+            yield from _read_file(files, f"{folder}/{SIDECARS}/{sidecar['path']}")
+        else:
+            yield action
+
+
+def _read_file(files: Files, path: str) -> Iterator[Action]:
+    try:
+        if path.endswith(".parquet"):
+            yield from _read_parquet(files, path)
+            return
+        for line in files.read(path).splitlines():
+            if line.strip():
+                yield json.loads(line)
+    except FileNotFoundError:
+        raise DamagedLogError(f"the log file {path} is missing", hint="restore the file from a backup") from None
+    except (ValueError, KeyError, TypeError):
+        raise DamagedLogError(f"the log file {path} cannot be read", hint="restore the file from a backup") from None
+
+
+def _read_parquet(files: Files, path: str) -> Iterator[Action]:
+    """The rows of a checkpoint, without the statistics of files, which would be most of it."""
+    import pyarrow.parquet as pq
+
+    with files.open(path) as stream:
+        file = pq.ParquetFile(stream)
+        present = set(file.schema_arrow.names)
+        columns = [name for name in _ACTIONS if name in present and name not in {"add", "remove", "cdc"}]
+        for name in ("add", "remove", "cdc"):
+            if name in present:
+                inner = {field.name for field in file.schema_arrow.field(name).type}
+                columns += [f"{name}.{part}" for part in _FILE_FIELDS if part in inner]
+        for batch in file.iter_batches(columns=columns):
+            for row in batch.to_pylist():
+                for name, value in row.items():
+                    if value is not None and any(part is not None for part in value.values()):
+                        yield {name: value}
+
+
+def _files_of(action: Action) -> Iterator[str]:
+    """The files below the table's folder that an action names."""
+    for name in ("add", "remove", "cdc"):
+        value = action.get(name)
+        if value is None:
+            continue
+        path, vector = to_relative(value["path"]), _to_vector(value)
+        if path is not None:
+            yield path
+        if vector is not None and vector.file is not None:
+            yield vector.file
+
+
+def _to_vector(value: Action) -> Vector | None:
+    found = value.get("deletionVector")
+    if not found or found.get("storageType") is None:
+        return None
+    offset = found.get("offset")
+    return Vector(
+        str(found["storageType"]),
+        str(found["pathOrInlineDv"]),
+        int(offset) if offset is not None else None,
+        int(found["sizeInBytes"]),
+        int(found["cardinality"]),
+    )
+
+
+def _to_protocol(value: Action) -> dict[str, Any]:
+    features = {name: sorted(value.get(name) or ()) for name in ("readerFeatures", "writerFeatures")}
+    return {name: int(value[name]) for name in ("minReaderVersion", "minWriterVersion")} | features
+
+
+def _to_metadata(value: Action) -> dict[str, Any]:
+    same = ("id", "name", "description", "schemaString", "createdTime")
+    configuration = value.get("configuration") or {}
+    return {name: value.get(name) for name in same} | {
+        "format": value["format"]["provider"],
+        "partitionColumns": list(value.get("partitionColumns") or ()),
+        "configuration": dict(configuration),
+    }

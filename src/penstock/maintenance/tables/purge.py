@@ -1,0 +1,186 @@
+"""Rewriting the files that hold hidden rows, verified by a checksum of the rows that stay.
+
+The rewrite carries no load number, so a numbered commit that changes nothing follows once it is verified. A rewrite without such
+a commit is verified by the next run: its old files are still there, because files are removed only after that.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+
+from penstock.errors import ConcurrentRunError, VerificationError
+from penstock.faults import fault_point, is_armed
+from penstock.lake.delta_log import find_version
+from penstock.lake.standing import find_unverified
+from penstock.lake.tables import Lake
+from penstock.maintenance.tables.excerpt import excerpt_of
+from penstock.maintenance.tables.log_facts import LogState, read_state
+from penstock.maintenance.tables.log_names import LOG
+from penstock.maintenance.tables.stored_paths import to_relative
+from penstock.maintenance.tables.values import Checksum, Purged
+from penstock.maintenance.tables.watch import Watch
+from penstock.model.names import DatasetName
+from penstock.model.progress import Manifest
+from penstock.storage.files import Files
+from penstock.transforms.checksums import add_up_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_ATTEMPTS = 10
+_FEWEST_BYTES = 32 << 20
+"""Rewritten files are combined up to this size, or up to the largest of them."""
+_CODECS = {
+    "SNAPPY": "snappy",
+    "GZIP": "gzip",
+    "ZSTD": "zstd",
+    "LZ4": "lz4_raw",
+    "BROTLI": "brotli",
+    "UNCOMPRESSED": "none",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Rewrite:
+    """A commit that wrote rows again: the files before and after, as the log describes them."""
+
+    version: int
+    before: tuple[Mapping[str, Any], ...]
+    after: tuple[Mapping[str, Any], ...]
+
+    @property
+    def hidden(self) -> int:
+        """The hidden rows that were left out."""
+        return sum(int((file.get("deletionVector") or {}).get("cardinality", 0)) for file in self.before)
+
+
+def purge_hidden_rows(lake: Lake, watch: Watch, standing: Manifest | None, build_request_id: str) -> Purged:
+    """Rewrite what holds hidden rows; VerificationError when a row was lost or changed, and the table is what it was before."""
+    name = watch.name
+    done = [_verify(lake, watch, standing, version, build_request_id) for version in _find_left(lake, name)]
+    state = read_state(lake.files, name.path)
+    if state.hidden_in:
+        fault_point("purge.before_rewrite", str(name))
+        version = _rewrite(lake, watch, state)
+        fault_point("purge.after_rewrite", str(name))
+        done.append(_verify(lake, watch, standing, version, build_request_id))
+        fault_point("purge.after_verify", str(name))
+    if standing is not None and (done or lake.state(name).progress is None):
+        watch.note(lake.restate(name, standing, build_request_id))
+        fault_point("purge.after_commit", str(name))
+    return _sum_up(watch.version, done)
+
+
+def compute_checksum(lake: Lake, name: DatasetName) -> Checksum:
+    """The checksum of all rows of a table."""
+    return _add_up(lake.read(name))
+
+
+def compute_checksum_of(lake: Lake, name: DatasetName, stored: Iterable[Mapping[str, Any]]) -> Checksum:
+    """The checksum of the rows in these files, without hidden ones; they are given as the actions of the log that name them."""
+    with excerpt_of(lake.files, name.path, read_state(lake.files, name.path), stored) as place:
+        return _add_up(lake.session.read.format("delta").load(lake.files.spark_path(place)))
+
+
+def _add_up(rows: DataFrame) -> Checksum:
+    found = add_up_rows(rows).collect()[0]
+    return Checksum(int(found["rows"]), int(found["total"]), int(found["mixed"]))
+
+
+def _rewrite(lake: Lake, watch: Watch, state: LogState) -> int:
+    touched = state.hidden_in
+    codec = _find_codec(lake.files, watch.name.path, [to_relative(file.path) for file in touched])
+    largest = max(_FEWEST_BYTES, *(file.size for file in touched))
+    retrying = Retrying(
+        retry=retry_if_exception_type(ConcurrentRunError),
+        wait=wait_random_exponential(multiplier=0.2, max=10),
+        stop=stop_after_attempt(_ATTEMPTS),
+        reraise=True,
+    )
+    watch.check()
+    retrying(lake.purge, watch.name, codec, largest)
+    watch.advance()
+    return watch.version
+
+
+def _find_codec(files: Files, table: str, paths: list[str | None]) -> str | None:
+    """How the table's files are compressed: otherwise they could become larger by the rewrite."""
+    import pyarrow.parquet as pq
+
+    for path in paths:
+        with files.open(f"{table}/{path}") as stream:
+            footer = pq.ParquetFile(stream).metadata
+            if footer.num_row_groups and footer.num_columns:
+                return _CODECS.get(footer.row_group(0).column(0).compression)
+    return None
+
+
+def _find_left(lake: Lake, name: DatasetName) -> list[int]:
+    """Rewrites of a run that died before it had verified them; not those whose old files somebody else removed already."""
+    found = []
+    for version in find_unverified(lake.files, name):
+        before = _read_rewrite(lake.files, name.path, version).before
+        if all(lake.files.exists(f"{name.path}/{to_relative(file['path'])}") for file in before):
+            found.append(version)
+    return found
+
+
+def _verify(lake: Lake, watch: Watch, standing: Manifest | None, version: int, build_request_id: str) -> Purged:
+    """Compare the rows before and after a rewrite; when they differ, undo it, unless somebody has written since."""
+    name = watch.name
+    rewrite = _read_rewrite(lake.files, name.path, version)
+    before, after = (compute_checksum_of(lake, name, files) for files in (rewrite.before, rewrite.after))
+    if before == after and not is_armed("purge.unequal"):
+        size_before, size_after = (
+            sum(int(file["size"]) for file in files) for files in (rewrite.before, rewrite.after)
+        )
+        return Purged(version, rewrite.hidden, len(rewrite.before), size_before, size_after, before, after)
+    what = "it is what it was before"
+    if find_version(lake.files, name.path) == version:
+        fault_point("purge.before_restore", str(name))
+        lake.restore(name, version - 1)
+        fault_point("purge.after_restore", str(name))
+        if standing is not None:
+            lake.restate(name, standing, build_request_id)
+    else:
+        what = f"another program has written to it since, so version {version} was not undone"
+    raise VerificationError(
+        f"{name}: the rows that should stay are not the same after the rewrite ({before} before, {after} after); {what}, "
+        "and no file was removed",
+        hint="keep a copy of the table's folder and report this",
+    )
+
+
+def _read_rewrite(files: Files, table: str, version: int) -> _Rewrite:
+    lines = files.read(f"{table}/{LOG}/{version:020d}.json").splitlines()
+    actions = [json.loads(line) for line in lines if line.strip()]
+    before = tuple(action["remove"] for action in actions if "remove" in action)
+    return _Rewrite(version, before, tuple(action["add"] for action in actions if "add" in action))
+
+
+def _sum_up(version: int, done: list[Purged]) -> Purged:
+    if not done:
+        return Purged(version)
+    before, after = (_add([each.before for each in done]), _add([each.after for each in done]))
+    return Purged(
+        version,
+        sum(each.rows for each in done),
+        sum(each.files for each in done),
+        sum(each.bytes_before for each in done),
+        sum(each.bytes_after for each in done),
+        before,
+        after,
+    )
+
+
+def _add(checksums: list[Checksum | None]) -> Checksum:
+    known = [each for each in checksums if each is not None]
+    mixed = 0
+    for each in known:
+        mixed ^= each.mixed
+    return Checksum(sum(each.rows for each in known), sum(each.total for each in known), mixed)

@@ -1,0 +1,358 @@
+"""Tombstones and erasure for the command line, a web page or a notebook: `engine.erasure`."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from penstock.errors import ConcurrentRunError, PenstockError, UsageError
+from penstock.eventlog.redaction import redact_texts
+from penstock.kinds.catalog import Catalog, open_catalog
+from penstock.lake.tables import Lake
+from penstock.maintenance.erasure.requests import find_targets, read_column_types
+from penstock.maintenance.erasure.values import Erased, Hidden, HiddenTable
+from penstock.maintenance.tables.values import Caution
+from penstock.model.erasure import ErasableTable
+from penstock.model.graph import downstream, order
+from penstock.model.names import DatasetName
+from penstock.model.plan import Action, Effect, Item, Reason, WorkItem
+from penstock.model.receipts import Receipt
+from penstock.model.results import LoadResult, Outcome
+from penstock.model.tombstones import Release, Tombstone, TombstoneState
+from penstock.model.wording import counted
+from penstock.run.bench import Bench, Host, open_bench, raise_first
+from penstock.run.planner import PlanRequest
+from penstock.run.scheduler import RunListener
+from penstock.tombstones.secrets import to_secrets
+from penstock.tombstones.store import TombstoneStore
+
+if TYPE_CHECKING:
+    from penstock.maintenance.erasure.counting import DryRun
+    from penstock.maintenance.erasure.tombstones import Tombstones
+    from penstock.maintenance.erasure.verifying import HashCheck
+    from penstock.maintenance.scan.results import ScanResult
+    from penstock.maintenance.scan.scanner import OnProgress
+
+_MOST_TRIES = 5
+KIND = "erasure"
+"""The kind of the items: not a kind of dataset."""
+
+
+@dataclass(frozen=True, slots=True)
+class Erasing:
+    """The tombstones of an opened project."""
+
+    host: Host
+
+    @property
+    def catalog(self) -> Catalog:
+        return open_catalog(self.host.workspace, self.host.kinds)
+
+    @property
+    def _store(self) -> TombstoneStore:
+        return TombstoneStore(self.host.workspace.storage, self.host.clock)
+
+    def tombstones(self, what: str | None = None) -> list[Tombstone]:
+        """All tombstones, or those of a subject, table, request or id; without a JVM."""
+        found = self._store.read()
+        return found if what is None else self._choose(found, (what,))
+
+    def add(
+        self,
+        what: str,
+        keys: Sequence[str] = (),
+        *,
+        source: Path | str | pa.Table | None = None,
+        reason: str,
+        actor: str | None = None,
+    ) -> Hidden:
+        """Hide rows of a subject or table at once: keys as `name=value`, or from a file, CSV text or an Arrow table."""
+        from penstock.maintenance.erasure.tombstones import Request
+
+        settings = self.host.workspace.project.erasure
+        to_secrets(settings.secrets).current  # noqa: B018 - refuse before anything starts
+        targets, given = self._read_keys(what, keys, source)
+        subject = what if settings.tables_of(what) else ""
+        request = Request(targets, given, reason, actor or getpass.getuser(), subject)
+        with open_bench(self.host, f"penstock tombstone add {subject or targets[0].table}") as bench:
+            tombstones = self._open(bench)
+            pending = tombstones.find_pending()
+            added = tombstones.add(request)
+            tables = self._hide(bench, tombstones, (*pending, *added))
+        ids = {each.id for each in added}
+        hidden = Hidden(added[0].batch if added else "", tuple(t for t in self._store.read() if t.id in ids), tables)
+        return self._refresh(hidden, {each.table for each in (*pending, *added)})
+
+    def _read_keys(
+        self, what: str, keys: Sequence[str], source: Path | str | pa.Table | None
+    ) -> tuple[tuple[ErasableTable, ...], pa.Table]:
+        """The tables that a request concerns, and its keys as a table with one column per column of the key."""
+        from penstock.maintenance.erasure.keys import parse_arguments, read_keys
+
+        names = [key.partition("=")[0] for key in keys if "=" in key]
+        settings = self.host.workspace.project.erasure
+        targets = find_targets(self.catalog, settings, what, names or _columns_of(source))
+        columns = [column.name for column in targets[0].key]
+        if isinstance(source, pa.Table):
+            given = source.select(columns)
+        elif source is not None:
+            given = read_keys(source, columns)
+        else:
+            values = parse_arguments(keys, columns)
+            given = pa.table({n: pa.array([v], pa.string()) for n, v in zip(columns, values, strict=True)})
+        if not given.num_rows:
+            raise UsageError("no key is given", hint="--key NAME=VALUE, --from FILE, or --from - for standard input")
+        return targets, given
+
+    def _open(self, bench: Bench) -> Tombstones:
+        return replace(self._look(bench.lake), build_request_id=bench.build_request_id)
+
+    def _look(self, lake: Lake) -> Tombstones:
+        """The tombstones without a build request: for looking only."""
+        from penstock.maintenance.erasure.tombstones import Tombstones
+
+        return Tombstones(self.catalog, self.host.clock, lake, "")
+
+    @property
+    def _places(self) -> tuple[str, ...]:
+        """Every address of the project: decides which connectors the session needs."""
+        catalog = self.catalog
+        storage = catalog.workspace.project.storage
+        datasets = catalog.datasets.values()
+        return tuple({p.below(storage) for d in datasets for p in catalog.kind_of(d.kind).places(d)})
+
+    def _hide(self, bench: Bench, tombstones: Tombstones, chosen: Sequence[Tombstone]) -> tuple[HiddenTable, ...]:
+        """Hide rows, an item for each table."""
+        done: list[HiddenTable] = []
+
+        def load(item: Item) -> LoadResult:
+            hidden = tombstones.hide(item.dataset, item.work)
+            done.extend(hidden)
+            return LoadResult(max((h.version for h in hidden if h.version is not None), default=None), 0)
+
+        bench.execute([_to_item(table, group) for table, group in _by_table(chosen).items()], load)
+        raise_first(bench.results)
+        return tuple(done)
+
+    def _refresh(self, hidden: Hidden, tables: Iterable[DatasetName], full: Iterable[DatasetName] = ()) -> Hidden:
+        """Compute again what was computed from these tables, so that it no longer shows what is hidden."""
+        readers = downstream(self.catalog.graph, set(tables)) - set(tables) | set(full)
+        if not readers:
+            return hidden
+        refresh = tuple(sorted(map(str, full)))
+        result = self.host.run(PlanRequest(select=tuple(sorted(map(str, readers))), full_refresh=refresh))
+        done = [str(item.dataset) for item in result.items if item.outcome in {Outcome.PASS, Outcome.WARN}]
+        failed = [str(item.dataset) for item in result.items if item.outcome in {Outcome.ERROR, Outcome.SKIP}]
+        return replace(hidden, recomputed=tuple(done), failed=tuple(failed))
+
+    def remove(self, chosen: Sequence[str]) -> Hidden:
+        """Withdraw tombstones: the rows come back unchanged, with those that were kept out meanwhile."""
+        from penstock.maintenance.erasure.undoing import Withdrawal
+
+        found = self._choose(self._store.read(), chosen)
+        with open_bench(self.host, "penstock tombstone rm") as bench:
+            tombstones = self._open(bench)
+            again = Withdrawal(tombstones).withdraw(found)
+        return self._refresh(Hidden("", tuple(found), ()), {each.table for each in found}, again)
+
+    def release(self, chosen: Sequence[str], value: str, column: str | None = None) -> list[Tombstone]:
+        """Let erased keys come back, from a value of a column on; of a streaming table, from a sequence on."""
+        found = self._choose(self._store.read(), chosen)
+        catalog = self.catalog
+        for table in {each.table for each in found}:
+            _check_release(catalog, table, column)
+        with self.host.recorded():
+            self._store.move(found, TombstoneState.RELEASED, release=Release(value, column))
+        ids = {each.id for each in found}
+        return [each for each in self._store.read() if each.id in ids]
+
+    def erase(
+        self,
+        what: str | None = None,
+        *,
+        caution: Caution | None = None,
+        on_progress: OnProgress | None = None,
+        listeners: tuple[RunListener, ...] = (),
+    ) -> Erased:
+        """Make everything that is hidden physical, prove that it is gone, and write a receipt.
+
+        All tombstones of a request go together: those of the subject or table that is named, and the others of their requests.
+        """
+        from penstock.maintenance.erasure.erasing import Settlement
+
+        for _ in range(_MOST_TRIES):
+            versions = self._refresh_readers(what)
+            with open_bench(self.host, f"penstock erase {what or ''}".strip(), self._places, listeners) as bench:
+                tombstones = self._open(bench)
+                settled = Settlement(tombstones).resume()
+                chosen = self._pick(what)
+                if not chosen:
+                    return Erased(tuple(settled))
+                roots = {each.table for each in chosen}
+                if versions == {table: bench.lake.state(table).version for table in roots}:
+                    return self._erase(bench, tombstones, chosen, settled, caution or Caution(), on_progress)
+        raise ConcurrentRunError(
+            "tables were loaded again and again while they should be erased", hint="run again later"
+        )
+
+    def count(self, what: str | None = None) -> DryRun:
+        """What `erase` would do: files, rows and bytes of each table; an error when one cannot be searched."""
+        from penstock.maintenance.erasure.counting import count_erasure
+
+        with self.host.lake(self._places) as lake:
+            tombstones = self._look(lake)
+            chosen = self._pick(what)
+            return count_erasure(tombstones, chosen, order_of(self.catalog, {each.table for each in chosen}))
+
+    def verify(
+        self,
+        what: str,
+        keys: Sequence[str] = (),
+        *,
+        source: Path | str | pa.Table | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> ScanResult:
+        """Search every file of the project for keys of a subject or table that are given again."""
+        from penstock.maintenance.erasure.verifying import verify_values
+
+        targets, given = self._read_keys(what, keys, source)
+        with self.host.lake(self._places) as lake:
+            return verify_values(self._look(lake), targets, given, on_progress)
+
+    def verify_hashes(self, what: str | None = None) -> tuple[HashCheck, ...]:
+        """Compare the declared columns of tables with the hashes of all tombstones; files are not searched."""
+        from penstock.maintenance.erasure.verifying import verify_hashes
+
+        chosen = [each for each in self.tombstones(what) if each.state.suppresses]
+        with self.host.lake(self._places) as lake:
+            return verify_hashes(self._look(lake), chosen)
+
+    def _refresh_readers(self, what: str | None) -> dict[DatasetName, int | None]:
+        """Hide what is not hidden, let everything that reads the tables go past it; and the tables' versions then."""
+        with open_bench(self.host, "penstock tombstone hide") as bench:
+            tombstones = self._open(bench)
+            chosen = [*tombstones.find_pending(), *self._pick(what)]
+            self._hide(bench, tombstones, list({each.id: each for each in chosen}.values()))
+            roots = {each.table for each in chosen}
+            versions = {table: bench.lake.state(table).version for table in roots}
+        done = self._refresh(Hidden("", (), ()), roots)
+        if done.failed:
+            raise PenstockError(
+                f"{', '.join(done.failed)} could not be brought up to date, and may still show what must be erased",
+                hint="`penstock run` says why; nothing was removed",
+            )
+        return versions
+
+    def _erase(
+        self,
+        bench: Bench,
+        tombstones: Tombstones,
+        chosen: Sequence[Tombstone],
+        settled: Sequence[Receipt],
+        caution: Caution,
+        on_progress: OnProgress | None,
+    ) -> Erased:
+        from penstock.maintenance.erasure.erasing import Erasure
+
+        catalog = tombstones.catalog
+        tables = order_of(catalog, {each.table for each in chosen})
+        redact = partial(_redact, bench)
+        erasure = Erasure(tombstones, tuple(chosen), tables, redact, caution, self.host.clock.now_ns())
+
+        def load(item: Item) -> LoadResult:
+            done = erasure.erase_table(item.dataset)
+            return LoadResult(done.version if done else None, done.rows if done else 0)
+
+        bench.execute([_to_item(table, chosen, Action.ERASE) for table in tables], load)
+        raise_first(bench.results)
+        return Erased((*settled, erasure.finish(on_progress)))
+
+    def _pick(self, what: str | None) -> list[Tombstone]:
+        """Hidden tombstones: all, or those of the requests that a subject, table or id belongs to."""
+        known = [each for each in self._store.read() if each.state is TombstoneState.HIDDEN]
+        if what is None:
+            return known
+        batches = {each.batch for each in self._choose(self._store.read(), (what,))}
+        return [each for each in known if each.batch in batches]
+
+    def _choose(self, known: Sequence[Tombstone], chosen: Sequence[str]) -> list[Tombstone]:
+        """Tombstones by id or its beginning, request, table or subject."""
+        found: dict[str, Tombstone] = {}
+        for what in chosen:
+            names = {what, str(_table_name(self.catalog, what) or what)}
+            matched = [t for t in known if names & {t.id, t.batch, str(t.table), t.subject}]
+            matched = matched or [t for t in known if len(what) >= 8 and t.id.startswith(what)]
+            if not matched:
+                raise UsageError(f"there is no tombstone {what}", hint="`penstock tombstone ls` lists them")
+            found |= {each.id: each for each in matched}
+        return list(found.values())
+
+
+def _columns_of(source: Path | str | pa.Table | None) -> list[str]:
+    """The columns that a file of keys names; they must be the key of the table."""
+    if source is None:
+        return []
+    if isinstance(source, pa.Table):
+        return list(source.column_names)
+    if isinstance(source, Path) and source.suffix == ".parquet":
+        import pyarrow.parquet as pq
+
+        try:
+            return list(pq.read_schema(source).names)
+        except (OSError, pa.ArrowException):
+            raise UsageError(f"{source} cannot be read as Parquet") from None
+    try:
+        text = source.read_text(encoding="utf-8-sig") if isinstance(source, Path) else source
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{source} cannot be read: {getattr(error, 'strerror', None) or 'not UTF-8'}") from None
+    return [name.strip() for name in text.partition("\n")[0].split(",") if name.strip()]
+
+
+def _to_item(table: DatasetName, group: Sequence[Tombstone], action: Action = Action.HIDE) -> Item:
+    own = tuple(each for each in group if each.table == table)
+    reason = Reason("tombstones", counted(len(own), "tombstone") if own else "computed from a table with tombstones")
+    effect = Effect(rows_change=action is Action.HIDE, replaces_rows=action is Action.HIDE)
+    return WorkItem(table, KIND, action, (reason,), own, effect=effect)
+
+
+def order_of(catalog: Catalog, roots: Iterable[DatasetName]) -> tuple[DatasetName, ...]:
+    """The tables with tombstones and everything that is computed from them, each after what it reads."""
+    chosen = downstream(catalog.graph, set(roots)) | set(roots)
+    return tuple(name for name in order(catalog.graph) if name in chosen)
+
+
+def _redact(bench: Bench, texts: Sequence[str]) -> int:
+    return len(redact_texts(bench.recorder.log, texts).event_ids) if texts else 0
+
+
+def _by_table(tombstones: Iterable[Tombstone]) -> dict[DatasetName, list[Tombstone]]:
+    found: dict[DatasetName, list[Tombstone]] = {}
+    for each in tombstones:
+        found.setdefault(each.table, []).append(each)
+    return found
+
+
+def _table_name(catalog: Catalog, what: str) -> DatasetName | None:
+    try:
+        return catalog.find(what).name
+    except UsageError:
+        return None
+
+
+def _check_release(catalog: Catalog, table: DatasetName, column: str | None) -> None:
+    """A streaming table is released by sequence; any other by a column that it has."""
+    types = read_column_types(catalog, table) or {}
+    dataset = catalog.datasets.get(table)
+    if dataset is not None and dataset.keys:
+        if column is not None:
+            raise UsageError(f"{table} is released by its sequence, not by a column", hint="--from SEQUENCE")
+    elif column is None or column.lower() not in types:
+        raise UsageError(
+            f"name a column of {table} that tells new rows from old ones", hint="--from VALUE --column NAME"
+        )

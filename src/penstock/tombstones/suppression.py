@@ -1,0 +1,130 @@
+"""Which keys every load must leave out. A project without tombstones pays one look for a folder."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from penstock.errors import ConfigError
+from penstock.lake.manifests import FOLDER
+from penstock.model.clock import SystemClock
+from penstock.model.names import DatasetName
+from penstock.model.project import Project
+from penstock.model.tombstones import SuppressedKeys, Tombstone
+from penstock.storage.files import Files
+from penstock.tombstones.secrets import Secrets, to_secrets
+from penstock.tombstones.store import TombstoneStore
+from penstock.tombstones.vault import Vault
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MARKER = f"{FOLDER}/erasure.json"
+"""A file beside the progress manifests of a table that has tombstones, for writers that know of no project."""
+
+
+_ENTRY = re.compile(r"(.+)\.(\d{20})\.(rows|all)")
+
+
+@dataclass(frozen=True, slots=True)
+class KeptAside:
+    """Rows that a load kept out of a table, or that were hidden, as the vault has them."""
+
+    batch: str
+    name: str
+    table: str
+    number: int
+    """The load, or the commit that hid them: only if it was committed do they count."""
+    is_all: bool
+    """The load wrote the whole table, so that these rows replace what was kept aside before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suppression:
+    """The suppressed keys of a project, as they were when a run began."""
+
+    secrets: Secrets = field(default_factory=Secrets)
+    tombstones: Mapping[DatasetName, tuple[Tombstone, ...]] = field(default_factory=dict)
+    vault: Vault | None = field(default=None, repr=False)
+
+    def of(self, table: DatasetName) -> tuple[SuppressedKeys, ...]:
+        """What a load of this table must leave out; an error when a secret is missing, because then nobody could tell."""
+        found: dict[tuple[object, str], list[Tombstone]] = {}
+        for each in self.tombstones.get(table, ()):
+            found.setdefault((each.key, each.secret_id), []).append(each)
+        return tuple(
+            SuppressedKeys(group[0].key, secret_id, self.secrets.get(secret_id), tuple(group))
+            for (_, secret_id), group in found.items()
+        )
+
+    def keep_aside(
+        self,
+        table: DatasetName,
+        number: int,
+        rows: pa.Table,
+        id_column: str,
+        *,
+        is_all: bool,
+        of: Iterable[Tombstone] | None = None,
+    ) -> None:
+        """Keep what a load with this number leaves out, as long as its tombstones can be withdrawn.
+
+        `id_column` of the rows has the id of each row's tombstone; `of` has the tombstones, by default those of the table.
+        """
+        if self.vault is None:
+            return
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        batches: dict[str, list[str]] = {}
+        for each in self.tombstones.get(table, ()) if of is None else of:
+            if each.state.can_be_undone:
+                batches.setdefault(each.batch, []).append(each.id)
+        for batch, ids in batches.items():
+            kept = rows.filter(pc.is_in(rows.column(id_column), pa.array(ids, pa.string())))
+            if kept.num_rows or is_all:
+                name = f"{table}.{number:020d}.{'all' if is_all else 'rows'}"
+                self.vault.put_table(batch, name, kept)
+
+
+def find_kept_aside(vault: Vault, batch: str, table: DatasetName, committed: int) -> list[KeptAside]:
+    """What counts of the rows kept aside for a table: entries of loads that were committed, from the last whole load on."""
+    found = []
+    for name in vault.names(batch):
+        match = _ENTRY.fullmatch(name)
+        if match and match[1] == str(table) and int(match[2]) <= committed:
+            found.append(KeptAside(batch, name, match[1], int(match[2]), match[3] == "all"))
+    found.sort(key=lambda entry: entry.number)
+    begin = max((place for place, entry in enumerate(found) if entry.is_all), default=0)
+    return found[begin:]
+
+
+def read_suppression(project: Project, storage: Files) -> Suppression:
+    """The suppressed keys of a project now."""
+    store = TombstoneStore(storage, SystemClock())
+    if not store.exists:
+        return Suppression()
+    found: dict[DatasetName, list[Tombstone]] = {}
+    for each in store.read():
+        if each.state.suppresses:
+            found.setdefault(each.table, []).append(each)
+    secrets = to_secrets(project.erasure.secrets)
+    return Suppression(secrets, {name: tuple(each) for name, each in found.items()}, Vault(storage, secrets))
+
+
+def mark_table(files: Files, name: DatasetName) -> None:
+    """Leave a sign beside a table that it has tombstones."""
+    with suppress(FileExistsError):
+        files.create(f"{name.path}/{MARKER}", b'{"tombstones": true}\n')
+
+
+def check_unmarked(files: Files, name: DatasetName) -> None:
+    """ConfigError for a table with tombstones that is written outside its project, where the keys are unknown."""
+    if files.exists(f"{name.path}/{MARKER}"):
+        raise ConfigError(
+            f"{name} has tombstones, so only its project may load it; nothing was written",
+            hint="erased persons could come back: write change files or raw files, and use `penstock run`",
+        )

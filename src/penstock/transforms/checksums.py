@@ -1,0 +1,57 @@
+"""Rows added up into a few numbers, so that two large sets of rows can be compared."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from penstock.model.types import quote_name
+
+
+def add_up_rows(rows: DataFrame) -> DataFrame:
+    """One row: how many there are, and the sum and the exclusive or of their hashes over all columns.
+
+    Whether a value is NULL is hashed too: Spark's hash passes over NULLs, so a value that moved to the next column
+    would not be noticed.
+    """
+    columns = [F.col(quote_name(field.name)) for field in rows.schema.fields]
+    values = [hashable(column, field.dataType) for column, field in zip(columns, rows.schema.fields, strict=True)]
+    hashed = F.xxhash64(*values, *(column.isNull() for column in columns)) if columns else F.lit(0).cast("bigint")
+    return rows.select(hashed.alias("hash")).agg(
+        F.count(F.lit(1)).alias("rows"),
+        F.coalesce(F.sum(F.col("hash").cast("decimal(20,0)")), F.lit(0)).cast("string").alias("total"),
+        F.coalesce(F.bit_xor("hash"), F.lit(0)).alias("mixed"),
+    )
+
+
+def hashable(value: Column, type_: T.DataType) -> Column:
+    """The value in a form that Spark can hash: maps as sorted entries, variants as JSON, at any depth."""
+    if isinstance(type_, T.VariantType):
+        return F.to_json(value)
+    if _is_hashable(type_):
+        return value
+    if isinstance(type_, T.MapType):
+        entries = F.transform(
+            F.map_entries(value),
+            lambda entry: F.struct(
+                hashable(entry["key"], type_.keyType).alias("key"),
+                hashable(entry["value"], type_.valueType).alias("value"),
+            ),
+        )
+        return F.array_sort(entries)
+    if isinstance(type_, T.ArrayType):
+        return F.transform(value, lambda item: hashable(item, type_.elementType))
+    fields = type_.fields if isinstance(type_, T.StructType) else []
+    return F.when(
+        value.isNotNull(),
+        F.struct(*(hashable(value[field.name], field.dataType).alias(field.name) for field in fields)),
+    )
+
+
+def _is_hashable(type_: T.DataType) -> bool:
+    if isinstance(type_, T.ArrayType):
+        return _is_hashable(type_.elementType)
+    if isinstance(type_, T.StructType):
+        return all(_is_hashable(field.dataType) for field in type_.fields)
+    return not isinstance(type_, T.MapType | T.VariantType)
