@@ -16,7 +16,7 @@ from penstock.model.erasing import FileErased
 from penstock.model.names import DatasetName
 from penstock.model.schema import Column
 from penstock.model.types import normal_type
-from penstock.transforms.event_match import find_gone_events, leave_out_events
+from penstock.transforms.event_match import count_gone_events, leave_out_events
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -64,8 +64,7 @@ def _find_hits(auxiliary: Auxiliary, segments: Sequence[Segment], flow: Flow, ke
     if not segments:
         return {}
     found: dict[str, int] = {}
-    gone = find_gone_events(auxiliary.read(segments, flow), flow, keys)
-    for address, rows in gone.items():
+    for address, rows in count_gone_events(auxiliary.read(segments, flow), flow, keys).collect():
         segment = auxiliary.segment_of(address)
         found[segment] = found.get(segment, 0) + rows
     return found
