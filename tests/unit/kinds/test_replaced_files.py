@@ -22,7 +22,7 @@ from penstock.kinds.staging.raw_files import hash_content
 from penstock.model.dataset import Dataset, Form
 from penstock.model.progress import ConsumedFile, NewContent, Progress, RawFile, TableState
 from penstock.model.schema import Column, Schema
-from penstock.storage.addresses import without_scheme
+from penstock.storage.addresses import to_address
 from penstock.storage.footers import read_footers
 from penstock.storage.local import LocalFiles
 
@@ -76,7 +76,7 @@ def test_a_raw_file_is_consumed_before_and_after_it_was_replaced(project: Projec
     assert [(entry.rows, entry.content_hash, entry.replacement) for entry in found.touched] == [
         (1, new.content_hash, None)
     ]
-    address = without_scheme(f"{project.root}/raw/people/1.parquet")
+    address = to_address(f"{project.root}/raw/people/1.parquet")
     assert kind.consumed_files(dataset, payload)[address] is pending
     settled = kind.with_files(dataset, payload, {address: found.touched[0]})
     assert settled.files["people/1.parquet"] == found.touched[0]
@@ -109,7 +109,7 @@ def test_a_change_file_is_read_before_and_after_it_was_replaced(project: Project
 
     assert new_files() == []
     settled = pending.settle(RawFile(path, 10, file.stat().st_mtime_ns))
-    assert kind.with_files(dataset, payload, {without_scheme(path): settled}).files == {path: settled}
+    assert kind.with_files(dataset, payload, {to_address(path): settled}).files == {path: settled}
     file.write_text('{"id": 2}\n')
     assert new_files() == [path], "the same size, but not the content that replaces it"
 

@@ -47,7 +47,7 @@ class Search:
 
     def find(self, files: Files, paths: Sequence[str]) -> dict[str, Hits]:
         """The files with records of the keys; RewriteError when one of them cannot be searched."""
-        addresses = {without_scheme(f"{files.uri.rstrip('/')}/{path}"): path for path in paths}
+        addresses = {without_scheme(files.spark_path(path)): path for path in paths}
         found: dict[str, list[int]] = {}
         with _problems_named(files):
             for rows, images in self._read(files, paths):
