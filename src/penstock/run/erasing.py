@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import getpass
+import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -74,7 +76,7 @@ class Erasing:
         settings, catalog = self.host.workspace.project.erasure, self.catalog
         to_secrets(settings.secrets).current  # noqa: B018 - refuse before anything starts
         names = [key.partition("=")[0] for key in keys if "=" in key]
-        targets = find_targets(catalog, settings, what, names or _columns_of(source))
+        targets = find_targets(catalog, settings, what, names or _key_columns(catalog, what, source))
         columns = [column.name for column in targets[0].key]
         if isinstance(source, pa.Table):
             given = source.select(columns)
@@ -261,7 +263,25 @@ def _columns_of(source: Path | str | pa.Table | None) -> list[str]:
         text = source.read_text(encoding="utf-8-sig") if isinstance(source, Path) else source
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{source} cannot be read: {getattr(error, 'strerror', None) or 'not UTF-8'}") from None
-    return [name.strip() for name in text.partition("\n")[0].split(",") if name.strip()]
+    return [name.strip() for name in next(csv.reader(io.StringIO(text)), []) if name.strip()]
+
+
+def _key_columns(catalog: Catalog, what: str, source: Path | str | pa.Table | None) -> list[str]:
+    """The columns of a table that keys are given for; none when the declared key is meant, with one value per line.
+
+    What is no column of the table can be a value, so no message shows it.
+    """
+    names, table = _columns_of(source), _table_name(catalog, what)
+    columns = read_column_types(catalog, table) if table is not None else None
+    if columns is None or table is None or all(name.lower() in columns for name in names):
+        return names
+    declared = catalog.workspace.project.erasure.declared_for(table)
+    if len(names) == 1 and declared and len(declared[0].key) == 1 and not isinstance(source, pa.Table):
+        return []
+    raise UsageError(
+        f"the keys have a column that {table} does not have; nothing was hidden",
+        hint=f"name columns of the table in the first line: {', '.join(columns)}",
+    )
 
 
 def _to_item(table: DatasetName, group: Sequence[Tombstone], action: Action = Action.HIDE) -> Item:
