@@ -17,6 +17,7 @@ from penstock.errors import ConcurrentRunError, PenstockError, UsageError
 from penstock.eventlog.redaction import redact_texts
 from penstock.kinds.catalog import Catalog, open_catalog
 from penstock.maintenance.erasure.requests import find_targets, read_column_types
+from penstock.maintenance.erasure.resurrected import find_resurrected
 from penstock.maintenance.erasure.values import Erased, Hidden, HiddenTable
 from penstock.maintenance.tables.values import Caution
 from penstock.model.graph import downstream, order
@@ -97,6 +98,18 @@ class Erasing:
         ids = {each.id for each in added}
         hidden = Hidden(added[0].batch if added else "", tuple(t for t in self._store.read() if t.id in ids), tables)
         return self._refresh(hidden, {each.table for each in (*pending, *added)})
+
+    def hide_again(self) -> None:
+        """Hide rows that another program made visible again, for example by RESTORE. Without any, no JVM starts."""
+        catalog, secrets = self.catalog, self.host.workspace.project.erasure.secrets
+        found = [
+            each
+            for each in find_resurrected(self.host.workspace.storage, self._store.read())
+            if each.table in catalog.datasets and each.secret_id in secrets  # without its secret, a table is not loaded
+        ]
+        if found:
+            with open_bench(self.host, "penstock tombstone hide") as bench:
+                self._hide(bench, self._open(bench), found)
 
     def _open(self, bench: Bench) -> Tombstones:
         from penstock.maintenance.erasure.tombstones import Tombstones

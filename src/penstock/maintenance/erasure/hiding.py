@@ -91,8 +91,11 @@ class Hider:
         return HiddenTable(name, keys, _sum_rows(found, names), commit.version), _count_by_tombstone(found)
 
     def _keep_values(self, table: TableToHide, number: int) -> None:
-        """Keep the values that must be gone, for the proof that they are. Rows kept as JSON are kept as a whole."""
-        if table.place.json_column is not None or self.suppression.vault is None:
+        """Keep the values that must be gone, for the proof that they are. Rows kept as JSON are kept as a whole.
+
+        Not of keys whose erasure is over: nothing would destroy the values again.
+        """
+        if table.place.json_column is not None or self.suppression.vault is None or not table.keys.can_be_undone:
             return
         wanted = {name.lower() for name in (*(column.name for column in table.keys.key), *table.personal)}
         rows = self.lake.read(table.name)
