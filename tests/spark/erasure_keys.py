@@ -1,4 +1,4 @@
-"""One staging table with a column for each type of key, and a person for each: what is stored, how the key is given, how it comes again."""
+"""A staging table with a column for each type of key, and a person for each: as stored, as given, as it comes again."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ COLUMNS: dict[str, tuple[pa.DataType, Callable[[int], Any]]] = {
     "text": (pa.string(), lambda n: f"somebody.{n}@example.org"),
     "num": (pa.int32(), lambda n: 5000 + n),
     "big": (pa.int64(), lambda n: 1 + n),
-    "amount": (pa.decimal128(10, 2), lambda n: Decimal(n)),
+    "amount": (pa.decimal128(10, 2), Decimal),
     "ratio": (pa.float64(), lambda n: n + 0.25),
     "day": (pa.date32(), lambda n: dt.date(2001, 1, 1) + dt.timedelta(n)),
     "at": (pa.timestamp("us", tz="UTC"), lambda n: dt.datetime(2002, 1, 1, tzinfo=UTC) + dt.timedelta(hours=n)),
     "local": (pa.timestamp("us"), lambda n: dt.datetime(2003, 1, 1) + dt.timedelta(hours=n)),
     "blob": (pa.binary(), lambda n: n.to_bytes(2) + b"blob"),
-    "flag": (pa.bool_(), lambda n: False),
+    "flag": (pa.bool_(), lambda _: False),
     "c1": (pa.string(), lambda n: f"c{n}"),
     "c2": (pa.int32(), lambda n: n),
     "a.b": (pa.string(), lambda n: f"dotted {n} here"),

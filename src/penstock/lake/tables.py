@@ -183,9 +183,7 @@ class Lake:
         """
         progress = self.state(name).progress
         if progress is None:
-            return self.begin(
-                Manifest(str(name), 0, None, entry=Entry.FENCE, build_request_id=build_request_id), name
-            )
+            return self.begin(Manifest(str(name), 0, None, entry=Entry.FENCE, build_request_id=build_request_id), name)
         newest = read_manifest(self.files, name, progress.number)
         again = replace(
             newest,

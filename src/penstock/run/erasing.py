@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import getpass
-import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,7 +14,8 @@ import pyarrow as pa
 from penstock.errors import ConcurrentRunError, PenstockError, UsageError
 from penstock.eventlog.redaction import redact_texts
 from penstock.kinds.catalog import Catalog, open_catalog
-from penstock.maintenance.erasure.requests import find_targets, read_column_types
+from penstock.lake.tables import Lake
+from penstock.maintenance.erasure.requests import read_column_types
 from penstock.maintenance.erasure.resurrected import find_resurrected
 from penstock.maintenance.erasure.values import Erased, Hidden, HiddenTable
 from penstock.maintenance.tables.values import Caution
@@ -28,13 +27,17 @@ from penstock.model.results import LoadResult, Outcome
 from penstock.model.tombstones import Release, Tombstone, TombstoneState
 from penstock.model.wording import counted
 from penstock.run.bench import Bench, Host, open_bench, raise_first
+from penstock.run.given_keys import read_given_keys
 from penstock.run.planner import PlanRequest
 from penstock.run.scheduler import RunListener
 from penstock.tombstones.secrets import to_secrets
 from penstock.tombstones.store import TombstoneStore
 
 if TYPE_CHECKING:
+    from penstock.maintenance.erasure.counting import DryRun
     from penstock.maintenance.erasure.tombstones import Tombstones
+    from penstock.maintenance.erasure.verifying import HashCheck
+    from penstock.maintenance.scan.results import ScanResult
     from penstock.maintenance.scan.scanner import OnProgress
 
 _MOST_TRIES = 5
@@ -71,23 +74,11 @@ class Erasing:
         actor: str | None = None,
     ) -> Hidden:
         """Hide rows of a subject or table at once: keys as `name=value`, or from a file, CSV text or an Arrow table."""
-        from penstock.maintenance.erasure.keys import parse_arguments, read_keys
         from penstock.maintenance.erasure.tombstones import Request
 
-        settings, catalog = self.host.workspace.project.erasure, self.catalog
+        settings = self.host.workspace.project.erasure
         to_secrets(settings.secrets).current  # noqa: B018 - refuse before anything starts
-        names = [key.partition("=")[0] for key in keys if "=" in key]
-        targets = find_targets(catalog, settings, what, names or _key_columns(catalog, what, source))
-        columns = [column.name for column in targets[0].key]
-        if isinstance(source, pa.Table):
-            given = source.select(columns)
-        elif source is not None:
-            given = read_keys(source, columns)
-        else:
-            values = parse_arguments(keys, columns)
-            given = pa.table({n: pa.array([v], pa.string()) for n, v in zip(columns, values, strict=True)})
-        if not given.num_rows:
-            raise UsageError("no key is given", hint="--key NAME=VALUE, --from FILE, or --from - for standard input")
+        targets, given = read_given_keys(self.catalog, what, keys, source)
         subject = what if settings.tables_of(what) else ""
         request = Request(targets, given, reason, actor or getpass.getuser(), subject)
         with open_bench(self.host, f"penstock tombstone add {subject or targets[0].table}") as bench:
@@ -112,9 +103,13 @@ class Erasing:
                 self._hide(bench, self._open(bench), found)
 
     def _open(self, bench: Bench) -> Tombstones:
+        return replace(self._look(bench.lake), build_request_id=bench.build_request_id)
+
+    def _look(self, lake: Lake) -> Tombstones:
+        """The tombstones without a build request: for looking only."""
         from penstock.maintenance.erasure.tombstones import Tombstones
 
-        return Tombstones(self.catalog, self.host.clock, bench.lake, bench.build_request_id)
+        return Tombstones(self.catalog, self.host.clock, lake, "")
 
     @property
     def _places(self) -> tuple[str, ...]:
@@ -198,6 +193,38 @@ class Erasing:
             "tables were loaded again and again while they should be erased", hint="run again later"
         )
 
+    def count(self, what: str | None = None) -> DryRun:
+        """What `erase` would do: files, rows and bytes of each table; an error when one cannot be searched."""
+        from penstock.maintenance.erasure.counting import count_erasure
+
+        with self.host.lake(self._places) as lake:
+            tombstones = self._look(lake)
+            chosen = self._pick(what)
+            return count_erasure(tombstones, chosen, order_of(self.catalog, {each.table for each in chosen}))
+
+    def verify(
+        self,
+        what: str,
+        keys: Sequence[str] = (),
+        *,
+        source: Path | str | pa.Table | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> ScanResult:
+        """Search every file of the project for keys of a subject or table that are given again."""
+        from penstock.maintenance.erasure.verifying import verify_values
+
+        targets, given = read_given_keys(self.catalog, what, keys, source)
+        with self.host.lake(self._places) as lake:
+            return verify_values(self._look(lake), targets, given, on_progress)
+
+    def verify_hashes(self, what: str | None = None) -> tuple[HashCheck, ...]:
+        """Compare the declared columns of tables with the hashes of all tombstones; files are not searched."""
+        from penstock.maintenance.erasure.verifying import verify_hashes
+
+        chosen = [each for each in self.tombstones(what) if each.state.suppresses]
+        with self.host.lake(self._places) as lake:
+            return verify_hashes(self._look(lake), chosen)
+
     def _refresh_readers(self, what: str | None) -> dict[DatasetName, int | None]:
         """Hide what is not hidden, let everything that reads the tables go past it; and the tables' versions then."""
         with open_bench(self.host, "penstock tombstone hide") as bench:
@@ -257,44 +284,6 @@ class Erasing:
                 raise UsageError(f"there is no tombstone {what}", hint="`penstock tombstone ls` lists them")
             found |= {each.id: each for each in matched}
         return list(found.values())
-
-
-def _columns_of(source: Path | str | pa.Table | None) -> list[str]:
-    """The columns that a file of keys names; they must be the key of the table."""
-    if source is None:
-        return []
-    if isinstance(source, pa.Table):
-        return list(source.column_names)
-    if isinstance(source, Path) and source.suffix == ".parquet":
-        import pyarrow.parquet as pq
-
-        try:
-            return list(pq.read_schema(source).names)
-        except (OSError, pa.ArrowException):
-            raise UsageError(f"{source} cannot be read as Parquet") from None
-    try:
-        text = source.read_text(encoding="utf-8-sig") if isinstance(source, Path) else source
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{source} cannot be read: {getattr(error, 'strerror', None) or 'not UTF-8'}") from None
-    return [name.strip() for name in next(csv.reader(io.StringIO(text)), []) if name.strip()]
-
-
-def _key_columns(catalog: Catalog, what: str, source: Path | str | pa.Table | None) -> list[str]:
-    """The columns of a table that keys are given for; none when the declared key is meant, with one value per line.
-
-    What is no column of the table can be a value, so no message shows it.
-    """
-    names, table = _columns_of(source), _table_name(catalog, what)
-    columns = read_column_types(catalog, table) if table is not None else None
-    if columns is None or table is None or all(name.lower() in columns for name in names):
-        return names
-    declared = catalog.workspace.project.erasure.declared_for(table)
-    if len(names) == 1 and declared and len(declared[0].key) == 1 and not isinstance(source, pa.Table):
-        return []
-    raise UsageError(
-        f"the keys have a column that {table} does not have; nothing was hidden",
-        hint=f"name columns of the table in the first line: {', '.join(columns)}",
-    )
 
 
 def _to_item(table: DatasetName, group: Sequence[Tombstone], action: Action = Action.HIDE) -> Item:

@@ -66,7 +66,7 @@ class Erasure:
     def erase_table(self, table: DatasetName) -> Physical | None:
         """Make it physical in every Delta table of a dataset, then in its source files; the result is that of its own table."""
         own: Physical | None = None
-        for name in self._delta_tables(table):
+        for name in delta_tables_of(self.catalog, table):
             if self.lake.state(name).exists:
                 done = make_physical(
                     self.lake, name, caution=self.caution, build_request_id=self.tombstones.build_request_id
@@ -79,12 +79,6 @@ class Erasure:
             self._sources += erase_sources(self.lake, self.catalog, dataset, key, texts)
             fault_point("erase.after_sources", str(table))
         return own
-
-    def _delta_tables(self, table: DatasetName) -> Iterator[DatasetName]:
-        dataset = self.catalog.datasets[table]
-        for place in self.catalog.kind_of(dataset.kind).places(dataset):
-            if place.form is Form.DELTA and place.is_ours:
-                yield name_of(place.uri)
 
     def _to_erased(self, name: DatasetName, done: Physical, *, is_own: bool) -> ErasedTable:
         hidden = sum(each.rows for each in self.chosen if each.table == name) if is_own else 0
@@ -145,6 +139,14 @@ class Erasure:
         )
         check_no_residue(result)
         return result
+
+
+def delta_tables_of(catalog: Catalog, table: DatasetName) -> Iterator[DatasetName]:
+    """The Delta tables of a dataset: its own, its quarantine, and whatever else its kind has."""
+    dataset = catalog.datasets[table]
+    for place in catalog.kind_of(dataset.kind).places(dataset):
+        if place.form is Form.DELTA and place.is_ours:
+            yield name_of(place.uri)
 
 
 @dataclass(frozen=True, slots=True)

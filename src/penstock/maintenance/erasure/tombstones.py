@@ -125,9 +125,9 @@ class Tombstones:
         """Hide the rows of tombstones of one table: one commit per request. Rows that are hidden already stay so."""
         suppression, done = self.suppression, list[HiddenTable]()
         hider = Hider(self.lake, suppression, self.catalog.workspace.project.erasure.hide, self.build_request_id)
-        for group in _by_request(tombstones):
+        for group in requests_of(tombstones):
             counts: dict[str, int] = {}
-            for found in self._tables(table, group, suppression):
+            for found in self.tables_of(table, group, suppression):
                 hidden, rows = hider.hide_rows(found)
                 if found.name == table or hidden.rows:
                     done.append(hidden)
@@ -136,8 +136,8 @@ class Tombstones:
             self.store.move(pending, TombstoneState.HIDDEN, rows=counts)
         return tuple(done)
 
-    def _tables(
-        self, table: DatasetName, group: Sequence[Tombstone], suppression: Suppression
+    def tables_of(
+        self, table: DatasetName, group: Sequence[Tombstone], suppression: Suppression | None = None
     ) -> Iterator[TableToHide]:
         """The Delta tables that a dataset's rows are in: its own, and its quarantine."""
         dataset = self.catalog.datasets.get(table)
@@ -148,7 +148,7 @@ class Tombstones:
             )
         keys = self.keys_of(group)
         kind = self.catalog.kind_of(dataset.kind)
-        undo = kind.undo(self.lake, dataset, self.run_of(dataset, suppression))
+        undo = kind.undo(self.lake, dataset, self.run_of(dataset, suppression or self.suppression))
         types = self._types(table, ErasableTable("", table, keys.key))
         for place in kind.places(dataset, self.catalog.state(dataset)):
             if place.form is Form.DELTA and place.is_ours:
@@ -197,7 +197,7 @@ class Tombstones:
         return (*pending, *(each for each in again if each.table in self.catalog.datasets))
 
 
-def _by_request(tombstones: Iterable[Tombstone]) -> list[list[Tombstone]]:
+def requests_of(tombstones: Iterable[Tombstone]) -> list[list[Tombstone]]:
     """Tombstones of one request have the same key columns and secret."""
     found: dict[tuple[object, ...], list[Tombstone]] = {}
     for each in tombstones:
