@@ -148,6 +148,8 @@ class Erasing:
         from penstock.maintenance.erasure.undoing import Withdrawal
 
         found = self._choose(self._store.read(), chosen)
+        left = [each for each in found if each.state.can_be_undone or _is_named(each, chosen)]
+        found = left or found  # a subject or table stands for those that can still be withdrawn
         with open_bench(self.host, "penstock tombstone rm") as bench:
             tombstones = self._open(bench)
             again = Withdrawal(tombstones).withdraw(found)
@@ -308,6 +310,11 @@ def _by_table(tombstones: Iterable[Tombstone]) -> dict[DatasetName, list[Tombsto
     for each in tombstones:
         found.setdefault(each.table, []).append(each)
     return found
+
+
+def _is_named(tombstone: Tombstone, chosen: Sequence[str]) -> bool:
+    """Whether a tombstone itself is meant, by its id or the beginning of it."""
+    return any(len(what) >= 8 and tombstone.id.startswith(what) for what in chosen)
 
 
 def _table_name(catalog: Catalog, what: str) -> DatasetName | None:
