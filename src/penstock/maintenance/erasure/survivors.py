@@ -13,6 +13,7 @@ from penstock.maintenance.erasure.clear_values import ClearValues
 from penstock.maintenance.scan.needles import BEGINNING, Survivors
 from penstock.model.keys import KeyColumn
 from penstock.model.names import DatasetName
+from penstock.transforms.arrow import to_frame
 from penstock.transforms.key_hashes import normal_text
 
 _MOST = 10_000
@@ -62,7 +63,7 @@ def _to_texts(lake: Lake, values: Iterable[Any]) -> dict[str, set[str]]:
         by_type.setdefault((type(value), getattr(value, "tzinfo", None) is None), []).append(value)
     found: dict[str, set[str]] = {}
     for same in by_type.values():
-        rows = lake.session.createDataFrame(pa.table({"n": range(len(same)), "value": pa.array(same)}))
+        rows = to_frame(lake.session, pa.table({"n": range(len(same)), "value": pa.array(same)}))
         for row in rows.select("n", normal_text(rows, KeyColumn("value")).alias("text")).collect():
             found.setdefault(row["text"], set()).add(str(same[row["n"]]))
     return found

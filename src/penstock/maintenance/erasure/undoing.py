@@ -21,6 +21,7 @@ from penstock.model.dataset import Place
 from penstock.model.names import DatasetName
 from penstock.model.tombstones import SuppressedKeys, Tombstone, TombstoneState
 from penstock.tombstones.suppression import Suppression, find_committed, find_kept_aside
+from penstock.transforms.arrow import to_frame
 from penstock.transforms.suppress import TOMBSTONE, Screen
 
 
@@ -130,14 +131,14 @@ def find_hidden(lake: Lake, kept: pa.Table, others: Sequence[TableToHide]) -> pa
     """The rows among those kept aside that other tombstones hide, each with the id of the other one."""
     if not others or not kept.num_rows:
         return None
-    rows = lake.session.createDataFrame(kept.drop_columns([TOMBSTONE]))
+    rows = RowsUndo(lake, others[0].name, "").conform(kept)
     found = []
     for other in others:
         if other.place.json_column is None:
             found.append(Screen((other.keys,)).match(rows))
         else:
             keys = find_stored_keys(rows, other).select([other.place.json_column, TOMBSTONE])
-            found.append(rows.join(lake.session.createDataFrame(keys), other.place.json_column))
+            found.append(rows.join(to_frame(lake.session, keys), other.place.json_column))
     return reduce(DataFrame.unionByName, found).toArrow()
 
 
