@@ -66,6 +66,7 @@ POINTS = (
     "aside.before_replace",
     "aside.during_destroy",
     "receipt.before_page",
+    "restate.after_manifest",
     "purge.before_rewrite",
     "purge.after_rewrite",
     "purge.after_verify",

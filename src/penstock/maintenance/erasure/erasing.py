@@ -14,7 +14,7 @@ from penstock.faults import fault_point
 from penstock.kinds.catalog import Catalog
 from penstock.lake.tables import Lake
 from penstock.maintenance import receipts
-from penstock.maintenance.erasure.clear_values import ClearValues, columns_of, read_clear_values, to_needles
+from penstock.maintenance.erasure.clear_values import ClearValues, columns_by_table, read_clear_values, to_needles
 from penstock.maintenance.erasure.places import columns_at, scan_places
 from penstock.maintenance.erasure.survivors import find_survivors
 from penstock.maintenance.erasure.tombstones import Tombstones, name_of
@@ -29,7 +29,7 @@ from penstock.model.names import DatasetName
 from penstock.model.receipts import Checksum, ErasedSource, ErasedTable, Receipt, to_erased_keys
 from penstock.model.tombstones import Tombstone, TombstoneState
 from penstock.tombstones.secrets import Secrets, to_secrets
-from penstock.tombstones.suppression import forget_failed
+from penstock.tombstones.suppression import find_committed, forget_failed
 
 DRAFTS = "_penstock/erasures"
 """Receipts of erasures whose clear values are being destroyed: enough to finish after a kill."""
@@ -84,9 +84,9 @@ class Erasure:
 
     def _forget_failed(self, name: DatasetName) -> None:
         """Once the log is truncated, nobody could tell any more which of the rows kept aside were committed."""
-        numbers = self.lake.read_numbers(name)
+        committed = find_committed(self.lake.files, name)
         for batch in self.tombstones.vault.batches():
-            forget_failed(self.tombstones.vault, batch, name, numbers)
+            forget_failed(self.tombstones.vault, batch, name, committed)
 
     def _to_erased(self, name: DatasetName, done: Physical, *, is_own: bool) -> ErasedTable:
         hidden = sum(each.rows for each in self.chosen if each.table == name) if is_own else 0
@@ -132,16 +132,18 @@ class Erasure:
 
     def _scan(self, values: ClearValues, on_progress: OnProgress | None) -> ScanResult:
         settings = self.catalog.workspace.project.erasure
-        keys = {str(each.table): [column.name for column in each.key] for each in self.chosen}
+        keys: dict[str, set[str]] = {}
+        for table, key in {(each.table, each.key) for each in self.chosen}:
+            if len(key) == 1:
+                keys.setdefault(str(table), set()).add(key[0].name)
+        tables = {str(table): table for table in dict.fromkeys(each.table for each in self.chosen)}
+        by_table = columns_by_table(settings, self.chosen)
         columns = {
-            (str(each.table), column): columns_at(self.catalog, self.catalog.datasets[each.table], column)
-            for each in self.chosen
-            for column in columns_of(settings, each)
+            (table, column): columns_at(self.catalog, self.catalog.datasets[tables[table]], column)
+            for table, names in by_table.items()
+            for column in names
         }
-        by_table: dict[str, list[str]] = {}
-        for table, column in columns:
-            by_table.setdefault(table, []).append(column)
-        survivors = find_survivors(self.lake, values, [each.table for each in self.chosen], by_table)
+        survivors = find_survivors(self.lake, values, tables.values(), by_table)
         result = scan_for_residue(
             to_needles(values, keys, columns), scan_places(self.catalog), survivors, on_progress=on_progress
         )

@@ -19,6 +19,7 @@ from penstock.kinds.protocol import PipelineRun
 from penstock.lake.tables import Lake
 from penstock.maintenance.erasure.hiding import Hider, TableToHide
 from penstock.maintenance.erasure.keys import HashedKey, check_reason, hash_keys
+from penstock.maintenance.erasure.resurrected import find_resurrected
 from penstock.maintenance.erasure.values import HiddenTable
 from penstock.model.clock import Clock, uuid7
 from penstock.model.dataset import Dataset, Form
@@ -180,7 +181,10 @@ class Tombstones:
         return PipelineRun(self.catalog.workspace, self.build_request_id, (), suppression)
 
     def find_pending(self) -> tuple[Tombstone, ...]:
-        """What a killed request left to be hidden; keys of requests that never got a tombstone are forgotten."""
+        """What a killed request left to be hidden, and what another program made visible again.
+
+        Keys of requests that never got a tombstone are forgotten.
+        """
         if not self.store.exists:
             return ()
         known = self.store.read()
@@ -188,7 +192,9 @@ class Tombstones:
         for batch in self.vault.batches():
             if batch not in batches:
                 self.vault.destroy(batch)
-        return tuple(each for each in known if each.state is TombstoneState.PENDING)
+        pending = [each for each in known if each.state is TombstoneState.PENDING]
+        again = find_resurrected(self.lake.files, known)
+        return (*pending, *(each for each in again if each.table in self.catalog.datasets))
 
 
 def requests_of(tombstones: Iterable[Tombstone]) -> list[list[Tombstone]]:
