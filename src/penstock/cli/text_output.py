@@ -76,8 +76,8 @@ class TextOutput:
         self.console.print(_plan_summary(plan))
         if plan.maintenance:
             self.console.print("Maintenance is due; `penstock maintain` does it:")
-            rows = ((item.id, item.action.value, _why(item)) for item in plan.maintenance)
-            self.table(("dataset", "action", "why"), rows)
+            due = ((item.id, item.action.value, _why(item)) for item in plan.maintenance)
+            self.table(("dataset", "action", "why"), due)
 
     def run(self, plan: Plan | None, result: RunResult) -> None:
         shown = [item for item in result.items if item.outcome is not Outcome.NO_OP]
