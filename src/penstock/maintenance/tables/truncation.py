@@ -68,11 +68,10 @@ def restore_properties(lake: Lake, watch: Watch) -> None:
     if _BEFORE not in properties:
         return
     before: dict[str, str | None] = json.loads(properties[_BEFORE])
-    given = {key: value for key, value in before.items() if value is not None}
-    unset = dict.fromkeys([*(key for key in before if key not in given), _BEFORE])
-    for change in filter(
-        None, (given, unset)
-    ):  # the note of what they were goes last, so that a kill in between is found
+    given: dict[str, str | None] = {key: value for key, value in before.items() if value is not None}
+    unset: dict[str, str | None] = dict.fromkeys([*(key for key in before if key not in given), _BEFORE])
+    # The note of what they were goes last: a kill in between is found by it.
+    for change in (given, unset) if given else (unset,):
         watch.check()
         lake.set_properties(watch.name, change)
         watch.advance()
