@@ -44,6 +44,7 @@ from penstock.run.recording import RunRecorder, close_dead_builds
 from penstock.run.scheduler import OnStop, RunListener, settle
 from penstock.run.stopping import RECORD_SECONDS, Hooks, to_stopped_result
 from penstock.storage.files import open_files
+from penstock.tombstones.store import TombstoneStore
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -173,6 +174,7 @@ class Engine:
         An interrupt raises StoppedError, a KeyboardInterrupt that has the results so far; `on_stop` gets it at once.
         """
         hooks = Hooks(listeners, on_plan or _ignore, on_stop)
+        self._hide_again()
         with self._recorded(hooks, wait_seconds, on_wait or _ignore) as recorder:
             return self._run(lambda: self.plan(request), recorder, hooks)
 
@@ -202,6 +204,7 @@ class Engine:
 
         def run() -> RunResult:
             hooks = Hooks()
+            self._hide_again()
             with self._recorded(hooks, _BATCH_WAITS, _ignore, stop.is_set) as recorder:
                 return self._run(lambda: self.plan(request), recorder, hooks, "penstock run --continuous")
 
@@ -224,6 +227,11 @@ class Engine:
             f"{dataset.name} is computed: its columns are those of its definition",
             hint="compare two of its versions with --from and --to",
         )
+
+    def _hide_again(self) -> None:
+        """Hide what another program made visible again; a project without tombstones pays one look for a folder."""
+        if TombstoneStore(self.workspace.storage, self.clock).exists:
+            self.erasure.hide_again()
 
     @contextmanager
     def _recorded(

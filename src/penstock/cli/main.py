@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from penstock import __version__
-from penstock.cli import compact, datasets, demo, log, pipeline, project, receipt, schema, tombstone
+from penstock.cli import compact, datasets, demo, erase, log, pipeline, project, receipt, schema, tombstone
 from penstock.cli.options import current_settings, with_project_options
 from penstock.cli.signals import show_stop, stop_signals
 from penstock.errors import PenstockError, UsageError, first_line, to_stopped
@@ -41,6 +41,8 @@ _COMMANDS = (
     ("ls", datasets.list_datasets, _LOOK),
     ("show", datasets.show, _LOOK),
     ("history", datasets.history, _LOOK),
+    ("erase", erase.erase, _ERASE),
+    ("verify-erasure", erase.verify_erasure, _ERASE),
     ("init", project.init, _PROJECT),
     ("demo", demo.demo, _PROJECT),
     ("doctor", project.doctor, _PROJECT),
@@ -49,7 +51,7 @@ for _name, _command, _panel in _COMMANDS:
     app.command(_name, rich_help_panel=_panel)(with_project_options(_command))
 app.add_typer(schema.app, name="schema", rich_help_panel=_LOOK)
 app.add_typer(log.app, name="log", rich_help_panel=_LOOK)
-app.add_typer(receipt.app, name="receipt", rich_help_panel=_LOOK)
+app.add_typer(receipt.app, name="receipt", rich_help_panel=_ERASE)
 app.add_typer(tombstone.app, name="tombstone", rich_help_panel=_ERASE)
 
 

@@ -15,6 +15,7 @@ from penstock.faults import fault_point
 from penstock.lake.tables import Lake
 from penstock.model.names import DatasetName
 from penstock.model.tombstones import SuppressedKeys
+from penstock.transforms.arrow import to_frame
 from penstock.transforms.conform import conform_field
 from penstock.transforms.suppress import TOMBSTONE, Screen
 
@@ -47,15 +48,15 @@ class RowsUndo:
         return Screen(tuple(hidden)).match(self.lake.read(self.name)).toArrow()
 
     def put_back(self, kept: pa.Table, still_hidden: Sequence[SuppressedKeys], on_begun: OnBegun) -> None:
-        rows = Screen(tuple(still_hidden)).drop(self._conform(kept))
+        rows = Screen(tuple(still_hidden)).drop(self.conform(kept))
         begun = self.lake.begin_again(self.name, self.build_request_id)
         on_begun(begun.number)
         fault_point("undo.before_commit", str(self.name))
         self.lake.append(rows, self.name, begun.number)
 
-    def _conform(self, kept: pa.Table) -> DataFrame:
+    def conform(self, kept: pa.Table) -> DataFrame:
         """The rows with the columns that the table has now; columns that came since are NULL."""
-        rows = self.lake.session.createDataFrame(kept.drop_columns([TOMBSTONE]))
+        rows = to_frame(self.lake.session, kept.drop_columns([TOMBSTONE]))
         columns = self.lake.read(self.name).schema.fields
         return rows.select(
             *(conform_field(rows.schema.fields, field.name, field.dataType.simpleString()) for field in columns)

@@ -173,11 +173,12 @@ class Lake:
     def begin_again(self, name: DatasetName, build_request_id: str) -> Manifest:
         """Begin a load that leaves what the table has consumed as it is: a copy of its newest progress manifest.
 
-        A table without progress of its own, such as a quarantine, gets a manifest that says nothing.
+        A table without progress of its own, such as a quarantine, gets a manifest that says nothing; so does one that another
+        program wrote to, which needs what it needed before.
         """
         progress = self.state(name).progress
         if progress is None:
-            return self.begin(Manifest(str(name), 0, None, build_request_id=build_request_id), name)
+            return self.begin(Manifest(str(name), 0, None, entry=Entry.FENCE, build_request_id=build_request_id), name)
         newest = read_manifest(self.files, name, progress.number)
         again = replace(
             newest,

@@ -14,7 +14,9 @@ import pyarrow as pa
 from penstock.errors import ConcurrentRunError, PenstockError, UsageError
 from penstock.eventlog.redaction import redact_texts
 from penstock.kinds.catalog import Catalog, open_catalog
-from penstock.maintenance.erasure.requests import find_targets, read_column_types
+from penstock.lake.tables import Lake
+from penstock.maintenance.erasure.requests import read_column_types
+from penstock.maintenance.erasure.resurrected import find_resurrected
 from penstock.maintenance.erasure.values import Erased, Hidden, HiddenTable
 from penstock.maintenance.tables.values import Caution
 from penstock.model.graph import downstream, order
@@ -25,13 +27,17 @@ from penstock.model.results import LoadResult, Outcome
 from penstock.model.tombstones import Release, Tombstone, TombstoneState
 from penstock.model.wording import counted
 from penstock.run.bench import Bench, Host, open_bench, raise_first
+from penstock.run.given_keys import read_given_keys
 from penstock.run.planner import PlanRequest
 from penstock.run.scheduler import RunListener
 from penstock.tombstones.secrets import to_secrets
 from penstock.tombstones.store import TombstoneStore
 
 if TYPE_CHECKING:
+    from penstock.maintenance.erasure.counting import DryRun
     from penstock.maintenance.erasure.tombstones import Tombstones
+    from penstock.maintenance.erasure.verifying import HashCheck
+    from penstock.maintenance.scan.results import ScanResult
     from penstock.maintenance.scan.scanner import OnProgress
 
 _MOST_TRIES = 5
@@ -68,23 +74,11 @@ class Erasing:
         actor: str | None = None,
     ) -> Hidden:
         """Hide rows of a subject or table at once: keys as `name=value`, or from a file, CSV text or an Arrow table."""
-        from penstock.maintenance.erasure.keys import parse_arguments, read_keys
         from penstock.maintenance.erasure.tombstones import Request
 
-        settings, catalog = self.host.workspace.project.erasure, self.catalog
+        settings = self.host.workspace.project.erasure
         to_secrets(settings.secrets).current  # noqa: B018 - refuse before anything starts
-        names = [key.partition("=")[0] for key in keys if "=" in key]
-        targets = find_targets(catalog, settings, what, names or _columns_of(source))
-        columns = [column.name for column in targets[0].key]
-        if isinstance(source, pa.Table):
-            given = source.select(columns)
-        elif source is not None:
-            given = read_keys(source, columns)
-        else:
-            values = parse_arguments(keys, columns)
-            given = pa.table({n: pa.array([v], pa.string()) for n, v in zip(columns, values, strict=True)})
-        if not given.num_rows:
-            raise UsageError("no key is given", hint="--key NAME=VALUE, --from FILE, or --from - for standard input")
+        targets, given = read_given_keys(self.catalog, what, keys, source)
         subject = what if settings.tables_of(what) else ""
         request = Request(targets, given, reason, actor or getpass.getuser(), subject)
         with open_bench(self.host, f"penstock tombstone add {subject or targets[0].table}") as bench:
@@ -96,10 +90,26 @@ class Erasing:
         hidden = Hidden(added[0].batch if added else "", tuple(t for t in self._store.read() if t.id in ids), tables)
         return self._refresh(hidden, {each.table for each in (*pending, *added)})
 
+    def hide_again(self) -> None:
+        """Hide rows that another program made visible again, for example by RESTORE. Without any, no JVM starts."""
+        catalog, secrets = self.catalog, self.host.workspace.project.erasure.secrets
+        found = [
+            each
+            for each in find_resurrected(self.host.workspace.storage, self._store.read())
+            if each.table in catalog.datasets and each.secret_id in secrets  # without its secret, a table is not loaded
+        ]
+        if found:
+            with open_bench(self.host, "penstock tombstone hide") as bench:
+                self._hide(bench, self._open(bench), found)
+
     def _open(self, bench: Bench) -> Tombstones:
+        return replace(self._look(bench.lake), build_request_id=bench.build_request_id)
+
+    def _look(self, lake: Lake) -> Tombstones:
+        """The tombstones without a build request: for looking only."""
         from penstock.maintenance.erasure.tombstones import Tombstones
 
-        return Tombstones(self.catalog, self.host.clock, bench.lake, bench.build_request_id)
+        return Tombstones(self.catalog, self.host.clock, lake, "")
 
     @property
     def _places(self) -> tuple[str, ...]:
@@ -138,6 +148,8 @@ class Erasing:
         from penstock.maintenance.erasure.undoing import Withdrawal
 
         found = self._choose(self._store.read(), chosen)
+        left = [each for each in found if each.state.can_be_undone or _is_named(each, chosen)]
+        found = left or found  # a subject or table stands for those that can still be withdrawn
         with open_bench(self.host, "penstock tombstone rm") as bench:
             tombstones = self._open(bench)
             again = Withdrawal(tombstones).withdraw(found)
@@ -166,8 +178,12 @@ class Erasing:
 
         All tombstones of a request go together: those of the subject or table that is named, and the others of their requests.
         """
-        from penstock.maintenance.erasure.erasing import Settlement
+        from penstock.maintenance.erasure.erasing import DRAFTS, Settlement
 
+        open_states = {TombstoneState.PENDING, TombstoneState.HIDDEN}
+        is_open = any(each.state in open_states for each in self._store.read())
+        if not is_open and not self.host.workspace.storage.names(DRAFTS):
+            return Erased()
         for _ in range(_MOST_TRIES):
             versions = self._refresh_readers(what)
             with open_bench(self.host, f"penstock erase {what or ''}".strip(), self._places, listeners) as bench:
@@ -182,6 +198,39 @@ class Erasing:
         raise ConcurrentRunError(
             "tables were loaded again and again while they should be erased", hint="run again later"
         )
+
+    def count(self, what: str | None = None) -> DryRun:
+        """What `erase` would do: files, rows and bytes of each table; an error when one cannot be searched."""
+        from penstock.maintenance.erasure.counting import DryRun, count_erasure
+
+        if not self._pick(what):
+            return DryRun()
+        with self.host.lake(self._places) as lake:
+            tombstones = self._look(lake)
+            chosen = self._pick(what)
+            return count_erasure(tombstones, chosen, order_of(self.catalog, {each.table for each in chosen}))
+
+    def verify(
+        self,
+        what: str,
+        keys: Sequence[str] = (),
+        *,
+        source: Path | str | pa.Table | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> ScanResult:
+        """Search every file of the project for keys of a subject or table that are given again."""
+        from penstock.maintenance.erasure.verifying import verify_values
+
+        targets, given = read_given_keys(self.catalog, what, keys, source)
+        return verify_values(self.catalog, targets, given, on_progress)
+
+    def verify_hashes(self, what: str | None = None) -> tuple[HashCheck, ...]:
+        """Compare the declared columns of tables with the hashes of all tombstones; files are not searched."""
+        from penstock.maintenance.erasure.verifying import verify_hashes
+
+        chosen = [each for each in self.tombstones(what) if each.state.suppresses]
+        with self.host.lake(self._places) as lake:
+            return verify_hashes(self._look(lake), chosen)
 
     def _refresh_readers(self, what: str | None) -> dict[DatasetName, int | None]:
         """Hide what is not hidden, let everything that reads the tables go past it; and the tables' versions then."""
@@ -244,26 +293,6 @@ class Erasing:
         return list(found.values())
 
 
-def _columns_of(source: Path | str | pa.Table | None) -> list[str]:
-    """The columns that a file of keys names; they must be the key of the table."""
-    if source is None:
-        return []
-    if isinstance(source, pa.Table):
-        return list(source.column_names)
-    if isinstance(source, Path) and source.suffix == ".parquet":
-        import pyarrow.parquet as pq
-
-        try:
-            return list(pq.read_schema(source).names)
-        except (OSError, pa.ArrowException):
-            raise UsageError(f"{source} cannot be read as Parquet") from None
-    try:
-        text = source.read_text(encoding="utf-8-sig") if isinstance(source, Path) else source
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{source} cannot be read: {getattr(error, 'strerror', None) or 'not UTF-8'}") from None
-    return [name.strip() for name in text.partition("\n")[0].split(",") if name.strip()]
-
-
 def _to_item(table: DatasetName, group: Sequence[Tombstone], action: Action = Action.HIDE) -> Item:
     own = tuple(each for each in group if each.table == table)
     reason = Reason("tombstones", counted(len(own), "tombstone") if own else "computed from a table with tombstones")
@@ -286,6 +315,11 @@ def _by_table(tombstones: Iterable[Tombstone]) -> dict[DatasetName, list[Tombsto
     for each in tombstones:
         found.setdefault(each.table, []).append(each)
     return found
+
+
+def _is_named(tombstone: Tombstone, chosen: Sequence[str]) -> bool:
+    """Whether a tombstone itself is meant, by its id or the beginning of it."""
+    return any(len(what) >= 8 and tombstone.id.startswith(what) for what in chosen)
 
 
 def _table_name(catalog: Catalog, what: str) -> DatasetName | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
+from penstock.lake.delta_log import iter_commits
 from penstock.lake.manifests import FOLDER
 from penstock.model.clock import SystemClock
 from penstock.model.names import DatasetName
@@ -90,16 +91,40 @@ class Suppression:
                 self.vault.put_table(batch, name, kept)
 
 
-def find_kept_aside(vault: Vault, batch: str, table: DatasetName, committed: int) -> list[KeptAside]:
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The numbers of a table's commits, as far as its log still tells."""
+
+    numbers: frozenset[int]
+
+    def has(self, number: int) -> bool:
+        """Whether a load was committed; one that is older than the log counts as such."""
+        return number in self.numbers or number < min(self.numbers, default=0)
+
+
+def find_committed(files: Files, table: DatasetName) -> Committed:
+    """Which loads of a table were committed: what a killed one kept aside does not count."""
+    return Committed(frozenset(c.number for c in iter_commits(files, table.path) if c.number is not None))
+
+
+def find_kept_aside(vault: Vault, batch: str, table: DatasetName, committed: Committed) -> list[KeptAside]:
     """What counts of the rows kept aside for a table: entries of loads that were committed, from the last whole load on."""
-    found = []
-    for name in vault.names(batch):
-        match = _ENTRY.fullmatch(name)
-        if match and match[1] == str(table) and int(match[2]) <= committed:
-            found.append(KeptAside(batch, name, match[1], int(match[2]), match[3] == "all"))
-    found.sort(key=lambda entry: entry.number)
+    found = [each for each in _list_kept_aside(vault, batch, table) if committed.has(each.number)]
     begin = max((place for place, entry in enumerate(found) if entry.is_all), default=0)
     return found[begin:]
+
+
+def forget_failed(vault: Vault, batch: str, table: DatasetName, committed: Committed) -> None:
+    """Remove what loads that were never committed kept aside; to be done before the log is cleaned, which hides who was."""
+    for each in _list_kept_aside(vault, batch, table):
+        if not committed.has(each.number):
+            vault.remove(batch, each.name)
+
+
+def _list_kept_aside(vault: Vault, batch: str, table: DatasetName) -> list[KeptAside]:
+    matches = [match for name in vault.names(batch) if (match := _ENTRY.fullmatch(name)) and match[1] == str(table)]
+    found = [KeptAside(batch, match[0], match[1], int(match[2]), match[3] == "all") for match in matches]
+    return sorted(found, key=lambda entry: entry.number)
 
 
 def read_suppression(project: Project, storage: Files) -> Suppression:

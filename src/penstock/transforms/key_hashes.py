@@ -49,7 +49,7 @@ def key_text(rows: DataFrame, key: Sequence[KeyColumn]) -> Column:
     """The text of a key: each part with its length, so that no two keys have the same; a NULL part is `n`."""
     parts = []
     for column in key:
-        text = _normal(_value_text(rows, column.name), column.normal_form)
+        text = normal_text(rows, column)
         part = F.concat(F.lit("v"), F.length(text).cast("string"), F.lit(":"), text)
         parts.append(F.when(text.isNull(), F.lit("n")).otherwise(part))
     return F.concat(*parts)
@@ -78,6 +78,11 @@ def hash_key(rows: DataFrame, key: Sequence[KeyColumn], pads: Pads) -> KeyHash:
     first = F.unhex(F.sha2(F.concat(inner, text.cast("binary")), 256))
     mark = F.xxhash64(inner, text).bitwiseAND(F.lit(_MARKS))
     return KeyHash(mark, F.sha2(F.concat(outer, first), 256))
+
+
+def normal_text(rows: DataFrame, column: KeyColumn) -> Column:
+    """The text of a column's values in its normal form; NULL stays NULL."""
+    return _normal(_value_text(rows, column.name), column.normal_form)
 
 
 def _value_text(rows: DataFrame, name: str) -> Column:

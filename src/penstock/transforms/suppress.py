@@ -11,10 +11,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from penstock.errors import ConfigError
-from penstock.model.keys import KeyColumn
+from penstock.model.keys import KeyColumn, NormalForm
 from penstock.model.tombstones import SuppressedKeys, Tombstone
 from penstock.model.types import quote_name
-from penstock.transforms.key_hashes import hash_key, to_pads
+from penstock.transforms.key_hashes import hash_key, normal_text, to_pads
 
 TOMBSTONE = "__tombstone"
 """The column that `match` adds: the id of a row's tombstone."""
@@ -80,15 +80,23 @@ class Screen:
         return joined.drop(*(column.name for column in columns if column.name not in rows.columns))
 
     def _named(self, rows: DataFrame, key: Sequence[KeyColumn]) -> tuple[DataFrame, list[KeyColumn]]:
-        """The rows with all columns of the key, NULL where they do not have one; and the key by its names there."""
-        columns, missing = [], {}
+        """The rows with all columns of the key, NULL where they do not have one; and the key by its names there.
+
+        A normal form that Spark computes by a Java method is a column too: Spark takes no such method for deterministic, as the
+        condition of a join must be.
+        """
+        columns, more = [], {}
         for column in key:
             name = self.name_of(column.name)
             if name is None:
-                name = f"__missing_{column.name}"
-                missing[name] = F.lit(None).cast("string")
-            columns.append(replace(column, name=name))
-        return (rows.withColumns(missing) if missing else rows), columns
+                more[f"__missing_{column.name}"] = F.lit(None).cast("string")
+                columns.append(replace(column, name=f"__missing_{column.name}"))
+            elif column.normal_form is NormalForm.NFC:
+                more[f"__normal_{column.name}"] = normal_text(rows, replace(column, name=name))
+                columns.append(KeyColumn(f"__normal_{column.name}"))
+            else:
+                columns.append(replace(column, name=name))
+        return (rows.withColumns(more) if more else rows), columns
 
     def _is_released(self, rows: DataFrame, tombstones: Iterable[Tombstone]) -> Column:
         """Whether a row is from the point of its key's release on; a row without that value is not."""

@@ -95,9 +95,7 @@ def test_many_files_of_tombstones_are_merged(storage: LocalFiles, penstock: Pens
         (("totals",), "main.totals has no table, or it must be rebuilt first"),
     ],
 )
-def test_wrong_commands(
-    storage: LocalFiles, penstock: Penstock, arguments: tuple[str, ...], problem: str
-) -> None:
+def test_wrong_commands(storage: LocalFiles, penstock: Penstock, arguments: tuple[str, ...], problem: str) -> None:
     done = penstock("compact", *arguments)
     assert done.code == 2
     assert problem in done.err

@@ -26,9 +26,7 @@ QUIET = TableFacts(NAME, 7, files=40, size=10**9, rows=1000)
 def tombstone(age: int, state: TombstoneState = TombstoneState.HIDDEN, rows: int = 1) -> Tombstone:
     """One that was added this many days ago."""
     at = NOW - age * DAY * 10**9
-    return Tombstone(
-        f"id{age}", "b", NAME, (KeyColumn("id"),), "00", 0, "1", "r", "a", at, state=state, rows=rows
-    )
+    return Tombstone(f"id{age}", "b", NAME, (KeyColumn("id"),), "00", 0, "1", "r", "a", at, state=state, rows=rows)
 
 
 @pytest.mark.parametrize(

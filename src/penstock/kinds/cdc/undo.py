@@ -25,6 +25,7 @@ from penstock.model.changes import END_AT, RESERVED, START_AT, Flow, FlowOptions
 from penstock.model.dataset import Dataset
 from penstock.model.names import DatasetName
 from penstock.model.tombstones import SuppressedKeys
+from penstock.transforms.arrow import to_frame
 from penstock.transforms.change_events import (
     DELETE,
     UPSERT,
@@ -79,7 +80,7 @@ class EventsUndo:
     def put_back(self, kept: pa.Table, still_hidden: Sequence[SuppressedKeys], on_begun: OnBegun) -> None:
         del still_hidden, on_begun  # the load leaves out what is still hidden; applying events twice changes nothing
         is_partial = kept.column(SILENT).null_count < kept.num_rows
-        rows = self.lake.session.createDataFrame(kept)
+        rows = to_frame(self.lake.session, kept)
         self.load.apply(self.name, to_batch(rows, self.options, is_partial=is_partial))
 
     def _flow(self, target: DataFrame) -> Flow:

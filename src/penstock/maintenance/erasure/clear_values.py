@@ -45,7 +45,7 @@ def read_clear_values(vault: Vault, tombstones: Sequence[Tombstone], settings: E
     found: dict[tuple[str, str], set[Any]] = {}
     texts: dict[str, set[str]] = {}
     ids = {each.id for each in tombstones}
-    columns = {str(each.table): columns_of(settings, each) for each in tombstones}
+    columns = columns_by_table(settings, tombstones)
     for batch in dict.fromkeys(each.batch for each in tombstones):
         for name in vault.names(batch):
             if name == KEYS:
@@ -67,6 +67,14 @@ def columns_of(settings: ErasureSettings, tombstone: Tombstone) -> tuple[str, ..
     declared = settings.find(tombstone)
     personal = declared.personal if declared else ()
     return tuple(dict.fromkeys(name.lower() for name in (*(column.name for column in tombstone.key), *personal)))
+
+
+def columns_by_table(settings: ErasureSettings, tombstones: Iterable[Tombstone]) -> dict[str, tuple[str, ...]]:
+    """The keys and personal columns of all tombstones of each table: they need not have the same key."""
+    found: dict[str, dict[str, None]] = {}
+    for each in {(t.table, t.key, t.subject): t for t in tombstones}.values():
+        found.setdefault(str(each.table), {}).update(dict.fromkeys(columns_of(settings, each)))
+    return {table: tuple(names) for table, names in found.items()}
 
 
 def _values_in(rows: pa.Table, columns: Sequence[str]) -> Iterator[tuple[str, Any]]:
@@ -96,7 +104,8 @@ def to_needles(
 ) -> list[Needle]:
     """What the residue scan looks for: each value once, with everywhere its columns are.
 
-    `keys` has the key columns of each table; all other columns are personal.
+    `keys` has the columns of each table that are a key by themselves. All others are personal: a part of a composite key says who
+    somebody is only together with the other parts, so that others may have it too.
     """
     wanted: dict[tuple[str, str], tuple[Any, Role, dict[Column, None]]] = {}
     for (table, column), found in values.found.items():

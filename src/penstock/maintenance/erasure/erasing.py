@@ -14,7 +14,7 @@ from penstock.faults import fault_point
 from penstock.kinds.catalog import Catalog
 from penstock.lake.tables import Lake
 from penstock.maintenance import receipts
-from penstock.maintenance.erasure.clear_values import ClearValues, columns_of, read_clear_values, to_needles
+from penstock.maintenance.erasure.clear_values import ClearValues, columns_by_table, read_clear_values, to_needles
 from penstock.maintenance.erasure.places import columns_at, scan_places
 from penstock.maintenance.erasure.survivors import find_survivors
 from penstock.maintenance.erasure.tombstones import Tombstones, name_of
@@ -25,11 +25,11 @@ from penstock.maintenance.tables.physical import make_physical
 from penstock.maintenance.tables.values import Caution, Physical
 from penstock.model.clock import uuid7
 from penstock.model.dataset import Form
-from penstock.model.erasing import FileErased
 from penstock.model.names import DatasetName
 from penstock.model.receipts import Checksum, ErasedSource, ErasedTable, Receipt, to_erased_keys
 from penstock.model.tombstones import Tombstone, TombstoneState
 from penstock.tombstones.secrets import Secrets, to_secrets
+from penstock.tombstones.suppression import find_committed, forget_failed
 
 DRAFTS = "_penstock/erasures"
 """Receipts of erasures whose clear values are being destroyed: enough to finish after a kill."""
@@ -48,7 +48,7 @@ class Erasure:
     caution: Caution = field(default_factory=Caution)
     started_at: int = 0
     _done: dict[str, ErasedTable] = field(default_factory=dict)
-    _sources: list[FileErased] = field(default_factory=list)
+    _sources: list[ErasedSource] = field(default_factory=list)
 
     @property
     def lake(self) -> Lake:
@@ -66,8 +66,9 @@ class Erasure:
     def erase_table(self, table: DatasetName) -> Physical | None:
         """Make it physical in every Delta table of a dataset, then in its source files; the result is that of its own table."""
         own: Physical | None = None
-        for name in self._delta_tables(table):
+        for name in delta_tables_of(self.catalog, table):
             if self.lake.state(name).exists:
+                self._forget_failed(name)
                 done = make_physical(
                     self.lake, name, caution=self.caution, build_request_id=self.tombstones.build_request_id
                 )
@@ -76,15 +77,16 @@ class Erasure:
                 fault_point("erase.after_table", str(name))
         texts, dataset = self.values.texts.get(str(table), ()), self.catalog.datasets[table]
         for key in dict.fromkeys(each.key for each in self.chosen if each.table == table):
-            self._sources += erase_sources(self.lake, self.catalog, dataset, key, texts)
+            files = erase_sources(self.lake, self.catalog, dataset, key, texts)
+            self._sources += [ErasedSource(f"{table}: {each.place}", each.rewritten, each.removed) for each in files]
             fault_point("erase.after_sources", str(table))
         return own
 
-    def _delta_tables(self, table: DatasetName) -> Iterator[DatasetName]:
-        dataset = self.catalog.datasets[table]
-        for place in self.catalog.kind_of(dataset.kind).places(dataset):
-            if place.form is Form.DELTA and place.is_ours:
-                yield name_of(place.uri)
+    def _forget_failed(self, name: DatasetName) -> None:
+        """Once the log is truncated, nobody could tell any more which of the rows kept aside were committed."""
+        committed = find_committed(self.lake.files, name)
+        for batch in self.tombstones.vault.batches():
+            forget_failed(self.tombstones.vault, batch, name, committed)
 
     def _to_erased(self, name: DatasetName, done: Physical, *, is_own: bool) -> ErasedTable:
         hidden = sum(each.rows for each in self.chosen if each.table == name) if is_own else 0
@@ -119,7 +121,7 @@ class Erasure:
             subject=", ".join(sorted({each.subject for each in self.chosen if each.subject})),
             keys=to_erased_keys(self.chosen),
             tables=tuple(self._done.values()),
-            sources=tuple(ErasedSource(s.place, s.rewritten, s.removed) for s in self._sources),
+            sources=tuple(self._sources),
             events_redacted=redacted,
             scan=receipts.to_scan_summary(result),
             started_at=self.started_at,
@@ -130,21 +132,31 @@ class Erasure:
 
     def _scan(self, values: ClearValues, on_progress: OnProgress | None) -> ScanResult:
         settings = self.catalog.workspace.project.erasure
-        keys = {str(each.table): [column.name for column in each.key] for each in self.chosen}
+        keys: dict[str, set[str]] = {}
+        for table, key in {(each.table, each.key) for each in self.chosen}:
+            if len(key) == 1:
+                keys.setdefault(str(table), set()).add(key[0].name)
+        tables = {str(table): table for table in dict.fromkeys(each.table for each in self.chosen)}
+        by_table = columns_by_table(settings, self.chosen)
         columns = {
-            (str(each.table), column): columns_at(self.catalog, self.catalog.datasets[each.table], column)
-            for each in self.chosen
-            for column in columns_of(settings, each)
+            (table, column): columns_at(self.catalog, self.catalog.datasets[tables[table]], column)
+            for table, names in by_table.items()
+            for column in names
         }
-        by_table: dict[str, list[str]] = {}
-        for table, column in columns:
-            by_table.setdefault(table, []).append(column)
-        survivors = find_survivors(self.lake, values, [each.table for each in self.chosen], by_table)
+        survivors = find_survivors(self.lake, values, tables.values(), by_table)
         result = scan_for_residue(
             to_needles(values, keys, columns), scan_places(self.catalog), survivors, on_progress=on_progress
         )
         check_no_residue(result)
         return result
+
+
+def delta_tables_of(catalog: Catalog, table: DatasetName) -> Iterator[DatasetName]:
+    """The Delta tables of a dataset: its own, its quarantine, and whatever else its kind has."""
+    dataset = catalog.datasets[table]
+    for place in catalog.kind_of(dataset.kind).places(dataset):
+        if place.form is Form.DELTA and place.is_ours:
+            yield name_of(place.uri)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from penstock.model.names import DatasetName
 from penstock.model.tombstones import SuppressedKeys
 from penstock.model.types import quote_name
 from penstock.tombstones.suppression import Suppression
+from penstock.transforms.arrow import to_frame
 from penstock.transforms.suppress import TOMBSTONE, Screen
 
 _ATTEMPTS = 8
@@ -86,13 +87,16 @@ class Hider:
         gone = found.group_by(names).aggregate([]).select(names)
         fault_point("hide.before_commit", str(name))
         renamed = gone.rename_columns([f"k{place}" for place in range(len(names))])
-        commit = self.lake.delete(self.lake.session.createDataFrame(renamed), names, name, begun.number)
+        commit = self.lake.delete(to_frame(self.lake.session, renamed), names, name, begun.number)
         fault_point("hide.after_commit", str(name))
         return HiddenTable(name, keys, _sum_rows(found, names), commit.version), _count_by_tombstone(found)
 
     def _keep_values(self, table: TableToHide, number: int) -> None:
-        """Keep the values that must be gone, for the proof that they are. Rows kept as JSON are kept as a whole."""
-        if table.place.json_column is not None or self.suppression.vault is None:
+        """Keep the values that must be gone, for the proof that they are. Rows kept as JSON are kept as a whole.
+
+        Not of keys whose erasure is over: nothing would destroy the values again.
+        """
+        if table.place.json_column is not None or self.suppression.vault is None or not table.keys.can_be_undone:
             return
         wanted = {name.lower() for name in (*(column.name for column in table.keys.key), *table.personal)}
         rows = self.lake.read(table.name)
@@ -104,7 +108,7 @@ class Hider:
     def _take(self, table: TableToHide, found: pa.Table) -> pa.Table:
         """The rows of a table that are found by stored values."""
         names = [column for column in found.column_names if column not in {TOMBSTONE, _ROWS}]
-        gone = self.lake.session.createDataFrame(found.drop_columns([_ROWS]))
+        gone = to_frame(self.lake.session, found.drop_columns([_ROWS]))
         return self.lake.read(table.name).join(gone, names).toArrow()
 
 

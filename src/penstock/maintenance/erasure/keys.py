@@ -20,6 +20,7 @@ from pyspark.sql import types as T
 from penstock.errors import UsageError
 from penstock.model.keys import KeyColumn
 from penstock.model.types import quote_name
+from penstock.transforms.arrow import to_frame
 from penstock.transforms.key_hashes import hash_key, key_text, to_pads
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 NULL = "\\N"
 """The spelling of NULL in arguments and CSV files."""
 _NUMBER = "__number"
+_TIMES = (T.DateType, T.TimestampType, T.TimestampNTZType)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +117,8 @@ def hash_keys(
 ) -> list[HashedKey]:
     """The keys hashed, each once; UsageError when a value does not fit the type of its column."""
     names = [f"k{number}" for number in range(len(key))]
-    rows = session.createDataFrame(
-        given.rename_columns(names).append_column(_NUMBER, pa.array(range(given.num_rows), pa.int64()))
-    )
+    numbers = pa.array(range(given.num_rows), pa.int64())
+    rows = to_frame(session, given.rename_columns(names).append_column(_NUMBER, numbers))
     typed = {name: _to_type(rows, name, types[column.name.lower()]) for name, column in zip(names, key, strict=True)}
     _check_fit(rows, typed, key, types)
     found = rows.select(_NUMBER, *(value.alias(name) for name, value in typed.items()))
@@ -131,8 +132,13 @@ def hash_keys(
 
 
 def _to_type(rows: DataFrame, name: str, type_: T.DataType) -> Column:
-    """A value in the type of its column: a text is parsed, NULL when that fails; other values are compared by their text."""
+    """A value in the type of its column: a text is parsed, NULL when that fails; other values are compared by their text.
+
+    A date or time has another text in each type, so that it is converted.
+    """
     column, given = F.col(quote_name(name)), rows.schema[name].dataType
+    if isinstance(given, _TIMES) and isinstance(type_, _TIMES):
+        return column.try_cast(type_)
     if not isinstance(given, T.StringType) or isinstance(type_, T.StringType):
         return column
     if isinstance(type_, T.BinaryType):
@@ -152,9 +158,11 @@ def _check_fit(
         type_ = types[key[int(name[1:])].name.lower()]
         if isinstance(given, T.StringType) and isinstance(type_, T.DecimalType):
             is_lost |= column.try_cast("decimal(38,18)") != value.cast("decimal(38,18)")
+        if isinstance(given, _TIMES) and isinstance(type_, _TIMES):
+            is_lost |= value.cast(given) != column
         if isinstance(given, T.StringType) and isinstance(type_, T.DateType):
             is_lost |= column.try_cast("timestamp_ntz") != value.cast("timestamp_ntz")
-        conditions.append(F.count_if(F.coalesce(is_lost, F.lit(True))).alias(name))
+        conditions.append(F.count_if(column.isNotNull() & F.coalesce(is_lost, F.lit(True))).alias(name))
     for count, part in zip(rows.agg(*conditions).collect()[0], key, strict=True):
         if count:
             type_text = types[part.name.lower()].simpleString()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import functions as F
@@ -10,8 +11,10 @@ from pyspark.sql import functions as F
 from penstock.lake.tables import Lake
 from penstock.maintenance.erasure.clear_values import ClearValues
 from penstock.maintenance.scan.needles import BEGINNING, Survivors
+from penstock.model.keys import KeyColumn
 from penstock.model.names import DatasetName
-from penstock.model.types import quote_name
+from penstock.transforms.arrow import to_frame
+from penstock.transforms.key_hashes import normal_text
 
 _MOST = 10_000
 """Beginnings of remaining values that are looked at for one column."""
@@ -26,10 +29,10 @@ def find_survivors(
     """
     shared: set[str] = set()
     beginnings: set[str] = set()
-    wanted = sorted({str(value) for found in values.found.values() for value in found})
+    wanted = _to_texts(lake, {value for found in values.found.values() for value in found})
     if not wanted:
         return Survivors()
-    gone = lake.session.createDataFrame(pa.table({"gone": pa.array(wanted, pa.string())}))
+    gone = lake.session.createDataFrame(pa.table({"gone": pa.array(sorted(wanted), pa.string())}))
     starts = lake.session.createDataFrame(
         pa.table(
             {"start": pa.array(sorted({text[:BEGINNING] for text in wanted if len(text) > BEGINNING}), pa.string())}
@@ -43,11 +46,24 @@ def find_survivors(
         for column in columns.get(str(table), ()):
             if column.lower() not in known:
                 continue
-            text = F.col(quote_name(known[column.lower()])).cast("string").alias("text")
+            text = normal_text(rows, KeyColumn(known[column.lower()])).alias("text")
             remaining = rows.select(text).distinct()
             joined = remaining.join(F.broadcast(gone), F.col("text") == F.col("gone"), "left_semi")
-            shared |= {row["text"] for row in joined.collect()}
+            shared |= {value for row in joined.collect() for value in wanted[row["text"]]}
             long = remaining.where(F.length("text") > BEGINNING)
             begun = long.join(F.broadcast(starts), F.col("text").startswith(F.col("start")), "left_semi").limit(_MOST)
             beginnings |= {row["text"] for row in begun.collect()}
     return Survivors(frozenset(shared), frozenset(beginnings))
+
+
+def _to_texts(lake: Lake, values: Iterable[Any]) -> dict[str, set[str]]:
+    """Values by their canonical text, each as needles name it: the type of a value's column may be another one elsewhere."""
+    by_type: dict[tuple[type, bool], list[Any]] = {}
+    for value in values:
+        by_type.setdefault((type(value), getattr(value, "tzinfo", None) is None), []).append(value)
+    found: dict[str, set[str]] = {}
+    for same in by_type.values():
+        rows = to_frame(lake.session, pa.table({"n": range(len(same)), "value": pa.array(same)}))
+        for row in rows.select("n", normal_text(rows, KeyColumn("value")).alias("text")).collect():
+            found.setdefault(row["text"], set()).add(str(same[row["n"]]))
+    return found

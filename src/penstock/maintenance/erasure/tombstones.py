@@ -19,6 +19,7 @@ from penstock.kinds.protocol import PipelineRun
 from penstock.lake.tables import Lake
 from penstock.maintenance.erasure.hiding import Hider, TableToHide
 from penstock.maintenance.erasure.keys import HashedKey, check_reason, hash_keys
+from penstock.maintenance.erasure.resurrected import find_resurrected
 from penstock.maintenance.erasure.values import HiddenTable
 from penstock.model.clock import Clock, uuid7
 from penstock.model.dataset import Dataset, Form
@@ -124,9 +125,9 @@ class Tombstones:
         """Hide the rows of tombstones of one table: one commit per request. Rows that are hidden already stay so."""
         suppression, done = self.suppression, list[HiddenTable]()
         hider = Hider(self.lake, suppression, self.catalog.workspace.project.erasure.hide, self.build_request_id)
-        for group in _by_request(tombstones):
+        for group in requests_of(tombstones):
             counts: dict[str, int] = {}
-            for found in self._tables(table, group, suppression):
+            for found in self.tables_of(table, group, suppression):
                 hidden, rows = hider.hide_rows(found)
                 if found.name == table or hidden.rows:
                     done.append(hidden)
@@ -135,8 +136,8 @@ class Tombstones:
             self.store.move(pending, TombstoneState.HIDDEN, rows=counts)
         return tuple(done)
 
-    def _tables(
-        self, table: DatasetName, group: Sequence[Tombstone], suppression: Suppression
+    def tables_of(
+        self, table: DatasetName, group: Sequence[Tombstone], suppression: Suppression | None = None
     ) -> Iterator[TableToHide]:
         """The Delta tables that a dataset's rows are in: its own, and its quarantine."""
         dataset = self.catalog.datasets.get(table)
@@ -147,7 +148,7 @@ class Tombstones:
             )
         keys = self.keys_of(group)
         kind = self.catalog.kind_of(dataset.kind)
-        undo = kind.undo(self.lake, dataset, self.run_of(dataset, suppression))
+        undo = kind.undo(self.lake, dataset, self.run_of(dataset, suppression or self.suppression))
         types = self._types(table, ErasableTable("", table, keys.key))
         for place in kind.places(dataset, self.catalog.state(dataset)):
             if place.form is Form.DELTA and place.is_ours:
@@ -180,7 +181,10 @@ class Tombstones:
         return PipelineRun(self.catalog.workspace, self.build_request_id, (), suppression)
 
     def find_pending(self) -> tuple[Tombstone, ...]:
-        """What a killed request left to be hidden; keys of requests that never got a tombstone are forgotten."""
+        """What a killed request left to be hidden, and what another program made visible again.
+
+        Keys of requests that never got a tombstone are forgotten.
+        """
         if not self.store.exists:
             return ()
         known = self.store.read()
@@ -188,10 +192,12 @@ class Tombstones:
         for batch in self.vault.batches():
             if batch not in batches:
                 self.vault.destroy(batch)
-        return tuple(each for each in known if each.state is TombstoneState.PENDING)
+        pending = [each for each in known if each.state is TombstoneState.PENDING]
+        again = find_resurrected(self.lake.files, known)
+        return (*pending, *(each for each in again if each.table in self.catalog.datasets))
 
 
-def _by_request(tombstones: Iterable[Tombstone]) -> list[list[Tombstone]]:
+def requests_of(tombstones: Iterable[Tombstone]) -> list[list[Tombstone]]:
     """Tombstones of one request have the same key columns and secret."""
     found: dict[tuple[object, ...], list[Tombstone]] = {}
     for each in tombstones:

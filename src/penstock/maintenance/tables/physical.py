@@ -48,7 +48,7 @@ def make_physical(
     files, table = lake.files, name.path
     with hold_exclusive(files, table, "removal of files", terms) as lease:
         state = read_state(files, table)
-        _check_supported(lake, name, state)
+        check_supported(lake, name, state)
         watch = Watch(files, name, lease, state.version)
         restore_properties(lake, watch)
         remove_places(files, table)
@@ -80,7 +80,8 @@ def make_physical(
     )
 
 
-def _check_supported(lake: Lake, name: DatasetName, state: LogState) -> None:
+def check_supported(lake: Lake, name: DatasetName, state: LogState) -> None:
+    """StorageError for a table that must not be touched: its log belongs to a catalog, or a clone uses its files."""
     if found := sorted(_UNSUPPORTED & state.features):
         raise StorageError(
             f"{name}: the log of a table with the feature {found[0]} belongs to its catalog, and cannot be truncated here"

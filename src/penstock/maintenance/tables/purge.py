@@ -69,7 +69,7 @@ def purge_hidden_rows(lake: Lake, watch: Watch, standing: Manifest | None, build
         version = _rewrite(lake, watch, state)
         fault_point("purge.after_rewrite", str(name))
         done.append(verify_rewrite(lake, name, standing, version, build_request_id))
-        fault_point("purge.after_verify", str(name))
+    fault_point("purge.after_verify", str(name))
     if standing is not None and (done or lake.state(name).progress is None):
         watch.note(lake.restate(name, standing, build_request_id))
         fault_point("purge.after_commit", str(name))

@@ -1,0 +1,90 @@
+"""The keys of a request as users give them, and the tables that it concerns."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from penstock.errors import UsageError
+from penstock.kinds.catalog import Catalog
+from penstock.maintenance.erasure.requests import find_targets, read_column_types
+from penstock.model.erasure import ErasableTable
+from penstock.model.names import DatasetName
+
+Source: TypeAlias = Path | str | pa.Table | None
+"""A CSV or Parquet file, CSV text, or a table."""
+
+
+def read_given_keys(
+    catalog: Catalog, what: str, keys: Sequence[str], source: Source
+) -> tuple[tuple[ErasableTable, ...], pa.Table]:
+    """The tables that a request concerns, and its keys as a table with one column per column of the key."""
+    from penstock.maintenance.erasure.keys import parse_arguments, read_keys
+
+    names = [key.partition("=")[0] for key in keys if "=" in key]
+    settings = catalog.workspace.project.erasure
+    targets = find_targets(catalog, settings, what, names or _find_key_columns(catalog, what, source))
+    columns = [column.name for column in targets[0].key]
+    if isinstance(source, pa.Table):
+        given = source.select(columns)
+    elif source is not None:
+        given = read_keys(source, columns)
+    else:
+        values = parse_arguments(keys, columns)
+        given = pa.table({n: pa.array([v], pa.string()) for n, v in zip(columns, values, strict=True)})
+    if not given.num_rows:
+        raise UsageError("no key is given", hint="--key NAME=VALUE, --from FILE, or --from - for standard input")
+    return targets, given
+
+
+def _find_key_columns(catalog: Catalog, what: str, source: Source) -> list[str]:
+    """The columns of a table that keys are given for; none when the declared key is meant, with one value per line.
+
+    What is no column of the table can be a value, so no message shows it.
+    """
+    names, table = _columns_of(source), _find_table(catalog, what)
+    columns = read_column_types(catalog, table) if table is not None else None
+    if columns is None or all(name.lower() in columns for name in names):
+        return names
+    declared = catalog.workspace.project.erasure.declared_for(table) if table is not None else ()
+    if len(names) == 1 and declared and len(declared[0].key) == 1 and not isinstance(source, pa.Table):
+        return []
+    raise UsageError(
+        f"the keys have a column that {table} does not have; nothing was hidden",
+        hint=f"name columns of the table in the first line: {', '.join(columns)}",
+    )
+
+
+def _find_table(catalog: Catalog, what: str) -> DatasetName | None:
+    """The dataset of this name; None for a subject."""
+    if catalog.workspace.project.erasure.tables_of(what):
+        return None
+    try:
+        return catalog.find(what).name
+    except UsageError:
+        return None
+
+
+def _columns_of(source: Source) -> list[str]:
+    """The columns that a file of keys names; they must be the key of the table."""
+    if source is None:
+        return []
+    if isinstance(source, pa.Table):
+        return list(source.column_names)
+    if isinstance(source, Path) and source.suffix == ".parquet":
+        import pyarrow.parquet as pq
+
+        try:
+            return list(pq.read_schema(source).names)
+        except (OSError, pa.ArrowException):
+            raise UsageError(f"{source} cannot be read as Parquet") from None
+    try:
+        text = source.read_text(encoding="utf-8-sig") if isinstance(source, Path) else source
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{source} cannot be read: {getattr(error, 'strerror', None) or 'not UTF-8'}") from None
+    return [name.strip() for name in next(csv.reader(io.StringIO(text)), []) if name.strip()]
