@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.projects import ProjectFolder
 
 from penstock.config.project_file import load_project
 from penstock.engine import Engine, open_engine
 from penstock.errors import ConfigError
 from penstock.model.compaction import DAY, CompactionSettings, Policy
 from penstock.model.names import DatasetName
-from tests.projects import ProjectFolder
 
 ALL = """
 name: shop
