@@ -105,7 +105,8 @@ class Screen:
             return F.lit(False)
         found = F.lit(False)
         for name in sorted(releases, key=str):
-            value = self.sequence if name is None else F.col(quote_name(self.name_of(name) or name))
+            there = self.name_of(name) if name is not None else None
+            value = self.sequence if name is None else F.col(quote_name(there)) if there is not None else None
             if value is None:
                 continue
             type_ = rows.select(value).schema.fields[0].dataType
