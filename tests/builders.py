@@ -13,7 +13,6 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from penstock.errors import Location
 from penstock.kinds.staging.columns import merge_seen, resolve_schema
 from penstock.kinds.staging.decide import fingerprint_contract
-from penstock.kinds.staging.footers import read_footers
 from penstock.kinds.staging.progress import CODEC, StagingProgress
 from penstock.kinds.staging.raw_files import hash_content
 from penstock.lake.delta_log import APPLICATION
@@ -24,6 +23,7 @@ from penstock.model.plan import Action, Effect, Item, Problem, Reason, WorkItem
 from penstock.model.progress import ConsumedFile, Entry, Manifest, RawFile
 from penstock.model.schema import SeenColumn
 from penstock.model.spec import DatasetKind, DatasetSpec
+from penstock.storage.footers import read_footers
 from penstock.storage.local import LocalFiles
 
 NAME = DatasetName("staging", "orders")

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from penstock.run.continuous import OnBatch
     from penstock.run.erasing import Erasing
     from penstock.run.executor import Executor
+    from penstock.run.maintaining import Maintaining
 
 _EVENT_LOG = "PENSTOCK__EVENT_LOG"
 _WORK_WAITS = 600.0
@@ -114,6 +115,13 @@ class Engine:
         from penstock.run.erasing import Erasing
 
         return Erasing(self)
+
+    @property
+    def maintenance(self) -> Maintaining:
+        """Compacts tables, and does everything else that is due."""
+        from penstock.run.maintaining import Maintaining
+
+        return Maintaining(self)
 
     @contextmanager
     def recorded(self) -> Iterator[RunRecorder]:

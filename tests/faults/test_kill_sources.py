@@ -25,6 +25,8 @@ OF_FILES = tuple(p for p in STEPS if not p.startswith("segments.") and p != "rew
 OF_SEGMENTS = tuple(p for p in STEPS if p.startswith("segments."))
 PEOPLE = range(1, len(STEPS) * 2 + 2)
 LAST = PEOPLE[-1]
+ALONE = PEOPLE[len(OF_FILES) + OF_FILES.index("sources.after_replaces")]
+"""Nothing is left of a file when this one is erased from change files, and killed before that is settled."""
 FLOW = """
 from penstock import pipelines as dp
 
@@ -43,7 +45,7 @@ for name in ("one", "other"):
 
 @pytest.fixture
 def project(tmp_path: Path, connect: str) -> ProjectFolder:
-    """Everybody is in two raw files and two change files, with an event that the tables do not show."""
+    """Everybody is in two raw files and two change files, with an event that the tables do not show; one is alone in a file."""
     made = ProjectFolder(tmp_path / "shop", {"PENSTOCK__SPARK__REMOTE": connect}, fork_command).configure()
     made.define("flow.py", FLOW)
     feeds = made.root / "feeds"
@@ -52,6 +54,7 @@ def project(tmp_path: Path, connect: str) -> ProjectFolder:
         made.raw("people", f"{batch}", {"id": list(PEOPLE), "city": ["Rome"] * len(PEOPLE)})
         lines = [json.dumps({"id": person, "city": "Rome", "ts": batch}) for person in PEOPLE]
         (feeds / f"{batch}.json").write_text("\n".join(lines) + "\n")
+    (feeds / "0.json").write_text(json.dumps({"id": ALONE, "city": "Oslo", "ts": 0}) + "\n")
     made.penstock("run")
     return made
 

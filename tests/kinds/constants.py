@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from penstock.transforms.key_match import KeySet
 
 KIND = "constants"
+COPY_NAMES = {"value": frozenset({"v"})}
 Parts = Mapping[str, Sequence[int]]
 
 
@@ -55,7 +56,7 @@ CODEC = ConstantsCodec()
 
 @dataclass(frozen=True, slots=True)
 class Constants:
-    """What a JSON file says, and where a copy of the table is: one JSON object for each row, with short names."""
+    """What a JSON file says, and the folder of copies of the table: as JSON with short names, and as CSV."""
 
     parts: Parts
     copies: Path
@@ -113,10 +114,10 @@ class ConstantsKind:
 
     def places(self, dataset: Dataset, state: TableState[Any] | None = None) -> Sequence[Place]:
         del state
-        folder = str(dataset.subject.copies)
-        names = {"value": frozenset({"v"})}
-        copy = Place(folder, Form.FILES, members=(f"{dataset.name.name}.json",), names=names, feed=FeedFiles(folder))
-        return (*table_places(dataset.name), copy)
+        folder, name = str(dataset.subject.copies), dataset.name.name
+        lines = Place(folder, Form.FILES, members=(f"{name}.json",), names=COPY_NAMES, feed=FeedFiles(folder))
+        table = Place(folder, Form.FILES, members=(f"{name}.csv",), feed=FeedFiles(folder, "csv"))
+        return (*table_places(dataset.name), lines, table)
 
     def consumed_files(self, dataset: Dataset, payload: Any) -> Mapping[str, ConsumedFile]:
         del dataset, payload

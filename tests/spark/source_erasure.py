@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from penstock.engine import open_engine
+from penstock.kinds.protocol import Kind
+from penstock.kinds.registry import KINDS
 from penstock.lake.tables import Lake
 from penstock.maintenance.sources.erasing import count_sources, erase_sources
 from penstock.model.erasing import FileErased
@@ -24,9 +26,15 @@ def key_of(*names: str, form: NormalForm = NormalForm.EXACT) -> tuple[KeyColumn,
 
 
 def erase(
-    spark: Any, project: ProjectFolder, table: str, key: Sequence[KeyColumn], *texts: str, dry: bool = False
+    spark: Any,
+    project: ProjectFolder,
+    table: str,
+    key: Sequence[KeyColumn],
+    *texts: str,
+    dry: bool = False,
+    kinds: tuple[Kind, ...] = KINDS,
 ) -> tuple[FileErased, ...]:
-    engine = open_engine(project.root, environment={})
+    engine = open_engine(project.root, environment={}, kinds=kinds)
     catalog = engine.catalog
     do = count_sources if dry else erase_sources
     return do(Lake(spark, engine.workspace.storage), catalog, catalog.find(table), key, texts)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from penstock import __version__
-from penstock.cli import datasets, demo, erase, log, pipeline, project, receipt, schema, tombstone
+from penstock.cli import compact, datasets, demo, erase, log, pipeline, project, receipt, schema, tombstone
 from penstock.cli.options import current_settings, with_project_options
 from penstock.cli.signals import show_stop, stop_signals
 from penstock.errors import PenstockError, UsageError, first_line, to_stopped
@@ -28,6 +28,7 @@ TRACE = "PENSTOCK_TRACE"
 
 _BUILD = "Build"
 _LOOK = "Inspect"
+_MAINTAIN = "Maintain"
 _ERASE = "Erase"
 _PROJECT = "Project"
 
@@ -35,6 +36,8 @@ _COMMANDS = (
     ("plan", pipeline.plan, _BUILD),
     ("run", pipeline.run, _BUILD),
     ("rebuild", pipeline.rebuild, _BUILD),
+    ("compact", compact.compact, _MAINTAIN),
+    ("maintain", compact.maintain, _MAINTAIN),
     ("ls", datasets.list_datasets, _LOOK),
     ("show", datasets.show, _LOOK),
     ("history", datasets.history, _LOOK),

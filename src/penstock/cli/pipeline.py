@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,7 +15,7 @@ from penstock.errors import StoppedError
 
 if TYPE_CHECKING:
     from penstock.engine import Engine, PlanRequest
-    from penstock.model.plan import Plan
+    from penstock.model.plan import Item, Plan
 
 Select = Annotated[
     list[str] | None,
@@ -59,10 +60,17 @@ def plan(
     made = engine.plan(
         engine.request(select, exclude, full_refresh, full_refresh_all, allow_history_loss, drop_retired)
     )
+    made = replace(made, maintenance=_find_due(engine, made))
     settings.exit_code = 1 if made.has_problems else 2 if detailed_exitcode and made.has_work else 0
     make_output(settings).plan(made)
     if settings.exit_code:
         raise typer.Exit(settings.exit_code)
+
+
+def _find_due(engine: Engine, made: Plan) -> tuple[Item, ...]:
+    """The maintenance that is due for the datasets of a plan."""
+    planned = {item.dataset for item in made.items}
+    return tuple(item for item in engine.maintenance.due() if item.dataset in planned)
 
 
 def run(

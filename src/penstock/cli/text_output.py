@@ -32,6 +32,8 @@ _STYLES = {
     "apply": "green",
     "rebuild": "yellow",
     "drop": "bold red",
+    "compact": "cyan",
+    "erase": "bold red",
     "recompute": "cyan",
     "skip": "magenta",
     "pass": "green",
@@ -72,6 +74,10 @@ class TextOutput:
             self.console.print(f"[yellow]warning:[/] {escape(warning)}")
         self._problems(item for item in plan.items if item.problem)
         self.console.print(_plan_summary(plan))
+        if plan.maintenance:
+            self.console.print("Maintenance is due; `penstock maintain` does it:")
+            due = ((item.id, item.action.value, _why(item)) for item in plan.maintenance)
+            self.table(("dataset", "action", "why"), due)
 
     def run(self, plan: Plan | None, result: RunResult) -> None:
         shown = [item for item in result.items if item.outcome is not Outcome.NO_OP]
@@ -104,6 +110,8 @@ class TextOutput:
         facts.append(("version", _missing(info) if info.state.version is None else str(info.state.version)))
         if info.last:
             facts.append(("updated", _when(info.last.timestamp_ms)))
+        if details.rows:
+            facts += [("visible rows", f"{details.rows.visible:,}"), ("physical rows", f"{details.rows.physical:,}")]
         if info.state.damage:
             facts.append(("damage", info.state.damage.text))
         if spec:
@@ -220,8 +228,12 @@ def _styled(cell: str) -> str:
     return f"[{style}]{escape(cell)}[/]" if style else escape(cell)
 
 
+def _why(item: Item) -> str:
+    return "; ".join(reason.text for reason in item.reasons)
+
+
 def _plan_row(item: Item, line: PlanLine) -> tuple[str, str, str, str]:
-    words = "; ".join(reason.text for reason in item.reasons)
+    words = _why(item)
     return item.id, item.action.value, line.reads, f"{words} {line.note}" if line.note else words
 
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
+from penstock.config.compaction import read_compaction
 from penstock.config.contracts import read_contracts
 from penstock.config.environment import fill_references, read_override, read_overrides
 from penstock.config.erasure import read_erasure
@@ -142,6 +143,12 @@ def _build(
         spark=SparkSettings(**spark),
         staging=read_contracts(node, values.get("staging", {})),
         erasure=read_erasure(node, values.get("erasure", {}), values.get("database", "main").lower()),
+        compaction=read_compaction(
+            node,
+            values.get("compaction", {}),
+            values.get("erasure", {}).get("physical_within"),
+            values.get("database", "main").lower(),
+        ),
         target=target,
         **given,
     )

@@ -6,6 +6,7 @@ Names are those of Spark's `spark-pipeline.yml` where they mean the same. A prob
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from penstock.config.shape import AnyScalar, Field, Flag, ListOf, MapOf, Record, Text, Whole
 from penstock.model.contract import Nested, OnDrift, OnRemovedFiles
@@ -15,6 +16,7 @@ from penstock.model.keys import NormalForm
 from penstock.model.names import STAGING_DATABASE, is_name_part
 from penstock.model.nearest import did_you_mean
 from penstock.model.project import DEFAULT_LAYOUT, LAYOUTS
+from penstock.model.quantities import to_bytes, to_seconds, to_share
 from penstock.model.types import normal_type
 
 OBJECT_STORES = ("s3a", "s3", "abfss", "gs")
@@ -114,6 +116,14 @@ def _type_problem(text: str) -> str | None:
     return None
 
 
+def _quantity(text: str, convert: Callable[[str], object]) -> str | None:
+    try:
+        convert(text)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
 _INCLUDE = Field(Text(_glob_problem, examples=("transformations/**",)), "A glob below the project.", required=True)
 _GLOB = Field(Record({"include": _INCLUDE}), "Which files to load.", required=True)
 _PLACE = Text(_place_problem, private=True, examples=("storage", "s3a://bucket/lake"))
@@ -180,6 +190,33 @@ _ERASABLE = Record(
     },
     short="key",
 )
+_WITHIN = Text(lambda text: _quantity(text, to_seconds), examples=("30 days",))
+_POLICY = {
+    "target_file_size": Field(
+        Text(lambda text: _quantity(text, to_bytes), examples=("128 MB",)),
+        "Small files, of less than a quarter of this size, are merged up to it.",
+        default="128 MB",
+    ),
+    "most_small_files": Field(
+        Whole(most=1_000_000), "With more small files in a table, compaction is due.", default=50
+    ),
+    "most_hidden_rows": Field(
+        Text(lambda text: _quantity(text, to_share), examples=("10%",)),
+        "With a greater share of rows that deletion vectors hide, compaction is due.",
+        default="10%",
+    ),
+}
+_TABLE_POLICY = Record(
+    {
+        **{name: Field(field.shape, field.description) for name, field in _POLICY.items()},
+        "physical_within": Field(_WITHIN, "The greatest age of a tombstone before it must be physical."),
+        "keys": Field(ListOf(Text(), or_one=True), "Columns that identify a row: compaction removes duplicates."),
+        "keep_last_by": Field(ListOf(Text(), or_one=True), "Columns that tell which row of a key is the last."),
+    }
+)
+_COMPACTION = Record(
+    {**_POLICY, "tables": Field(MapOf(_TABLE_POLICY, "tables"), "Policies of tables that differ, and their keys.")}
+)
 _ERASURE = Record(
     {
         "secrets": Field(
@@ -190,6 +227,9 @@ _ERASURE = Record(
             Text(choices=tuple(Hide)),
             "How rows are hidden: `table` keeps the protocol of a table, `vectors` upgrades it to deletion vectors.",
             default=Hide.TABLE.value,
+        ),
+        "physical_within": Field(
+            _WITHIN, "The greatest age of a tombstone before `penstock maintain` makes it physical.", default="30 days"
         ),
         "subjects": Field(
             MapOf(MapOf(_ERASABLE, "tables"), "subjects"), "Where the keys and personal values of a subject are."
@@ -214,6 +254,7 @@ _OVERRIDABLE = {
     "threads": Field(Whole(most=1024), "How many datasets are processed at the same time.", default=4),
     "staging": Field(MapOf(_CONTRACT, "tables", _table_problem), "Declarations about staging tables."),
     "erasure": Field(_ERASURE, "Erasure of persons: secrets, subjects, and how rows are hidden."),
+    "compaction": Field(_COMPACTION, "When tables are compacted, and how."),
     "vars": Field(MapOf(AnyScalar(), "names", _var_problem), "Values that definitions read and a run may override."),
 }
 _TARGET = Record({name: Field(f.shape, f.description, default=f.default) for name, f in _OVERRIDABLE.items()})

@@ -5,16 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.errors import StorageError
 from penstock.kinds.catalog import Catalog
 from penstock.lake.delta_log import Commit, DamagedLogError, iter_commits
 from penstock.lake.manifests import find_build
 from penstock.lake.progress import ENVELOPE, read_table_state
+from penstock.maintenance.compaction.facts import read_table_facts
+from penstock.model.clock import SystemClock
+from penstock.model.compaction import Policy
 from penstock.model.dataset import Dataset, Shown
 from penstock.model.names import DatasetName
 from penstock.model.progress import TableState
 from penstock.model.schema import Schema
 from penstock.model.spec import DatasetSpec
 from penstock.storage.files import Files
+from penstock.tombstones.store import TombstoneStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +57,15 @@ class DatasetInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class RowCounts:
+    """How many rows a table has, by its log."""
+
+    visible: int
+    physical: int
+    """Visible rows, and hidden ones that are still on storage."""
+
+
+@dataclass(frozen=True, slots=True)
 class DatasetDetails:
     """One dataset as `show` shows it."""
 
@@ -59,12 +73,16 @@ class DatasetDetails:
     schema: Schema | None
     path: str
     has_quarantine: bool = False
+    rows: RowCounts | None = None
+    """None when there is no table, or its log cannot be read."""
 
     def to_json(self) -> dict[str, Any]:
         spec = self.info.spec
         return {
             **self.info.to_json(),
             "path": self.path,
+            "visible_rows": self.rows.visible if self.rows else None,
+            "physical_rows": self.rows.physical if self.rows else None,
             "comment": spec.layout.comment if spec else None,
             "inputs": [str(name) for name in spec.inputs] if spec else [],
             "columns": self.schema.to_json() if self.schema else [],
@@ -108,6 +126,17 @@ def _read_last(files: Files, name: DatasetName) -> Commit | None:
         return next(iter_commits(files, name.path), None)
     except DamagedLogError:  # the state reports it
         return None
+
+
+def count_rows(files: Files, name: DatasetName, state: TableState[Any]) -> RowCounts | None:
+    """The visible and physical rows of a table."""
+    store = TombstoneStore(files, SystemClock())
+    try:
+        tombstones = store.read(name)
+        facts = read_table_facts(files, name, Policy(), state=state, tombstones=tombstones, with_rows=True)
+    except StorageError:  # the state reports it
+        return None
+    return RowCounts(facts.visible_rows or 0, facts.physical_rows or 0)
 
 
 def is_built(files: Files, name: DatasetName) -> bool:

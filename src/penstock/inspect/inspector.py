@@ -10,6 +10,7 @@ from penstock.inspect.datasets import (
     DatasetDetails,
     DatasetInfo,
     HistoryEntry,
+    count_rows,
     describe_dataset,
     is_built,
     read_history,
@@ -39,7 +40,9 @@ class Inspector:
         info = self._find(name)
         files = self.catalog.workspace.storage
         schema = read_schema(files, info.name) if info.state.exists else None
-        return DatasetDetails(info, schema, files.spark_path(info.name.path), is_built(files, info.name.quarantine))
+        rows = count_rows(files, info.name, info.state) if info.state.exists else None
+        has_quarantine = is_built(files, info.name.quarantine)
+        return DatasetDetails(info, schema, files.spark_path(info.name.path), has_quarantine, rows)
 
     def history(self, name: str, limit: int) -> list[HistoryEntry]:
         """The last versions of a dataset's table, newest first."""

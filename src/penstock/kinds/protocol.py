@@ -104,7 +104,7 @@ class Kind(Protocol):
         """
 
     def consumed_files(self, dataset: Dataset, payload: Any) -> Mapping[str, ConsumedFile]:
-        """The source files in a payload, by `storage.addresses.without_scheme` of their addresses."""
+        """The source files in a payload, by `storage.addresses.to_address` of their addresses."""
 
     def with_files(self, dataset: Dataset, payload: Any, files: Mapping[str, ConsumedFile]) -> Any:
         """The payload with other entries for some of its files, given as `consumed_files` returns them.

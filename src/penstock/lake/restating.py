@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from penstock.lake.manifests import find_build
+from penstock.lake.manifests import read_manifest
 from penstock.model.names import DatasetName
-from penstock.model.progress import Codec, Manifest, TableState
+from penstock.model.progress import Codec, TableState
 
 if TYPE_CHECKING:
     from penstock.lake.delta_log import Commit
@@ -18,20 +19,21 @@ P = TypeVar("P")
 def restate(lake: Lake, name: DatasetName, codec: Codec[P], state: TableState[P], payload: P) -> Commit:
     """Commit this payload for the rows that the table has in this state; they stay the work of the build that wrote them.
 
+    The manifest keeps which version changed rows last: the log may no longer say so, and readers compare it.
     ConcurrentRunError when the table was loaded meanwhile.
     """
     progress = state.progress
     if progress is None:
         raise ValueError(f"{name} has no progress to state again")
-    manifest = Manifest(
-        dataset=str(name),
+    manifest = replace(
+        read_manifest(lake.files, name, progress.number),
         number=0,
         parent=progress.number,
-        kind=codec.kind,
+        complete=True,
         schema=progress.schema,
-        hidden=progress.hidden,
-        build_request_id=find_build(lake.files, name, progress.number) or "",
         payload=codec.encode(payload),
+        data_version=state.data_version,
+        data_at=state.data_at,
     )
     begun = lake.begin_append(manifest, name, progress.number)
     return lake.append(lake.read(name).limit(0), name, begun.number)

@@ -17,6 +17,8 @@ from penstock.model.progress import Manifest
 from penstock.storage.files import Files
 
 PURGE = "REORG"
+OPTIMIZE = "OPTIMIZE"
+"""What Delta calls rewrites of files in its log."""
 
 
 def read_standing(files: Files, name: DatasetName) -> Manifest | None:

@@ -137,39 +137,34 @@ class Lake:
 
     def merge(self, rows: DataFrame, removed: DataFrame, name: DatasetName, number: int) -> Commit:
         """As `amend`, for many rows: those to remove are a frame with the column `removed`, their row numbers."""
-        view = f"penstock_{uuid4().hex}"
-        rows.unionByName(removed, allowMissingColumns=True).createGlobalTempView(view)
         columns = ", ".join(map(quote, rows.columns))
         values = ", ".join(f"s.{quote(column)}" for column in rows.columns)
-        # MERGE takes its transaction number from the session's settings, so it runs in a session of its own.
-        try:
-            with self._writing(name), sibling_of(self.session) as session:
-                session.conf.set("spark.databricks.delta.write.txnAppId", APPLICATION)
-                session.conf.set("spark.databricks.delta.write.txnVersion", str(number))
-                session.sql(
-                    f"MERGE INTO delta.{quote(self.files.spark_path(name.path))} t USING global_temp.{quote(view)} s "  # noqa: S608
-                    f"ON t.{RESERVED}.row = s.removed WHEN MATCHED THEN DELETE "
-                    f"WHEN NOT MATCHED AND s.removed IS NULL THEN INSERT ({columns}) VALUES ({values})"
-                )
-        finally:
-            self.session.catalog.dropGlobalTempView(view)
-        return self._read_back(name, number)
+        new = f"WHEN NOT MATCHED AND s.removed IS NULL THEN INSERT ({columns}) VALUES ({values})"  # noqa: S608
+        source = rows.unionByName(removed, allowMissingColumns=True)
+        return self.exchange(source, f"t.{RESERVED}.row = s.removed", name, number, new)
 
     def delete(self, gone: DataFrame, columns: Sequence[str], name: DatasetName, number: int) -> Commit:
         """Delete the rows whose columns equal those of a row of `gone`, NULL included; needs a number from `begin_again`.
 
         `gone` has these columns as k0, k1 and so on, in the types of the table. No value gets into the transaction log.
         """
-        view = f"penstock_{uuid4().hex}"
-        gone.createGlobalTempView(view)
         condition = " AND ".join(f"t.{quote(column)} <=> s.k{place}" for place, column in enumerate(columns))
+        return self.exchange(gone, condition, name, number)
+
+    def exchange(self, source: DataFrame, condition: str, name: DatasetName, number: int, new: str = "") -> Commit:
+        """Delete the rows `t` that a row `s` of the source matches, in one commit under this number; `new` may insert others.
+
+        MERGE takes its transaction number from the session's settings, so it runs in a session of its own.
+        """
+        view = f"penstock_{uuid4().hex}"
+        source.createGlobalTempView(view)
         try:
             with self._writing(name), sibling_of(self.session) as session:
                 session.conf.set("spark.databricks.delta.write.txnAppId", APPLICATION)
                 session.conf.set("spark.databricks.delta.write.txnVersion", str(number))
                 session.sql(
                     f"MERGE INTO delta.{quote(self.files.spark_path(name.path))} t USING global_temp.{quote(view)} s "
-                    f"ON {condition} WHEN MATCHED THEN DELETE"
+                    f"ON {condition} WHEN MATCHED THEN DELETE {new}"
                 )
         finally:
             self.session.catalog.dropGlobalTempView(view)
@@ -210,11 +205,18 @@ class Lake:
 
         `codec` is how the table's files are compressed, and `largest` the size in bytes up to which files are combined.
         """
-        with self._writing(name), sibling_of(self.session) as session:
-            if codec is not None:
-                session.conf.set("spark.sql.parquet.compression.codec", codec)
-            session.conf.set("spark.databricks.delta.optimize.maxFileSize", str(largest))
+        with self._rewriting(name, codec, largest) as session:
             session.sql(f"REORG TABLE delta.{quote(self.files.spark_path(name.path))} APPLY (PURGE)")
+
+    def optimize(self, name: DatasetName, codec: str | None, smallest: int, largest: int) -> None:
+        """Merge files below the size `smallest`, and rewrite those with hidden rows without them, in one commit at most.
+
+        `codec` is how the table's files are compressed, and `largest` the size in bytes up to which files are combined.
+        """
+        with self._rewriting(name, codec, largest) as session:
+            session.conf.set("spark.databricks.delta.optimize.minFileSize", str(smallest))
+            session.conf.set("spark.databricks.delta.optimize.maxDeletedRowsRatio", "0")
+            session.sql(f"OPTIMIZE delta.{quote(self.files.spark_path(name.path))}")
 
     def restore(self, name: DatasetName, version: int) -> None:
         """Make the table what it was at this version; needs the exclusive lease, and `restate` afterwards."""
@@ -286,6 +288,15 @@ class Lake:
         terms = TERMS if wait is None else replace(TERMS, writer_wait=wait)
         with hold_shared(self.files, name.path, terms=terms), _conflicts_named(name):
             yield
+
+    @contextmanager
+    def _rewriting(self, name: DatasetName, codec: str | None, largest: int) -> Iterator[SparkSession]:
+        """A session of its own for a rewrite of files."""
+        with self._writing(name), sibling_of(self.session) as session:
+            if codec is not None:
+                session.conf.set("spark.sql.parquet.compression.codec", codec)
+            session.conf.set("spark.databricks.delta.optimize.maxFileSize", str(largest))
+            yield session
 
     def _forget(self, name: DatasetName) -> None:
         """Remove a table from the catalog before its files: while its log exists, Delta can return its location.

@@ -82,6 +82,8 @@ class Place:
     """The column of which the key of a Kafka message is a value, where it is no struct."""
     is_listed: bool = False
     """The progress lists its files by name, so that only the kind can rewrite them (`Kind.erase_auxiliary`)."""
+    problem: str | None = None
+    """Why it is not known which files belong to the dataset, so that it cannot be searched."""
 
     def below(self, storage: str) -> str:
         """The absolute address."""

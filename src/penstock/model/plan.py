@@ -210,6 +210,8 @@ class Plan:
     warnings: tuple[str, ...] = ()
     places: tuple[str, ...] = ()
     """Every address that the work may read or write: decides which connectors a session needs."""
+    maintenance: tuple[Item, ...] = ()
+    """What `penstock maintain` would do: no part of a pipeline run."""
 
     @property
     def has_work(self) -> bool:
@@ -241,6 +243,14 @@ class Plan:
             "summary": {action.value: count for action, count in self.counts.items()},
             "warnings": list(self.warnings),
             "datasets": [_to_json(item, self.line(item)) for item in self.items],
+            "maintenance": [
+                {
+                    "dataset": str(item.dataset),
+                    "action": item.action.value,
+                    "reasons": [reason.to_json() for reason in item.reasons],
+                }
+                for item in self.maintenance
+            ],
         }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from penstock.model.compaction import CompactionSettings
 from penstock.model.contract import Contract
 from penstock.model.erasure import ErasureSettings
 
@@ -55,6 +56,7 @@ class Project:
     staging: Mapping[str, Contract] = field(default_factory=dict)
     """What is declared about staging tables, by their names without the database."""
     erasure: ErasureSettings = field(default_factory=ErasureSettings)
+    compaction: CompactionSettings = field(default_factory=CompactionSettings)
     target: str | None = None
     vars: Mapping[str, Scalar] = field(default_factory=dict)
 

@@ -51,6 +51,7 @@ class Bench:
     recorder: RunRecorder
     listeners: tuple[RunListener, ...] = ()
     results: list[ItemResult] = field(default_factory=list)
+    is_planned: bool = False
 
     @property
     def build_request_id(self) -> str:
@@ -59,13 +60,13 @@ class Bench:
     def execute(self, items: Sequence[Item], load: Callable[[Item], LoadResult]) -> tuple[ItemResult, ...]:
         """Do the items one after the other, each recorded as a job run; raises the first error when all that can be done is."""
         project = self.workspace.project
-        self.recorder.planned(Plan(project.name, project.target, tuple(items)))
+        plan = Plan(project.name, project.target, tuple(items))
+        self.is_planned = True
+        self.recorder.planned(plan)
         stop: OnStop = lambda _: None  # noqa: E731 - the command line tells about it
         cancel = partial(cancel_work, self.lake.session)
         listeners = (self.recorder, *self.listeners)
-        done = Scheduler(load, listeners, cancel=cancel, on_stop=stop).execute(
-            Plan(project.name, project.target, tuple(items))
-        )
+        done = Scheduler(load, listeners, cancel=cancel, on_stop=stop).execute(plan)
         self.results.extend(done)
         return done
 
@@ -82,7 +83,7 @@ def open_bench(
             with host.lake((host.workspace.project.storage, *places)) as lake:
                 bench = Bench(host.workspace, lake, recorder, listeners)
                 yield bench
-                if not bench.results:
+                if not bench.is_planned:
                     bench.execute((), _nothing)
         except BaseException as error:
             with suppress(EventLogError):

@@ -180,8 +180,12 @@ class Erasing:
 
         All tombstones of a request go together: those of the subject or table that is named, and the others of their requests.
         """
-        from penstock.maintenance.erasure.erasing import Settlement
+        from penstock.maintenance.erasure.erasing import DRAFTS, Settlement
 
+        open_states = {TombstoneState.PENDING, TombstoneState.HIDDEN}
+        is_open = any(each.state in open_states for each in self._store.read())
+        if not is_open and not self.host.workspace.storage.names(DRAFTS):
+            return Erased()
         for _ in range(_MOST_TRIES):
             versions = self._refresh_readers(what)
             with open_bench(self.host, f"penstock erase {what or ''}".strip(), self._places, listeners) as bench:
@@ -199,8 +203,10 @@ class Erasing:
 
     def count(self, what: str | None = None) -> DryRun:
         """What `erase` would do: files, rows and bytes of each table; an error when one cannot be searched."""
-        from penstock.maintenance.erasure.counting import count_erasure
+        from penstock.maintenance.erasure.counting import DryRun, count_erasure
 
+        if not self._pick(what):
+            return DryRun()
         with self.host.lake(self._places) as lake:
             tombstones = self._look(lake)
             chosen = self._pick(what)
@@ -218,8 +224,7 @@ class Erasing:
         from penstock.maintenance.erasure.verifying import verify_values
 
         targets, given = read_given_keys(self.catalog, what, keys, source)
-        with self.host.lake(self._places) as lake:
-            return verify_values(self._look(lake), targets, given, on_progress)
+        return verify_values(self.catalog, targets, given, on_progress)
 
     def verify_hashes(self, what: str | None = None) -> tuple[HashCheck, ...]:
         """Compare the declared columns of tables with the hashes of all tombstones; files are not searched."""

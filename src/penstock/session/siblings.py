@@ -25,6 +25,9 @@ def sibling_of(session: SparkSession) -> Iterator[SparkSession]:
     if clone is None:
         yield _new_sibling(session)
         return
+    session.conf.get(
+        "spark.sql.session.timeZone"
+    )  # the server knows a session, and can clone it, after its first request
     sibling = clone()
     try:
         yield sibling

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 
 
@@ -23,6 +24,12 @@ def to_spark_uri(uri: str) -> str:
 def without_scheme(path: str) -> str:
     """The path without its scheme: `file:/a/b`, `file:///a/b` and `/a/b` are one file, as are s3:// and s3a:// of a bucket."""
     return path.split(":", 1)[1].lstrip("/") if "://" in path or path.startswith("file:") else path.lstrip("/")
+
+
+def to_address(uri: str) -> str:
+    """One text for one file, however its address is written: the scheme, repeated slashes and dots do not matter."""
+    found = without_scheme(uri)
+    return found if is_remote(uri) else posixpath.normpath(found)
 
 
 def to_glob_literal(path: str) -> str:

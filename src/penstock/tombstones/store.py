@@ -21,6 +21,8 @@ from penstock.storage.files import Files
 
 FOLDER = "_penstock/tombstones"
 _COMPACT_EVERY = 50
+_MOST_FILES = 10
+"""With more files than this, maintenance merges them."""
 _TEXTS = (
     "id", "batch", "table", "key", "key_hash", "secret_id", "reason", "actor", "subject", "state", "release",
 )  # fmt: skip
@@ -105,6 +107,21 @@ class TombstoneStore:
         if table.version() % _COMPACT_EVERY == 0 and table.version() > 0:
             table.optimize.compact()
             table.create_checkpoint()
+
+    @property
+    def is_scattered(self) -> bool:
+        """Whether the tombstones lie in so many files that they should be compacted."""
+        return (
+            self.exists and len(open_delta_table(self._address, self._files.reader_options).file_uris()) > _MOST_FILES
+        )
+
+    def compact(self) -> int:
+        """Merge the files of the store; the number of files that were replaced."""
+        table = open_delta_table(self._address, self._files.reader_options)
+        merged = int(table.optimize.compact()["numFilesRemoved"])
+        if merged:
+            table.create_checkpoint()
+        return merged
 
     def _rows(self) -> Iterator[dict[str, Any]]:
         table = open_delta_table(self._address, self._files.reader_options).to_pyarrow_table()

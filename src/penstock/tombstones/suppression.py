@@ -42,6 +42,8 @@ class KeptAside:
     """The load, or the commit that hid them: only if it was committed do they count."""
     is_all: bool
     """The load wrote the whole table, so that these rows replace what was kept aside before."""
+    is_misfit: bool = False
+    """The rows would be in the quarantine of the table that was loaded: the number is that of its load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,17 +127,35 @@ def find_kept_aside(
 
     `loads` are the commits of the table whose quarantine this is: its loads left out what would be here.
     """
-    found = []
-    for name in vault.names(batch):
-        match = _ENTRY.fullmatch(name)
-        if match and match[1] == str(table):
-            counts = loads if loads is not None and match[3] in {_MISFITS, _ALL_MISFITS} else committed
-            if counts.has(int(match[2])):
-                is_all = match[3] in {_ALL, _ALL_MISFITS}
-                found.append(KeptAside(batch, name, match[1], int(match[2]), is_all))
-    found.sort(key=lambda entry: entry.number)
+    known = _list_kept_aside(vault, batch, table)
+    found = [each for each in known if (loads if loads and each.is_misfit else committed).has(each.number)]
     begin = max((place for place, entry in enumerate(found) if entry.is_all), default=0)
     return found[begin:]
+
+
+def forget_failed(
+    vault: Vault, batch: str, table: DatasetName, committed: Committed, loads: Committed | None = None
+) -> None:
+    """Remove what loads that were never committed kept aside; to be done before the log is cleaned, which hides who was."""
+    for each in _list_kept_aside(vault, batch, table):
+        if not (loads if loads and each.is_misfit else committed).has(each.number):
+            vault.remove(batch, each.name)
+
+
+def _list_kept_aside(vault: Vault, batch: str, table: DatasetName) -> list[KeptAside]:
+    matches = [match for name in vault.names(batch) if (match := _ENTRY.fullmatch(name)) and match[1] == str(table)]
+    found = [
+        KeptAside(
+            batch,
+            match[0],
+            match[1],
+            int(match[2]),
+            is_all=match[3] in {_ALL, _ALL_MISFITS},
+            is_misfit=match[3] in {_MISFITS, _ALL_MISFITS},
+        )
+        for match in matches
+    ]
+    return sorted(found, key=lambda entry: entry.number)
 
 
 def read_suppression(project: Project, storage: Files) -> Suppression:

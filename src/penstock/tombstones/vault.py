@@ -104,6 +104,11 @@ class Vault:
 
         return pq.read_table(pa.BufferReader(self.get(batch, name)))
 
+    def remove(self, batch: str, name: str) -> None:
+        """Remove one thing that is kept aside; repeating it does nothing."""
+        with suppress(FileNotFoundError):
+            self._files.remove(_path(batch, name))
+
     def destroy(self, batch: str) -> None:
         """Remove everything of a batch, for good. What Penstock did not put there stays; repeating it does nothing."""
         ours = sorted(filter(_is_ours, self._names(batch)), key=lambda name: name != _SALT_FILE)

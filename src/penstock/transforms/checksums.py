@@ -10,19 +10,23 @@ from penstock.model.types import quote_name
 
 
 def add_up_rows(rows: DataFrame) -> DataFrame:
-    """One row: how many there are, and the sum and the exclusive or of their hashes over all columns.
+    """One row: how many there are, and the sum and the exclusive or of their hashes over all columns."""
+    return rows.select(hash_row(rows).alias("hash")).agg(
+        F.count(F.lit(1)).alias("rows"),
+        F.coalesce(F.sum(F.col("hash").cast("decimal(20,0)")), F.lit(0)).cast("string").alias("total"),
+        F.coalesce(F.bit_xor("hash"), F.lit(0)).alias("mixed"),
+    )
+
+
+def hash_row(rows: DataFrame) -> Column:
+    """A hash of a row over all columns.
 
     Whether a value is NULL is hashed too: Spark's hash passes over NULLs, so a value that moved to the next column
     would not be noticed.
     """
     columns = [F.col(quote_name(field.name)) for field in rows.schema.fields]
     values = [hashable(column, field.dataType) for column, field in zip(columns, rows.schema.fields, strict=True)]
-    hashed = F.xxhash64(*values, *(column.isNull() for column in columns)) if columns else F.lit(0).cast("bigint")
-    return rows.select(hashed.alias("hash")).agg(
-        F.count(F.lit(1)).alias("rows"),
-        F.coalesce(F.sum(F.col("hash").cast("decimal(20,0)")), F.lit(0)).cast("string").alias("total"),
-        F.coalesce(F.bit_xor("hash"), F.lit(0)).alias("mixed"),
-    )
+    return F.xxhash64(*values, *(column.isNull() for column in columns)) if columns else F.lit(0).cast("bigint")
 
 
 def hashable(value: Column, type_: T.DataType) -> Column:

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 
-def find_gone_events(events: DataFrame, flow: Flow, keys: KeySet) -> dict[str, int]:
-    """How many events of the keys each file has, by its address without scheme."""
+def count_gone_events(events: DataFrame, flow: Flow, keys: KeySet) -> DataFrame:
+    """How many events of the keys each file has: its address without scheme, and the number."""
     hits = find_matches(with_places(events), _images(flow, keys), keys)
-    return {str(row[0]): int(row[1]) for row in hits.groupBy(FILE).agg(F.count(ROW)).collect()}
+    return hits.groupBy(FILE).agg(F.count(ROW))
 
 
 def leave_out_events(events: DataFrame, flow: Flow, keys: KeySet) -> DataFrame:

@@ -11,7 +11,7 @@ from penstock.model.schema import FileColumn, find_column, index_columns
 from penstock.model.types import Struct, parse_type, quote_name, to_text
 from penstock.transforms.conform import by_name, read_type
 from penstock.transforms.key_match import FILE, ROW, Image, RecordKey, all_null, typed_images
-from penstock.transforms.raw_records import MESSAGE_KEYS, TRUNCATES, file_address, top_names
+from penstock.transforms.raw_records import MESSAGE_KEYS, file_address, is_truncate, operation_name, top_names
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -48,9 +48,9 @@ def images_of(columns: Sequence[FileColumn], key: RecordKey) -> list[Image]:
     ]
     if key.envelope == "debezium" and "payload" in sources[0]:
         sources.append(_fields(*sources[0]["payload"]))
-    name, word = TRUNCATES[key.envelope]
+    name = operation_name(key.envelope)
     for source in sources:
-        stays = stays | F.coalesce(F.upper(source[name][0]) == word, F.lit(False)) if name in source else stays
+        stays = stays | is_truncate(source[name][0], key.envelope) if name in source else stays
     for source in sources:
         for place in ("data",) if key.envelope == "events" else ("before", "after", *MESSAGE_KEYS):
             if place in source:

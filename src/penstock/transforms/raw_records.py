@@ -1,8 +1,11 @@
-"""Records of JSON and CSV files with the parts of a key as they are written there, for every row that a record contains."""
+"""Records of JSON and CSV files with the parts of a key as they are written there, for every row that a record contains.
+
+JSON is read as text and parsed into maps: so a field is found in any case, whatever the columns of other records are.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -14,20 +17,12 @@ from penstock.transforms.key_match import FILE, ROW, Image, RecordKey, all_null,
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-CORRUPT = "__penstock_corrupt"
-"""Where the reader keeps a record that it cannot read."""
 MESSAGE_KEYS = ("key", "_key", "__key", "message_key")
-_UNUSED = "__penstock_unused"
+"""The fields in which change files have the key of a Kafka message."""
+CORRUPT = "__penstock_corrupt"
+"""Whether a record cannot be read."""
+_RECORD, _STAYS, _TEXT = "__penstock_record", "__penstock_stays", "value"
 _MAP = "map<string,string>"
-TRUNCATES = {"events": ("operation", "TRUNCATE"), "debezium": ("op", "T")}
-"""The column that says what an event means, and its word for a truncate, in upper case."""
-
-
-def json_schema(found: T.StructType, key: RecordKey) -> T.StructType:
-    """The columns to read, all as text: objects are read as they are written. `found` are the columns that there are."""
-    wanted = top_names(key)
-    fields = [T.StructField(field.name, T.StringType()) for field in found if field.name.lower() in wanted]
-    return T.StructType([*fields, T.StructField(_UNUSED, T.StringType()), T.StructField(CORRUPT, T.StringType())])
 
 
 def top_names(key: RecordKey) -> frozenset[str]:
@@ -37,6 +32,23 @@ def top_names(key: RecordKey) -> frozenset[str]:
     if key.envelope == "events":
         return frozenset({"data", "operation"})
     return frozenset({"before", "after", "payload", "op", *MESSAGE_KEYS})
+
+
+def is_truncate(word: Column, envelope: str) -> Column:
+    """Whether an event is a truncate, by the word for its operation, as the load reads it; never NULL."""
+    found = F.upper(word) == "TRUNCATE" if envelope == "events" else word == "t"
+    return F.coalesce(found, F.lit(False))
+
+
+def operation_name(envelope: str) -> str:
+    """The field of an event that says what it means."""
+    return "operation" if envelope == "events" else "op"
+
+
+def file_address(rows: DataFrame) -> Column:
+    """The address of each row's file as `storage.addresses.without_scheme` gives it."""
+    path = F.url_decode(F.replace(rows.metadataColumn("_metadata")["file_path"], F.lit("+"), F.lit("%2B")))
+    return F.regexp_replace(path, "^([A-Za-z0-9+.-]+:)?/*", "")
 
 
 def with_places(rows: DataFrame) -> DataFrame:
@@ -59,86 +71,81 @@ def plain_images(columns: Sequence[str], key: RecordKey) -> list[Image]:
     return text_images([F.col(name) for name in columns], key.types, key.format, key.options)
 
 
-def file_address(rows: DataFrame) -> Column:
-    """The address of each row's file as `storage.addresses.without_scheme` gives it."""
-    path = F.url_decode(F.replace(rows.metadataColumn("_metadata")["file_path"], F.lit("+"), F.lit("%2B")))
-    return F.regexp_replace(path, "^([A-Za-z0-9+.-]+:)?/*", "")
-
-
-def is_corrupt(rows: DataFrame) -> Column | None:
-    """Whether the reader could not read a record; the JSON `null` is readable."""
-    if CORRUPT not in rows.columns:
-        return None
-    return F.col(CORRUPT).isNotNull() & (F.trim(F.col(CORRUPT)) != "null") & F.col(_UNUSED).isNull()
-
-
-def images_of(rows: DataFrame, key: RecordKey) -> list[Image]:
-    """The rows in each record. A truncate has none: it must stay, whatever else is in it."""
+def csv_images(rows: DataFrame, key: RecordKey) -> list[Image]:
+    """The key of each record of CSV files, read as text."""
     columns = {name.lower(): F.col(quote_name(name)) for name in rows.columns}
+    raw = [_first([columns[name] for name in sorted(names) if name in columns]) for names in key.names]
+    return text_images(raw, key.types, key.format, key.options, ~all_null(raw) if key.is_source else None)
+
+
+def to_json_records(texts: DataFrame, encoding: str | None) -> DataFrame:
+    """The JSON objects of texts, each an object or an array of them: FILE, ROW, the object as a map, and CORRUPT.
+
+    Needs the rows of Spark's text reader, lines or whole files, and the encoding if it is not UTF-8.
+    """
+    value = F.decode(F.col(_TEXT).cast("binary"), encoding) if encoding else F.col(_TEXT)
+    text = F.regexp_replace(value, "^\ufeff|^[ \t\r\n]+|[ \t\r\n]+$", "")
+    given = texts.select(file_address(texts).alias(FILE), text.alias(_TEXT))
+    is_array = F.col(_TEXT).startswith("[")
+    many = F.from_json(F.when(is_array, F.col(_TEXT)), f"array<{_MAP}>")
+    one = F.from_json(F.when(~is_array, F.col(_TEXT)), _MAP)
+    items = F.when(is_array, many).otherwise(F.array(one))
+    is_bad = F.when(is_array, many.isNull()).otherwise(one.isNull() & (F.col(_TEXT) != "null"))
+    found = given.where(F.col(_TEXT) != "").select(FILE, is_bad.alias(CORRUPT), F.explode_outer(items).alias(_RECORD))
+    return found.withColumns({ROW: F.monotonically_increasing_id()})
+
+
+def with_json_images(records: DataFrame, key: RecordKey) -> tuple[DataFrame, list[Image]]:
+    """The records with columns for what they contain, and the rows there. A truncate has none: it must stay."""
+    record = F.col(_RECORD)
     if key.envelope is None:
-        raw = [_first([columns[name] for name in sorted(names) if name in columns]) for names in key.names]
-        there = ~all_null(raw) if key.is_source else None
-        return text_images(raw, key.types, key.format, key.options, there)
-    stays = _is_truncate(columns, key)
+        return records, _images_in(record, key, F.lit(False))
+    inner = record
+    if key.envelope == "debezium":
+        is_wrapped = _has(record, "payload") & ~_has(record, "op")
+        inner = F.when(is_wrapped, F.from_json(_get(record, "payload"), _MAP)).otherwise(record)
+    opened = records.withColumns({f"{_RECORD}_in": inner})
+    inner = F.col(f"{_RECORD}_in")
+    stays = is_truncate(_get(inner, operation_name(key.envelope)), key.envelope)
+    places = {name: _get(inner, name) for name in (("data",) if key.envelope == "events" else ("before", "after"))}
+    if key.envelope == "debezium":
+        places["key"] = F.coalesce(*(_get(source, name) for source in (inner, record) for name in MESSAGE_KEYS))
+    opened = opened.withColumns({_STAYS: stays, **{f"{_RECORD}_{name}": text for name, text in places.items()}})
+    maps = {f"{_RECORD}_{name}_map": F.from_json(F.col(f"{_RECORD}_{name}"), _MAP) for name in places}
+    opened = opened.withColumns(maps)
     images: list[Image] = []
-    for image, bare in _find_images(columns, key):
-        raw, there = _parts(image, key)
-        images += text_images(raw, key.types, key.format, key.options, there & ~stays)
-        if bare is not None and len(key.names) == 1 and key.message_key in key.names[0]:
-            is_bare = bare.isNotNull() & ~_is_object(bare) & ~stays
-            images += text_images([bare], key.types, key.format, key.options, is_bare)
-    return images
+    for name in places:
+        row, text = F.col(f"{_RECORD}_{name}_map"), F.col(f"{_RECORD}_{name}")
+        if name == "key":
+            images += _bare_images(text, key)
+            only_schema = F.size(F.map_filter(row, lambda k, _: ~F.lower(k).isin("schema", "payload"))) == 0
+            row = F.when(only_schema & _has(row, "payload"), F.from_json(_get(row, "payload"), _MAP)).otherwise(row)
+        images += _images_in(row, key, F.col(_STAYS))
+    return opened, images
 
 
-def _find_images(columns: Mapping[str, Column], key: RecordKey) -> Iterable[tuple[Column, Column | None]]:
-    """The maps of rows in a record, and for message keys their text too."""
-    if key.envelope == "events":
-        return [(_to_map(columns["data"]), None)] if "data" in columns else []
-    found: list[tuple[Column, Column | None]] = []
-    sources = [dict(columns)]
-    if "payload" in columns:
-        payload = _to_map(columns["payload"])
-        sources.append({name: _get(payload, name) for name in ("before", "after", *MESSAGE_KEYS)})
-    for source in sources:
-        found += [(_to_map(source[name]), None) for name in ("before", "after") if name in source]
-        for name in MESSAGE_KEYS:
-            if name in source:
-                outer = _to_map(source[name])
-                is_wrapped = F.size(F.map_filter(outer, lambda k, _: ~F.lower(k).isin("schema", "payload"))) == 0
-                inner = F.when(is_wrapped & _has(outer, "payload"), _to_map(_get(outer, "payload"))).otherwise(outer)
-                found.append((inner, source[name]))
-    return found
-
-
-def _parts(image: Column, key: RecordKey) -> tuple[list[Column], Column]:
-    """The parts of the key in a row, and whether the row is there.
+def _images_in(row: Column, key: RecordKey, stays: Column) -> list[Image]:
+    """The key of a row that is a map.
 
     Debezium's images have all their columns: one without the column, such as a message key, says nothing about it.
     """
-    raw = [_first([_get(image, name) for name in sorted(names)]) for names in key.names]
-    there = image.isNotNull() & ~all_null(raw)
+    raw = [_first([_get(row, name) for name in sorted(names)]) for names in key.names]
+    there = row.isNotNull() & ~stays
+    if key.is_source:
+        there = there & ~all_null(raw)
     if key.envelope == "debezium":
         for names in key.names:
-            there = there & F.arrays_overlap(
-                F.transform(F.map_keys(image), F.lower), F.array(*(F.lit(name) for name in sorted(names)))
-            )
-    return raw, F.coalesce(there, F.lit(False))
+            lowered = F.transform(F.map_keys(row), F.lower)
+            there = there & F.arrays_overlap(lowered, F.array(*(F.lit(name) for name in sorted(names))))
+    return text_images(raw, key.types, key.format, key.options, F.coalesce(there, F.lit(False)))
 
 
-def _is_truncate(columns: Mapping[str, Column], key: RecordKey) -> Column:
-    name, word = TRUNCATES[key.envelope or ""]
-    found = [F.upper(columns[name]) == word] if name in columns else []
-    if "payload" in columns:
-        found.append(F.upper(_get(_to_map(columns["payload"]), name)) == word)
-    return F.coalesce(*found, F.lit(False))
-
-
-def _to_map(text: Column) -> Column:
-    return F.from_json(text, _MAP)
-
-
-def _is_object(text: Column) -> Column:
-    return F.coalesce(F.trim(text).startswith("{"), F.lit(False))
+def _bare_images(text: Column, key: RecordKey) -> list[Image]:
+    """A message key that is the one part of the key."""
+    if len(key.names) != 1 or key.message_key not in key.names[0]:
+        return []
+    is_bare = text.isNotNull() & ~F.trim(text).startswith("{") & ~F.col(_STAYS)
+    return text_images([text], key.types, key.format, key.options, F.coalesce(is_bare, F.lit(False)))
 
 
 def _get(map_: Column, name: str) -> Column:
@@ -147,7 +154,7 @@ def _get(map_: Column, name: str) -> Column:
 
 
 def _has(map_: Column, name: str) -> Column:
-    return F.exists(F.map_keys(map_), lambda key: F.lower(key) == name)
+    return F.coalesce(F.exists(F.map_keys(map_), lambda key: F.lower(key) == name), F.lit(False))
 
 
 def _first(values: Sequence[Column]) -> Column:

@@ -23,12 +23,12 @@ from tests.parquet_files import (
 )
 
 from penstock.errors import RewriteError
-from penstock.kinds.staging.footers import read_footers
 from penstock.maintenance.files.envelopes import tables_of
 from penstock.maintenance.files.parquet import rewrite_parquet
 from penstock.maintenance.files.parquet_footer import Chunk, Element, File, Group, Meta, groups_of
 from penstock.maintenance.files.replacing import replace
 from penstock.maintenance.thrift import BINARY, I32, Fields
+from penstock.storage.footers import read_footers
 from penstock.storage.local import LocalFiles
 
 COMPAT = Path(__file__).parents[2] / "compat"

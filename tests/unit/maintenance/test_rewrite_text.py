@@ -196,6 +196,7 @@ OF_ANN = {
 OF_OTHERS = {
     "after": debezium(after=BOB),
     "truncate": {"before": None, "after": None, "op": "t"},
+    "truncate that says more": {"before": {"id": "ann"}, "after": None, "op": "t", "key": {"id": "ann"}},
     "a tombstone of another": {"key": BOB, "payload": None},
     "the name elsewhere": debezium(after=BOB, source={"id": "ann"}),
 }
@@ -208,6 +209,11 @@ def test_debezium_records_of_the_key_go(raw: LocalFiles, case: str) -> None:
     found, rewritten = erase_ann(raw, content, text_feed(envelope="debezium"))
     assert found == b"\n".join([*others, b"null", *others])
     assert rewritten.removed == 1
+
+
+def test_a_truncate_among_events_stays(raw: LocalFiles) -> None:
+    lines = [b'{"operation": "TRUNCATE", "data": {"id": "ann"}}\n', b'{"operation": "delete", "data": {"id": "ann"}}\n']
+    assert erase_ann(raw, b"".join(lines), text_feed(envelope="events"))[0] == lines[0]
 
 
 def test_a_message_key_that_is_a_bare_value(raw: LocalFiles) -> None:

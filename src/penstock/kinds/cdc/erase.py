@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from penstock.faults import fault_point
-from penstock.kinds.cdc.auxiliary import Auxiliary
+from penstock.kinds.cdc.auxiliary import Auxiliary, damaged_error
 from penstock.kinds.cdc.progress import CODEC, CdcProgress, Segment
 from penstock.lake.restating import restate
 from penstock.lake.tables import Lake
@@ -16,7 +16,7 @@ from penstock.model.erasing import FileErased
 from penstock.model.names import DatasetName
 from penstock.model.schema import Column
 from penstock.model.types import normal_type
-from penstock.transforms.event_match import find_gone_events, leave_out_events
+from penstock.transforms.event_match import count_gone_events, leave_out_events
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -29,8 +29,11 @@ _FEW = 100_000
 def erase_segments(lake: Lake, name: DatasetName, keys: KeySet, *, is_dry: bool) -> tuple[FileErased, ...]:
     """Remove the events of keys from the auxiliary table; truncates stay. Segments that no progress lists are removed too."""
     state = lake.read_state(name, CODEC)
-    if state.progress is None:
+    if not state.exists:
         return ()
+    if state.progress is None:
+        why = state.damage.text if state.damage else "it has no progress"
+        raise damaged_error(name, f"it is unknown which of its segments count ({why})")
     auxiliary = Auxiliary(lake.session, lake.files, name, state.progress.number)
     payload = state.progress.payload
     flow = _to_flow(lake, name, payload)
@@ -61,8 +64,7 @@ def _find_hits(auxiliary: Auxiliary, segments: Sequence[Segment], flow: Flow, ke
     if not segments:
         return {}
     found: dict[str, int] = {}
-    gone = find_gone_events(auxiliary.read(segments, flow), flow, keys)
-    for address, rows in gone.items():
+    for address, rows in count_gone_events(auxiliary.read(segments, flow), flow, keys).collect():
         segment = auxiliary.segment_of(address)
         found[segment] = found.get(segment, 0) + rows
     return found

@@ -15,7 +15,7 @@ from penstock.model.erasing import FileErased
 from penstock.model.names import DatasetName
 from penstock.model.plan import Item, PlanLine, Upstream, Wishes
 from penstock.model.progress import ConsumedFile, TableState
-from penstock.storage.addresses import without_scheme
+from penstock.storage.addresses import to_address
 
 if TYPE_CHECKING:
     from penstock.kinds.undo import Undo
@@ -68,11 +68,11 @@ class CdcKind:
 
     def consumed_files(self, dataset: Dataset, payload: Any) -> Mapping[str, ConsumedFile]:
         del dataset
-        return {without_scheme(path): entry for path, entry in payload.files.items()}
+        return {to_address(path): entry for path, entry in payload.files.items()}
 
     def with_files(self, dataset: Dataset, payload: Any, files: Mapping[str, ConsumedFile]) -> Any:
         del dataset
-        paths = {without_scheme(path): path for path in payload.files}
+        paths = {to_address(path): path for path in payload.files}
         changed = {paths[address]: entry for address, entry in files.items()}
         return replace(payload, files={**payload.files, **changed})
 

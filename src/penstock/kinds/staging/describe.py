@@ -59,7 +59,9 @@ def places(dataset: Dataset, state: TableState[StagingProgress] | None = None) -
     if raw.place is None:
         return tables
     members = tuple(file.path for file in raw.files)
-    return (*tables, Place(raw.place.uri, Form.PARQUET, is_ours=False, members=members, names=names))
+    problem = f"raw has {' and '.join(raw.spellings)}, which differ only by case" if raw.spellings else None
+    sources = Place(raw.place.uri, Form.PARQUET, is_ours=False, members=members, names=names, problem=problem)
+    return (*tables, sources)
 
 
 def _raw_names(raw: RawTable, state: TableState[StagingProgress] | None) -> dict[str, frozenset[str]]:

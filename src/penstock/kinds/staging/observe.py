@@ -8,7 +8,6 @@ from typing import Any
 
 from penstock.errors import RawFileError, StorageError
 from penstock.kinds.protocol import Needs, Workspace
-from penstock.kinds.staging.footers import read_footers, read_range
 from penstock.kinds.staging.progress import StagingProgress
 from penstock.kinds.staging.raw_files import RawListing, hash_content, list_raw
 from penstock.kinds.staging.values import (
@@ -29,6 +28,7 @@ from penstock.model.plan import Action, Item, Problem, Reason, WorkItem
 from penstock.model.progress import ConsumedFile, RawFile, TableState
 from penstock.model.project import Project
 from penstock.storage.files import Files, open_files
+from penstock.storage.footers import read_footers, read_range
 from penstock.storage.local import LocalFiles
 
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from penstock.kinds.staging.columns import merge_seen
-from penstock.kinds.staging.footers import read_footers
 from penstock.kinds.staging.observe import RawTable
 from penstock.kinds.staging.progress import StagingProgress
 from penstock.model.dataset import Dataset
 from penstock.model.progress import ConsumedFile
 from penstock.model.schema import SeenColumn
-from penstock.storage.addresses import without_scheme
+from penstock.storage.addresses import to_address
+from penstock.storage.footers import read_footers
 
 
 def consumed_files(dataset: Dataset, payload: StagingProgress) -> dict[str, ConsumedFile]:
@@ -20,7 +20,7 @@ def consumed_files(dataset: Dataset, payload: StagingProgress) -> dict[str, Cons
     raw: RawTable = dataset.subject
     if raw.place is None:
         return {}
-    return {without_scheme(f"{raw.place.uri}/{path}"): entry for path, entry in payload.files.items()}
+    return {to_address(f"{raw.place.uri}/{path}"): entry for path, entry in payload.files.items()}
 
 
 def with_files(dataset: Dataset, payload: StagingProgress, files: Mapping[str, ConsumedFile]) -> StagingProgress:

@@ -48,9 +48,9 @@ class TableCount:
 class DryRun:
     """What an erasure would do."""
 
-    tombstones: tuple[Tombstone, ...]
-    tables: tuple[TableCount, ...]
-    sources: tuple[FileErased, ...]
+    tombstones: tuple[Tombstone, ...] = ()
+    tables: tuple[TableCount, ...] = ()
+    sources: tuple[FileErased, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -25,11 +25,11 @@ from penstock.maintenance.tables.physical import make_physical
 from penstock.maintenance.tables.values import Caution, Physical
 from penstock.model.clock import uuid7
 from penstock.model.dataset import Form
-from penstock.model.erasing import FileErased
 from penstock.model.names import DatasetName
 from penstock.model.receipts import Checksum, ErasedSource, ErasedTable, Receipt, to_erased_keys
 from penstock.model.tombstones import Tombstone, TombstoneState
 from penstock.tombstones.secrets import Secrets, to_secrets
+from penstock.tombstones.suppression import find_committed, forget_failed
 
 DRAFTS = "_penstock/erasures"
 """Receipts of erasures whose clear values are being destroyed: enough to finish after a kill."""
@@ -48,7 +48,7 @@ class Erasure:
     caution: Caution = field(default_factory=Caution)
     started_at: int = 0
     _done: dict[str, ErasedTable] = field(default_factory=dict)
-    _sources: list[FileErased] = field(default_factory=list)
+    _sources: list[ErasedSource] = field(default_factory=list)
 
     @property
     def lake(self) -> Lake:
@@ -66,6 +66,7 @@ class Erasure:
     def erase_table(self, table: DatasetName) -> Physical | None:
         """Make it physical in every Delta table of a dataset, then in its source files; the result is that of its own table."""
         own: Physical | None = None
+        self._forget_failed(table)
         for name in delta_tables_of(self.catalog, table):
             if self.lake.state(name).exists:
                 done = make_physical(
@@ -76,9 +77,18 @@ class Erasure:
                 fault_point("erase.after_table", str(name))
         texts, dataset = self.values.texts.get(str(table), ()), self.catalog.datasets[table]
         for key in dict.fromkeys(each.key for each in self.chosen if each.table == table):
-            self._sources += erase_sources(self.lake, self.catalog, dataset, key, texts)
+            files = erase_sources(self.lake, self.catalog, dataset, key, texts)
+            self._sources += [ErasedSource(f"{table}: {each.place}", each.rewritten, each.removed) for each in files]
             fault_point("erase.after_sources", str(table))
         return own
+
+    def _forget_failed(self, table: DatasetName) -> None:
+        """Once the logs are truncated, nobody could tell any more which of the rows kept aside were committed."""
+        loads = find_committed(self.lake.files, table)
+        for name in delta_tables_of(self.catalog, table):
+            committed = find_committed(self.lake.files, name)
+            for batch in self.tombstones.vault.batches():
+                forget_failed(self.tombstones.vault, batch, name, committed, loads)
 
     def _to_erased(self, name: DatasetName, done: Physical, *, is_own: bool) -> ErasedTable:
         hidden = sum(each.rows for each in self.chosen if each.table == name) if is_own else 0
@@ -113,7 +123,7 @@ class Erasure:
             subject=", ".join(sorted({each.subject for each in self.chosen if each.subject})),
             keys=to_erased_keys(self.chosen),
             tables=tuple(self._done.values()),
-            sources=tuple(ErasedSource(s.place, s.rewritten, s.removed) for s in self._sources),
+            sources=tuple(self._sources),
             events_redacted=redacted,
             scan=receipts.to_scan_summary(result),
             started_at=self.started_at,

@@ -13,7 +13,6 @@ from pyspark.sql import DataFrame
 from penstock.errors import UsageError
 from penstock.faults import fault_point
 from penstock.kinds.undo import RowsUndo, Undo
-from penstock.lake.delta_log import iter_commits
 from penstock.lake.tables import Lake
 from penstock.maintenance.erasure.hiding import TableToHide, find_stored_keys
 from penstock.maintenance.erasure.tombstones import Tombstones, requests_of
@@ -122,7 +121,7 @@ class Withdrawal:
         if note not in vault.names(group[0].batch):
             return False
         number = int(vault.get(group[0].batch, note))
-        return any(commit.number == number for commit in iter_commits(self.tombstones.lake.files, name.path))
+        return number in find_committed(self.tombstones.lake.files, name).numbers
 
     def _tidy(self, batches: set[str]) -> None:
         """Forget what is aside of requests that have nothing left to undo."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.kinds.catalog import Catalog
 from penstock.maintenance.erasure.clear_values import ClearValues, to_needles
 from penstock.maintenance.erasure.hiding import TableToHide, find_stored_keys
 from penstock.maintenance.erasure.places import columns_at, scan_places
@@ -32,10 +33,9 @@ class HashCheck:
 
 
 def verify_values(
-    tombstones: Tombstones, targets: Sequence[ErasableTable], keys: pa.Table, on_progress: OnProgress | None
+    catalog: Catalog, targets: Sequence[ErasableTable], keys: pa.Table, on_progress: OnProgress | None
 ) -> ScanResult:
-    """Search every file of the project for keys that are given again."""
-    catalog = tombstones.catalog
+    """Search every file of the project for keys that are given again. No JVM."""
     found: dict[tuple[str, str], frozenset[Any]] = {}
     columns, key_columns = {}, {}
     for target in targets:

@@ -47,7 +47,7 @@ def rows_of(record: Mapping[str, Any], envelope: str | None, key_column: str | N
     if "payload" in fields and "op" not in fields:
         payload = list(_row(fields["payload"], "payload"))
         inner = payload[0] if payload else {}
-    if str(inner.get("op")).upper() == "T":
+    if inner.get("op") == "t":
         return
     images = [row for name in ("before", "after") for row in _row(inner.get(name), name)]
     yield from images

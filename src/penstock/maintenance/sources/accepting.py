@@ -17,7 +17,7 @@ from penstock.lake.tables import Lake
 from penstock.maintenance.files.values import Rewritten
 from penstock.model.dataset import Dataset
 from penstock.model.progress import ConsumedFile, NewContent, RawFile, TableState
-from penstock.storage.addresses import without_scheme
+from penstock.storage.addresses import to_address
 from penstock.storage.files import Files
 from penstock.storage.hashing import hash_stream
 
@@ -31,7 +31,7 @@ class Located:
 
     @property
     def address(self) -> str:
-        return without_scheme(f"{self.files.uri.rstrip('/')}/{self.file.path}")
+        return to_address(f"{self.files.uri.rstrip('/')}/{self.file.path}")
 
     def hash_content(self) -> str:
         with self.files.open(self.file.path) as stream:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from penstock.errors import ConcurrentRunError
+from penstock.errors import ConcurrentRunError, RewriteError
 from penstock.faults import fault_point
 from penstock.kinds.catalog import Catalog
 from penstock.lake.manifests import FOLDER
@@ -27,6 +27,7 @@ from penstock.model.erasing import FileErased
 from penstock.model.keys import KeyColumn
 from penstock.model.progress import RawFile, TableState
 from penstock.model.types import normal_type
+from penstock.storage.addresses import to_address
 from penstock.storage.files import Files, open_files
 from penstock.transforms.key_match import KeySet, RecordKey, to_key_set
 
@@ -65,13 +66,20 @@ class _Opened:
 
     @cached_property
     def listing(self) -> dict[str, RawFile]:
-        """The files that belong to the dataset, by path; empty ones have no records."""
-        return {file.path: file for file in self.walk() if self._is_member(file.path) and file.size}
+        """The files to search, by path: those of the dataset, without empty ones."""
+        return {path: file for path, file in self.walk().items() if self.is_member(path) and file.size}
 
-    def walk(self) -> list[RawFile]:
-        return self.files.walk("")
+    def walk(self) -> dict[str, RawFile]:
+        """All files below the place as they are now, by path."""
+        return {file.path: file for file in self.files.walk("")}
 
-    def _is_member(self, path: str) -> bool:
+    def overlaps(self, other: _Opened) -> bool:
+        """Whether a file can be in both places."""
+        one, two = (f"{to_address(each.files.uri)}/" for each in (self, other))
+        return one.startswith(two) or two.startswith(one)
+
+    def is_member(self, path: str) -> bool:
+        """Whether a file belongs to the dataset."""
         if self.place.members is not None:
             return path in self.place.members
         return not any(part.startswith((".", "_")) for part in path.split("/"))
@@ -97,7 +105,19 @@ class _Erasing:
     keys: KeySet
 
     def erase_files(self) -> list[FileErased]:
-        found = [(opened, opened.find()) for opened in self.opened]
+        """Erase from all places together; from those that have files in common, one after the other."""
+        rounds: list[list[_Opened]] = []
+        for opened in self.opened:
+            fitting = (each for each in rounds if not any(opened.overlaps(other) for other in each))
+            each = next(fitting, None)
+            if each is None:
+                rounds.append([opened])
+            else:
+                each.append(opened)
+        return [erased for each in rounds for erased in self._erase(each)]
+
+    def _erase(self, places: Sequence[_Opened]) -> list[FileErased]:
+        found = [(opened, opened.find()) for opened in places]
         fault_point("sources.after_search")
         done: list[tuple[_Opened, list[Rewritten]]] = []
         try:
@@ -118,14 +138,14 @@ class _Erasing:
             for each in rewritten:
                 replace(opened.files, each)
         fault_point("sources.after_replaces")
-        self._finish(consumers)
+        self._finish(consumers, places)
         return [opened.describe(hits, rewritten) for (opened, hits), (_, rewritten) in zip(found, done, strict=True)]
 
     def _check_unchanged(self, done: Sequence[tuple[_Opened, list[Rewritten]]]) -> dict[str, Replacing]:
         """What is being replaced, by address; an error when a file was changed since it was searched."""
         found: dict[str, Replacing] = {}
         for opened, rewritten in done:
-            now = {file.path: file for file in opened.walk()} if rewritten else {}
+            now = opened.walk() if rewritten else {}
             for each in rewritten:
                 file = opened.listing[each.path]
                 if each.path not in now or not file.is_same_listing(now[each.path]):
@@ -136,12 +156,12 @@ class _Erasing:
                 found[located.address] = Replacing(located, each)
         return found
 
-    def _finish(self, consumers: Consumers) -> None:
+    def _finish(self, consumers: Consumers, places: Sequence[_Opened]) -> None:
         """State only what the files have now; remove what this run or a killed one left beside them."""
         now: dict[str, Located] = {}
-        for opened in self.opened:
-            files = {file.path: file for file in opened.walk()}
-            located = [Located(opened.files, files[path]) for path in opened.listing if path in files]
+        for opened in places:
+            files = opened.walk()
+            located = [Located(opened.files, file) for path, file in files.items() if opened.is_member(path)]
             now |= {each.address: each for each in located}
             for each in located:
                 if aside_path(each.file.path) in files:
@@ -179,6 +199,8 @@ class _Erasing:
         )
         search = Search(self.lake.session, self.keys, key, feed.schema if feed is not None else None)
         check_format(search, files)
+        if place.problem is not None:
+            raise RewriteError(f"the files of {self.dataset.name} cannot be searched: {place.problem}")
         is_text = feed is not None and key.format != "parquet"
         format_ = TextFormat.of_feed(feed, key.message_key) if feed is not None and is_text else None
         return _Opened(place, files, Rewriter(search, format_))

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.errors import PenstockError, RewriteError
-from penstock.kinds.staging.footers import read_footers
 from penstock.maintenance.files.compression import DAMAGES, open_plain
 from penstock.maintenance.files.text_format import names_of
 from penstock.model.schema import FileColumn
 from penstock.storage.addresses import to_glob_literal, without_scheme
 from penstock.storage.files import Files
+from penstock.storage.footers import read_footers
 from penstock.transforms import parquet_records, raw_records
 from penstock.transforms.key_match import FILE, IS_BAD, ROW, KeySet, RecordKey, find_matches
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from penstock.transforms.key_match import Image
 
-_OURS = frozenset({"mode", "inferschema", "samplingratio", "primitivesasstring", "columnnameofcorruptrecord", "header"})
-"""Options of the reader that the search sets itself."""
+_OURS = frozenset({"mode", "inferschema", "header"})
+"""Options of the CSV reader that the search sets itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +47,12 @@ class Search:
 
     def find(self, files: Files, paths: Sequence[str]) -> dict[str, Hits]:
         """The files with records of the keys; RewriteError when one of them cannot be searched."""
-        addresses = {without_scheme(f"{files.uri.rstrip('/')}/{path}"): path for path in paths}
+        addresses = {without_scheme(files.spark_path(path)): path for path in paths}
         found: dict[str, list[int]] = {}
         with _problems_named(files):
             for rows, images in self._read(files, paths):
-                hits = find_matches(rows, images, self.keys, raw_records.is_corrupt(rows)).toArrow()
+                bad = rows[raw_records.CORRUPT] if raw_records.CORRUPT in rows.columns else None
+                hits = find_matches(rows, images, self.keys, bad).toArrow()
                 for address, row, is_bad in zip(*(hits[name].to_pylist() for name in (FILE, ROW, IS_BAD)), strict=True):
                     if is_bad:
                         raise _unreadable(files, addresses[address])
@@ -98,18 +99,21 @@ class Search:
             yield parquet_records.with_places(rows), parquet_records.images_of(columns, self.key)
 
     def _read_json(self, files: Files, paths: Sequence[str]) -> Iterator[tuple[DataFrame, list[Image]]]:
-        options = {**self._options, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": raw_records.CORRUPT}
-        reader = self.session.read.format("json").options(**options)
-        inferring = self.session.read.format("json").options(**options, samplingRatio="1.0", primitivesAsString="true")
-        found = inferring.load(_locate(files, paths)).schema
-        rows = reader.schema(raw_records.json_schema(found, self.key)).load(_locate(files, paths))
-        placed = raw_records.with_places(rows)
-        yield placed, raw_records.images_of(placed, self.key)
+        given = self._given
+        encoding = given.get("encoding") or given.get("charset")
+        is_utf8 = encoding is None or encoding.lower().replace("-", "") == "utf8"
+        options = {"wholetext": given.get("multiline", "false")}
+        if "linesep" in given and options["wholetext"].lower() != "true":
+            options["lineSep"] = given["linesep"]
+        if encoding is not None and not is_utf8:
+            options["encoding"] = encoding
+        texts = self.session.read.format("text").options(**options).load(_locate(files, paths))
+        records = raw_records.to_json_records(texts, None if is_utf8 else encoding)
+        yield raw_records.with_json_images(records, self.key)
 
     def _read_csv(self, files: Files, paths: Sequence[str]) -> Iterator[tuple[DataFrame, list[Image]]]:
         """Files with the same header together: Spark would use that of the first for all."""
-        given = {name.lower(): value for name, value in self.key.options.items()}
-        has_header = given.get("header", "true").lower() == "true"
+        has_header = self._given.get("header", "true").lower() == "true"
         groups: dict[bytes, list[str]] = {}
         for path in paths:
             groups.setdefault(_read_first_line(files, path) if has_header else b"", []).append(path)
@@ -120,7 +124,12 @@ class Search:
             if not has_header and self.schema:
                 reader = reader.schema(raw_records.text_schema(names_of(self.schema)))
             placed = raw_records.with_places(reader.load(_locate(files, group)))
-            yield placed, raw_records.images_of(placed, self.key)
+            yield placed, raw_records.csv_images(placed, self.key)
+
+    @property
+    def _given(self) -> Mapping[str, str]:
+        """The options of the reader, by their names in lower case."""
+        return {name.lower(): str(value) for name, value in self.key.options.items()}
 
     @property
     def _options(self) -> Mapping[str, str]:

@@ -6,6 +6,7 @@ Read as files, from commits and checkpoints of every form, because no library te
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,7 +28,8 @@ from penstock.storage.files import Files
 Action = Mapping[str, Any]
 
 _ACTIONS = ("add", "remove", "cdc", "txn", "protocol", "metaData", "domainMetadata", "sidecar")
-_FILE_FIELDS = ("path", "size", "deletionVector")
+_FILE_FIELDS = ("path", "size", "deletionVector", "partitionValues")
+_ROWS = re.compile(r'"numRecords"\s*:\s*(\d+)')
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,10 @@ class LiveFile:
     path: str
     size: int
     vector: Vector | None = None
+    partition: tuple[tuple[str, str | None], ...] = ()
+    """Its values of the partition columns."""
+    rows: int | None = None
+    """Its rows, hidden ones included; None when they were not asked for, or the log does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,20 +118,30 @@ def read_facts(files: Files, table: str) -> LogFacts:
     return LogFacts(read_state(files, table), frozenset(named), tuple(commits), tuple(checkpoints))
 
 
-def read_state(files: Files, table: str, until: int | None = None, checkpoints_below: int | None = None) -> LogState:
-    """The table at its newest version, or at `until`; if asked, without the checkpoints from a version on."""
+def read_state(
+    files: Files,
+    table: str,
+    until: int | None = None,
+    checkpoints_below: int | None = None,
+    *,
+    with_rows: bool = False,
+) -> LogState:
+    """The table at its newest version, or at `until`; if asked, without the checkpoints from a version on.
+
+    The rows of each file are counted only if asked for: they are in the statistics, which are most of a checkpoint.
+    """
     names = files.names(f"{table}/{LOG}")
     commits = [version for version in find_commits(names) if until is None or version <= until]
     highest = min(until if until is not None else sys.maxsize, (checkpoints_below or sys.maxsize) - 1)
     checkpoints = [each for each in find_checkpoints(names) if each.version <= highest]
     if not commits and not checkpoints:
         raise StorageError(f"{table} is not a Delta table", hint="check the name")
-    replay = _Replay()
+    replay = _Replay(with_rows)
     start = -1
     if checkpoints:
         start = checkpoints[-1].version
         for name in checkpoints[-1].names:
-            replay.apply(_read_actions(files, table, name))
+            replay.apply(_read_actions(files, table, name, with_rows=with_rows))
     after = [version for version in commits if version > start]
     if after != list(range(start + 1, start + 1 + len(after))):
         raise DamagedLogError(
@@ -146,6 +162,7 @@ def find_sidecars(files: Files, table: str, names: Sequence[str]) -> list[str]:
 class _Replay:
     """Actions added up in the order of their versions."""
 
+    with_rows: bool = False
     live: dict[str, LiveFile] = field(default_factory=dict)
     protocol: dict[str, Any] = field(default_factory=dict)
     metadata: dict[str, Any] = field(default_factory=dict)
@@ -160,7 +177,10 @@ class _Replay:
                 self.live.pop(remove["path"], None)
         for action in known:
             if add := action.get("add"):
-                self.live[add["path"]] = LiveFile(add["path"], int(add["size"]), _to_vector(add))
+                rows = _ROWS.search(add.get("stats") or "") if self.with_rows else None
+                self.live[add["path"]] = LiveFile(
+                    add["path"], int(add["size"]), _to_vector(add), _to_partition(add), int(rows[1]) if rows else None
+                )
             elif txn := action.get("txn"):
                 self.transactions[txn["appId"]] = int(txn["version"])
             elif protocol := action.get("protocol"):
@@ -176,20 +196,20 @@ class _Replay:
         return LogState(version, self.live, self.protocol, self.metadata, self.transactions, self.domains)
 
 
-def _read_actions(files: Files, table: str, name: str) -> Iterator[Action]:
+def _read_actions(files: Files, table: str, name: str, *, with_rows: bool = False) -> Iterator[Action]:
     """The actions of a commit or a checkpoint, those in its sidecars too."""
     folder = f"{table}/{LOG}"
-    for action in _read_file(files, f"{folder}/{name}"):
+    for action in _read_file(files, f"{folder}/{name}", with_rows=with_rows):
         if sidecar := action.get("sidecar"):
-            yield from _read_file(files, f"{folder}/{SIDECARS}/{sidecar['path']}")
+            yield from _read_file(files, f"{folder}/{SIDECARS}/{sidecar['path']}", with_rows=with_rows)
         else:
             yield action
 
 
-def _read_file(files: Files, path: str) -> Iterator[Action]:
+def _read_file(files: Files, path: str, *, with_rows: bool = False) -> Iterator[Action]:
     try:
         if path.endswith(".parquet"):
-            yield from _read_parquet(files, path)
+            yield from _read_parquet(files, path, with_rows=with_rows)
             return
         for line in files.read(path).splitlines():
             if line.strip():
@@ -200,8 +220,8 @@ def _read_file(files: Files, path: str) -> Iterator[Action]:
         raise DamagedLogError(f"the log file {path} cannot be read", hint="restore the file from a backup") from None
 
 
-def _read_parquet(files: Files, path: str) -> Iterator[Action]:
-    """The rows of a checkpoint, without the statistics of files, which would be most of it."""
+def _read_parquet(files: Files, path: str, *, with_rows: bool) -> Iterator[Action]:
+    """The rows of a checkpoint; the statistics of files, which are most of it, only if rows are to be counted."""
     import pyarrow.parquet as pq
 
     with files.open(path) as stream:
@@ -211,7 +231,8 @@ def _read_parquet(files: Files, path: str) -> Iterator[Action]:
         for name in ("add", "remove", "cdc"):
             if name in present:
                 inner = {field.name for field in file.schema_arrow.field(name).type}
-                columns += [f"{name}.{part}" for part in _FILE_FIELDS if part in inner]
+                wanted = (*_FILE_FIELDS, *(("stats",) if with_rows and name == "add" else ()))
+                columns += [f"{name}.{part}" for part in wanted if part in inner]
         for batch in file.iter_batches(columns=columns):
             for row in batch.to_pylist():
                 for name, value in row.items():
@@ -244,6 +265,11 @@ def _to_vector(value: Action) -> Vector | None:
         int(found["sizeInBytes"]),
         int(found["cardinality"]),
     )
+
+
+def _to_partition(value: Action) -> tuple[tuple[str, str | None], ...]:
+    """A commit has a mapping here, and a checkpoint a list of pairs."""
+    return tuple(sorted(dict(value.get("partitionValues") or {}).items()))
 
 
 def _to_protocol(value: Action) -> dict[str, Any]:

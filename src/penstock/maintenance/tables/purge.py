@@ -7,7 +7,7 @@ a commit is verified by the next run: its old files are still there, because fil
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -62,14 +62,14 @@ class _Rewrite:
 def purge_hidden_rows(lake: Lake, watch: Watch, standing: Manifest | None, build_request_id: str) -> Purged:
     """Rewrite what holds hidden rows; VerificationError when a row was lost or changed, and the table is what it was before."""
     name = watch.name
-    done = [_verify(lake, watch, standing, version, build_request_id) for version in _find_left(lake, name)]
+    done = [verify_rewrite(lake, name, standing, version, build_request_id) for version in _find_left(lake, name)]
     state = read_state(lake.files, name.path)
     if state.hidden_in:
         fault_point("purge.before_rewrite", str(name))
         version = _rewrite(lake, watch, state)
         fault_point("purge.after_rewrite", str(name))
-        done.append(_verify(lake, watch, standing, version, build_request_id))
-        fault_point("purge.after_verify", str(name))
+        done.append(verify_rewrite(lake, name, standing, version, build_request_id))
+    fault_point("purge.after_verify", str(name))
     if standing is not None and (done or lake.state(name).progress is None):
         watch.note(lake.restate(name, standing, build_request_id))
         fault_point("purge.after_commit", str(name))
@@ -78,37 +78,42 @@ def purge_hidden_rows(lake: Lake, watch: Watch, standing: Manifest | None, build
 
 def compute_checksum(lake: Lake, name: DatasetName) -> Checksum:
     """The checksum of all rows of a table."""
-    return _add_up(lake.read(name))
+    return add_up(lake.read(name))
 
 
 def compute_checksum_of(lake: Lake, name: DatasetName, stored: Iterable[Mapping[str, Any]]) -> Checksum:
     """The checksum of the rows in these files, without hidden ones; they are given as the actions of the log that name them."""
     with excerpt_of(lake.files, name.path, read_state(lake.files, name.path), stored) as place:
-        return _add_up(lake.session.read.format("delta").load(lake.files.spark_path(place)))
+        return add_up(lake.session.read.format("delta").load(lake.files.spark_path(place)))
 
 
-def _add_up(rows: DataFrame) -> Checksum:
+def add_up(rows: DataFrame) -> Checksum:
+    """The checksum of these rows."""
     found = add_up_rows(rows).collect()[0]
     return Checksum(int(found["rows"]), int(found["total"]), int(found["mixed"]))
 
 
 def _rewrite(lake: Lake, watch: Watch, state: LogState) -> int:
     touched = state.hidden_in
-    codec = _find_codec(lake.files, watch.name.path, [to_relative(file.path) for file in touched])
+    codec = find_codec(lake.files, watch.name.path, [to_relative(file.path) for file in touched])
     largest = max(_FEWEST_BYTES, *(file.size for file in touched))
-    retrying = Retrying(
+    watch.check()
+    retrying_conflicts()(lake.purge, watch.name, codec, largest)
+    watch.advance()
+    return watch.version
+
+
+def retrying_conflicts() -> Retrying:
+    """Try again, after a while, what another writer's commit made fail."""
+    return Retrying(
         retry=retry_if_exception_type(ConcurrentRunError),
         wait=wait_random_exponential(multiplier=0.2, max=10),
         stop=stop_after_attempt(_ATTEMPTS),
         reraise=True,
     )
-    watch.check()
-    retrying(lake.purge, watch.name, codec, largest)
-    watch.advance()
-    return watch.version
 
 
-def _find_codec(files: Files, table: str, paths: list[str | None]) -> str | None:
+def find_codec(files: Files, table: str, paths: Sequence[str | None]) -> str | None:
     """How the table's files are compressed: otherwise they could become larger by the rewrite."""
     import pyarrow.parquet as pq
 
@@ -130,9 +135,10 @@ def _find_left(lake: Lake, name: DatasetName) -> list[int]:
     return found
 
 
-def _verify(lake: Lake, watch: Watch, standing: Manifest | None, version: int, build_request_id: str) -> Purged:
+def verify_rewrite(
+    lake: Lake, name: DatasetName, standing: Manifest | None, version: int, build_request_id: str
+) -> Purged:
     """Compare the rows before and after a rewrite; when they differ, undo it, unless somebody has written since."""
-    name = watch.name
     rewrite = _read_rewrite(lake.files, name.path, version)
     before, after = (compute_checksum_of(lake, name, files) for files in (rewrite.before, rewrite.after))
     if before == after and not is_armed("purge.unequal"):

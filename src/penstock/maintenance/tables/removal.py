@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from penstock.errors import ConcurrentRunError
 from penstock.faults import fault_point
 from penstock.maintenance.tables.log_facts import LogFacts, read_facts
+from penstock.maintenance.tables.log_names import LOG
 from penstock.maintenance.tables.values import Caution, Removed
 from penstock.maintenance.tables.watch import Watch
 from penstock.model.progress import RawFile
@@ -32,6 +33,8 @@ class StoredFiles:
     removed: tuple[RawFile, ...]
     unknown: tuple[RawFile, ...]
     """No commit names them, and they may hold rows."""
+    harmless: tuple[RawFile, ...] = ()
+    """No commit names them, but they hold no value: what Delta writes beside a commit and does not need."""
 
     def young(self, age: float) -> tuple[RawFile, ...]:
         """The unknown files that are younger than this, in seconds."""
@@ -42,7 +45,8 @@ def find_stored(files: Files, table: str, facts: LogFacts) -> StoredFiles:
     """Compare what is stored with what the log names. Hadoop's checksum files belong to the files that they are about."""
     removed, unknown = [], []
     live, gone = facts.state.files, facts.removed
-    for file in files.walk(table):
+    listed = files.walk(table)
+    for file in listed:
         path = file.path[len(table) + 1 :]
         if _is_foreign(path):
             continue
@@ -51,8 +55,13 @@ def find_stored(files: Files, table: str, facts: LogFacts) -> StoredFiles:
             removed.append(file)
         elif subject not in live:
             unknown.append(file)
-    empty = {file.path for file in unknown if file.size <= _EMPTY and _has_no_rows(files, file.path)}
-    return StoredFiles(tuple(removed), tuple(file for file in unknown if _subject_of(file.path) not in empty))
+    newest = max((file.modified_ns or 0 for file in listed if _is_commit(file.path)), default=0)
+    empty = {file.path for file in unknown if _is_unused_vector(file, newest) or _has_no_rows(files, file)}
+    return StoredFiles(
+        tuple(removed),
+        tuple(file for file in unknown if _subject_of(file.path) not in empty),
+        tuple(file for file in unknown if _subject_of(file.path) in empty),
+    )
 
 
 def wait_for_writers(watch: Watch, caution: Caution) -> None:
@@ -74,7 +83,7 @@ def remove_dead_files(watch: Watch, caution: Caution) -> Removed:
     table = watch.name.path
     stored = find_stored(watch.files, table, read_facts(watch.files, table))
     young = {file.path for file in stored.young(caution.unknown_age)}
-    old = [file for file in stored.unknown if file.path not in young]
+    old = [file for file in (*stored.unknown, *stored.harmless) if _age(file) >= caution.unknown_age]
     fault_point("removal.before_files", str(watch.name))
     watch.check()
     for file in sorted((*stored.removed, *old), key=_order):
@@ -100,15 +109,25 @@ def _is_foreign(path: str) -> bool:
     return is_hidden and bool(rest)
 
 
-def _has_no_rows(files: Files, path: str) -> bool:
+def _is_commit(path: str) -> bool:
+    return path.endswith(".json") and path.split("/")[-2] == LOG
+
+
+def _is_unused_vector(file: RawFile, newest_commit_ns: int) -> bool:
+    """Whether it is a deletion vector of a commit that removed whole files instead; a newer one may be of a write in flight."""
+    is_vector = file.path.rsplit("/", 1)[-1].startswith("deletion_vector_")
+    return is_vector and file.modified_ns is not None and file.modified_ns <= newest_commit_ns
+
+
+def _has_no_rows(files: Files, file: RawFile) -> bool:
     """Whether it is a Parquet file without rows: Spark writes one when a commit adds nothing, and Delta does not name it."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    if not path.endswith(".parquet"):
+    if not file.path.endswith(".parquet") or file.size > _EMPTY:
         return False
     try:
-        with files.open(path) as stream:
+        with files.open(file.path) as stream:
             return bool(pq.ParquetFile(stream).metadata.num_rows == 0)
     except (OSError, pa.ArrowInvalid):  # removed meanwhile, or still being written
         return False

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from builders import write_raw
 from penstock.errors import RawFileError
-from penstock.kinds.staging import footers
-from penstock.kinds.staging.footers import read_footers, read_range
 from penstock.model.schema import FileColumn
+from penstock.storage import footers
+from penstock.storage.footers import read_footers, read_range
 from penstock.storage.local import LocalFiles
 
 PATH = "orders/1.parquet"

@@ -1,0 +1,251 @@
+"""Maintenance of tables for the command line, a web page or a cron line: `engine.maintenance`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from penstock.errors import ConfigError, UsageError
+from penstock.kinds.catalog import Catalog, open_catalog
+from penstock.lake.delta_log import DamagedLogError
+from penstock.maintenance.compaction.decide import TOMBSTONES_DUE, decide_maintenance
+from penstock.maintenance.compaction.facts import read_table_facts
+from penstock.maintenance.tables.values import Caution
+from penstock.model.compaction import Compacted, Maintained, Policy, TableFacts, sum_up
+from penstock.model.dataset import Dataset
+from penstock.model.names import STAGING_DATABASE, DatasetName
+from penstock.model.nearest import did_you_mean
+from penstock.model.plan import Action, Item, Reason, WorkItem
+from penstock.model.progress import TableState
+from penstock.model.receipts import Receipt
+from penstock.model.results import LoadResult
+from penstock.model.tombstones import Tombstone, TombstoneState
+from penstock.run.bench import Bench, Host, open_bench
+from penstock.run.scheduler import RunListener
+from penstock.tombstones.store import TombstoneStore
+
+if TYPE_CHECKING:
+    from penstock.maintenance.compaction.folding import Folded
+
+KIND = "maintenance"
+"""The kind of the items: not a kind of dataset."""
+_KEYED_SMALL_FILE = 2 << 20
+"""A streaming table keeps rows that change in files of their own: only smaller files than this are merged."""
+
+
+@dataclass(frozen=True, slots=True)
+class DueTable:
+    """A table that needs maintenance: the work of an item."""
+
+    dataset: Dataset
+    policy: Policy
+    facts: TableFacts
+    reasons: tuple[Reason, ...]
+
+    @property
+    def name(self) -> DatasetName:
+        return self.dataset.name
+
+    @property
+    def needs_erasure(self) -> bool:
+        """Whether tombstones must become physical."""
+        return any(reason.code == TOMBSTONES_DUE for reason in self.reasons)
+
+    @property
+    def needs_compaction(self) -> bool:
+        return any(reason.code != TOMBSTONES_DUE for reason in self.reasons)
+
+    def to_item(self, action: Action) -> Item:
+        return WorkItem(self.name, KIND, action, self.reasons, self)
+
+
+@dataclass(frozen=True, slots=True)
+class Maintaining:
+    """The maintenance of an opened project."""
+
+    host: Host
+    caution: Caution = field(default_factory=Caution)
+    listeners: tuple[RunListener, ...] = ()
+
+    def due(self) -> tuple[Item, ...]:
+        """What is due by the policies of the project: one item per table. No JVM, and nothing is written."""
+        found = self._look(self._catalog())
+        return tuple(each.to_item(Action.COMPACT if each.needs_compaction else Action.ERASE) for each in found)
+
+    def compact(self, tables: Sequence[str] = (), *, everything: bool = False) -> tuple[Compacted, ...]:
+        """Fold what changed into tables, as far as there is something to fold, and make their tombstones physical.
+
+        A table with nothing to do is in the result only if it was named. No JVM starts when there is nothing to do at all.
+        """
+        if bool(tables) == everything:
+            raise UsageError("name tables, or give --all", hint="penstock compact TABLE..., or penstock compact --all")
+        catalog = self._catalog()
+        chosen = [_find_table(catalog, table) for table in dict.fromkeys(tables)]
+        found = self._look(catalog, chosen or None, lambda policy: policy.at_once)
+        done = {each.table: each for each in self._work(catalog, found, "penstock compact").tables}
+        if everything:
+            return tuple(done.values())
+        return tuple(done.get(each.name) or self._describe_idle(catalog, each) for each in chosen)
+
+    def maintain(self) -> Maintained:
+        """Do everything that is due: compaction, tombstones that must become physical, the store of tombstones."""
+        catalog = self._catalog()
+        done = self._work(catalog, self._look(catalog), "penstock maintain")
+        return replace(done, store_files_merged=self._compact_store())
+
+    def _catalog(self) -> Catalog:
+        catalog = open_catalog(self.host.workspace, self.host.kinds)
+        for name, policy in self.host.workspace.project.compaction.tables.items():
+            _check_policy(catalog, name, policy)
+        return catalog
+
+    @property
+    def _store(self) -> TombstoneStore:
+        return TombstoneStore(self.host.workspace.storage, self.host.clock)
+
+    def _look(
+        self,
+        catalog: Catalog,
+        chosen: Sequence[Dataset] | None = None,
+        soften: Callable[[Policy], Policy] = lambda policy: policy,
+    ) -> list[DueTable]:
+        """The tables that need maintenance, of all or of those chosen; `soften` changes their policies first."""
+        tombstones, now = self._store.read(), self.host.clock.now_ns()
+        datasets = catalog.listed() if chosen is None else chosen
+        found = []
+        for dataset in datasets:
+            if not dataset.is_stored:
+                continue
+            policy = soften(self._policy_of(dataset))
+            facts = self._read_facts(catalog, dataset, policy, tombstones)
+            if facts is not None and (reasons := decide_maintenance(facts, policy, now)):
+                found.append(DueTable(dataset, policy, facts, reasons))
+        return found
+
+    def _policy_of(self, dataset: Dataset) -> Policy:
+        policy = self.host.workspace.project.compaction.policy_of(dataset.name)
+        return replace(policy, largest_small_file=_KEYED_SMALL_FILE) if dataset.keys else policy
+
+    def _read_facts(
+        self,
+        catalog: Catalog,
+        dataset: Dataset,
+        policy: Policy,
+        tombstones: Iterable[Tombstone],
+        *,
+        with_rows: bool = False,
+    ) -> TableFacts | None:
+        """The facts of a table; None where there is none, or a rebuild must come first."""
+        state: TableState[Any] = catalog.state(dataset)
+        if not state.exists or state.damage is not None:
+            return None
+        files = self.host.workspace.storage
+        try:
+            return read_table_facts(
+                files, dataset.name, policy, state=state, tombstones=tombstones, with_rows=with_rows
+            )
+        except DamagedLogError:
+            return None
+
+    def _work(self, catalog: Catalog, found: Sequence[DueTable], message: str) -> Maintained:
+        """Erase what must be erased, then compact; Spark starts only if there is something to do."""
+        if not found:
+            return Maintained()
+        before = {each.name: self._count(catalog, each) for each in found}
+        waiting = {each.name: self._waiting(each.name) for each in found if each.needs_erasure}
+        receipts = self._erase(tuple(waiting))
+        folded: dict[DatasetName, Folded] = {}
+        if items := [each.to_item(Action.COMPACT) for each in found if each.needs_compaction]:
+            with open_bench(self.host, message, listeners=self.listeners) as bench:
+                bench.execute(items, partial(_fold, bench, folded))
+        rewritten = Counter({t.table: t.files_rewritten for receipt in receipts for t in receipt.tables})
+        physical = {each.id for each in self._store.read() if each.state is TombstoneState.PHYSICAL}
+        tables = []
+        for each in found:
+            done = folded.get(each.name)
+            tables.append(
+                sum_up(
+                    before[each.name],
+                    self._count(catalog, each),
+                    [tombstone for tombstone in waiting.get(each.name, ()) if tombstone.id in physical],
+                    files_merged=rewritten[str(each.name)] + (done.files_merged if done else 0),
+                    duplicates_removed=done.duplicates_removed if done else 0,
+                )
+            )
+        return Maintained(tuple(tables), tuple(receipt.id for receipt in receipts))
+
+    def _erase(self, tables: Sequence[DatasetName]) -> list[Receipt]:
+        """Make the tombstones of tables physical, with the whole requests that they belong to."""
+        from penstock.run.erasing import Erasing
+
+        erasing, receipts = Erasing(self.host), list[Receipt]()
+        for table in tables:
+            if self._waiting(table):  # not erased with the request of another table
+                done = erasing.erase(str(table), caution=self.caution, listeners=self.listeners)
+                receipts += done.receipts
+        return receipts
+
+    def _waiting(self, table: DatasetName) -> list[Tombstone]:
+        return [each for each in self._store.read(table) if each.state.can_be_undone]
+
+    def _count(self, catalog: Catalog, due: DueTable) -> TableFacts:
+        tombstones = self._store.read(due.name)
+        facts = self._read_facts(catalog, due.dataset, due.policy, tombstones, with_rows=True)
+        return facts or due.facts
+
+    def _describe_idle(self, catalog: Catalog, dataset: Dataset) -> Compacted:
+        """A table that was named, and has nothing to do."""
+        tombstones = self._store.read(dataset.name)
+        facts = self._read_facts(catalog, dataset, self._policy_of(dataset), tombstones, with_rows=True)
+        if facts is None:
+            raise UsageError(
+                f"{dataset.name} has no table, or it must be rebuilt first", hint="`penstock plan` says what to do"
+            )
+        return sum_up(facts, facts)
+
+    def _compact_store(self) -> int:
+        if not self._store.is_scattered:
+            return 0
+        with self.host.recorded():
+            return self._store.compact()
+
+
+def _fold(bench: Bench, folded: dict[DatasetName, Folded], item: Item) -> LoadResult:
+    from penstock.maintenance.compaction.folding import fold_table
+
+    due: DueTable = item.work
+    done = fold_table(bench.lake, due.name, due.policy, bench.build_request_id)
+    folded[due.name] = done
+    return LoadResult(done.version, 0)
+
+
+def _find_table(catalog: Catalog, text: str) -> Dataset:
+    dataset = catalog.find(text)
+    if not dataset.is_stored:
+        raise UsageError(f"{dataset.name} is a temporary view, which has no table")
+    return dataset
+
+
+def _check_policy(catalog: Catalog, name: DatasetName, policy: Policy) -> None:
+    """Refuse a policy of a table that does not exist, and keys where something else decides which rows there are."""
+    dataset = catalog.datasets.get(name)
+    if dataset is None:
+        if name.database != STAGING_DATABASE:  # a staging table comes with its first raw file
+            near = did_you_mean(str(name), map(str, catalog.datasets))
+            raise ConfigError(f"compaction: there is no table {name}{near}", location=policy.location)
+        return
+    if policy.keys and dataset.keys:
+        raise ConfigError(
+            f"compaction: {name} is filled by change events, whose keys decide which row stays",
+            hint="remove `keys` and `keep_last_by`",
+            location=policy.location,
+        )
+    if policy.keys and dataset.spec is not None:
+        raise ConfigError(
+            f"compaction: {name} is computed by its definition, so duplicates would come back",
+            hint="remove `keys`, and duplicates in the definition",
+            location=policy.location,
+        )
