@@ -18,6 +18,7 @@ from penstock.session.opening import open_session
 from penstock.session.settings import SessionRequest
 from tests.projects import ProjectFolder, make_shop
 from tests.servers import FOR_FEW_ROWS, ONE_CORE
+from tests.spark.erasure_projects import add_odd_rows, make_people, open_people
 from tests.spark.tables import forget_tables
 
 
@@ -58,3 +59,14 @@ def each_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     if request.param == "by Spark":
         monkeypatch.setattr(change_batch, "can_replay", lambda _: False)
     return str(request.param)
+
+
+@pytest.fixture
+def people(tmp_path: Path, spark: object) -> Iterator[ProjectFolder]:
+    """A person in every kind of table, loaded in two runs."""
+    project = make_people(tmp_path / "people")
+    assert not open_people(project).run().has_failed
+    add_odd_rows(project)
+    assert not open_people(project).run().has_failed
+    yield project
+    forget_tables(spark)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -75,3 +76,56 @@ def feed(project: ProjectFolder, batch: str, *changes: tuple[str, str | None, in
 
 def open_people(project: ProjectFolder) -> Engine:
     return open_engine(project.root, environment={})
+
+
+EVERYWHERE = """
+from penstock import pipelines as dp
+
+for name, source in (
+    ("csv_people", dp.change_files("feeds/csv", format="csv", schema="email string, name string, city string, ts int")),
+    ("debezium_people", dp.change_files("feeds/debezium", envelope="debezium")),
+    ("followers", "tracked"),
+):
+    dp.create_streaming_table(name)
+    dp.create_auto_cdc_flow(
+        target=name,
+        source=source,
+        keys=["email"],
+        sequence_by="age" if name == "followers" else "_change.ts_ms" if name == "debezium_people" else "ts",
+        except_column_list=[] if name != "csv_people" else ["ts"],
+        stored_as_scd_type=1 if name == "followers" else 2,
+    )
+
+
+@dp.table(table_properties={"delta.enableChangeDataFeed": "true"})
+def tracked():
+    return dp.read("staging.customers").select("email", "name", "age")
+"""
+PERSONAL = ("customers", "people", "csv_people", "debezium_people", "tracked", "followers", "ages")
+
+
+def make_everywhere(root: Path) -> ProjectFolder:
+    """The same, and Ann in CSV and Debezium feeds, in a table with a Delta change data feed, and in one that follows it."""
+    project = make_people(root)
+    more = "".join(f"      main.{name}: {{key: email, personal: name}}\n" for name in PERSONAL[2:6])
+    (root / "penstock.yml").write_text(SETTINGS + more)
+    project.define("everywhere.py", EVERYWHERE)
+    write_feeds(project, "1")
+    return project
+
+
+def write_feeds(project: ProjectFolder, batch: str) -> None:
+    """CSV and Debezium files with everybody."""
+    csv, debezium = project.root / "feeds/csv", project.root / "feeds/debezium"
+    csv.mkdir(exist_ok=True)
+    debezium.mkdir(exist_ok=True)
+    lines, envelopes = ["email,name,city,ts"], []
+    for number, (email, name) in enumerate(((ANN, "Ann Miller"), (BOB, "Bob"), (ZOE, "Zoe")), start=1):
+        lines.append(f'{email},"{name}",Rome,{number}')
+        row = {"email": email, "name": name}
+        envelopes.append({"before": None, "after": row, "op": "c", "ts_ms": number, "source": {"lsn": number}})
+        envelopes.append(
+            {"before": row, "after": {**row, "city": "Ulm"}, "op": "u", "ts_ms": 10 + number, "source": {"lsn": 9}}
+        )
+    (csv / f"{batch}.csv").write_text("\n".join(lines) + "\n")
+    (debezium / f"{batch}.json").write_text("".join(json.dumps(each) + "\n" for each in envelopes))

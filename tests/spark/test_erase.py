@@ -12,23 +12,23 @@ from penstock.maintenance.tables.values import Caution
 from penstock.model.results import Outcome
 from penstock.receipt_access import open_receipts
 from tests.projects import ProjectFolder
-from tests.spark.erasure_projects import ANN, BOB, ZOE, add_odd_rows, feed, make_people, open_people
-from tests.spark.tables import forget_tables
+from tests.spark.erasure_projects import (
+    ANN,
+    BOB,
+    PERSONAL,
+    ZOE,
+    add_odd_rows,
+    feed,
+    make_everywhere,
+    open_people,
+    write_feeds,
+)
+from tests.spark.tables import forget_tables, read_table
 from tests.spark.test_tombstones import look, run
 
 pytestmark = pytest.mark.spark
 
 CAUTION = Caution(settle=0.5, wait=20)
-
-
-@pytest.fixture
-def people(tmp_path: Path, spark: Any) -> Any:
-    project = make_people(tmp_path / "people")
-    assert not open_people(project).run().has_failed
-    add_odd_rows(project)
-    assert not open_people(project).run().has_failed
-    yield project
-    forget_tables(spark)
 
 
 def find_bytes(root: Path, *texts: str) -> list[str]:
@@ -78,3 +78,58 @@ def test_a_person_is_gone_from_every_file_and_stays_gone(spark: Any, people: Pro
     result = open_people(people).run(open_people(people).request(full_refresh_all=True, allow_history_loss="people"))
     assert not result.has_failed, [str(item.problem) for item in result.items]
     assert ANN not in repr(look(spark, people)).lower()
+
+
+@pytest.mark.deep
+def test_a_person_is_gone_from_every_kind_of_place(spark: Any, tmp_path: Path) -> None:
+    project = make_everywhere(tmp_path / "everywhere")
+    assert not open_people(project).run().has_failed
+    add_odd_rows(project)
+    assert not open_people(project).run().has_failed
+    everyone = find_bytes(project.root, ANN)
+    for place in (
+        "raw/",
+        "feeds/people/",
+        "feeds/csv/",
+        "feeds/debezium/",
+        "main/tracked",
+        "main/followers",
+        "quarantine",
+    ):
+        assert any(place in name for name in everyone), place
+    before = checksums(spark, project)
+    open_people(project).erasure.add("customer", [f"email={ANN}"], reason="DSR-17", actor="dpo")
+    assert not open_people(project).run().has_failed
+    (receipt,) = open_people(project).erasure.erase(caution=CAUTION).receipts
+    assert receipt.scan.hits == 0
+    assert find_bytes(project.root, ANN, "Ann Miller") == []
+    assert checksums(spark, project) == before, "other people are unharmed"
+    assert all(item.outcome is Outcome.NO_OP for item in run(project).values())
+    write_feeds(project, "again")
+    feed(project, "again", (ANN, "Rome", 1), (ANN, "Oslo", 30))
+    project.raw("customers", "0009", {"email": [ANN], "name": ["Ann Miller"], "age": [51]})
+    run(project)
+    full = open_people(project).request(
+        full_refresh_all=True, allow_history_loss="people,csv_people,debezium_people,followers"
+    )
+    assert not open_people(project).run(full).has_failed
+    tables = (path for path in (project.root / "storage").glob("*/*") if (path / "_delta_log").is_dir())
+    assert (
+        ANN
+        not in repr([read_table(spark, path).to_pylist() for path in tables if "_penstock" not in str(path)]).lower()
+    )
+    assert checksums(spark, project) == before
+    forget_tables(spark)
+
+
+def checksums(spark: Any, project: ProjectFolder) -> dict[str, list[Any]]:
+    """The rows of everybody else, without what Penstock stores beside them."""
+    found = {}
+    for path in sorted((project.root / "storage").glob("*/*")):
+        if (path / "_delta_log").is_dir() and path.name in PERSONAL:
+            rows = read_table(spark, path).to_pylist()
+            kept = [
+                {k: v for k, v in row.items() if not k.startswith("__")} for row in rows if ANN not in repr(row).lower()
+            ]
+            found[path.name] = sorted(map(repr, kept))
+    return found

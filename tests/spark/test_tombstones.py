@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,20 +9,10 @@ import pytest
 from penstock.errors import ConfigError, UsageError
 from penstock.model.results import Outcome
 from tests.projects import ProjectFolder
-from tests.spark.erasure_projects import ANN, BOB, SECRET, ZOE, add_odd_rows, feed, make_people, open_people
-from tests.spark.tables import chosen, forget_tables
+from tests.spark.erasure_projects import ANN, BOB, SECRET, ZOE, feed, open_people
+from tests.spark.tables import chosen
 
 pytestmark = pytest.mark.spark
-
-
-@pytest.fixture
-def people(tmp_path: Path, spark: Any) -> Any:
-    project = make_people(tmp_path / "people")
-    assert not open_people(project).run().has_failed
-    add_odd_rows(project)
-    assert not open_people(project).run().has_failed
-    yield project
-    forget_tables(spark)
 
 
 def look(spark: Any, project: ProjectFolder) -> dict[str, Any]:
