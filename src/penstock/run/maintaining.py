@@ -160,7 +160,7 @@ class Maintaining:
         folded: dict[DatasetName, Folded] = {}
         if items := [each.to_item(Action.COMPACT) for each in found if each.needs_compaction]:
             with open_bench(self.host, message, listeners=self.listeners) as bench:
-                bench.execute(items, partial(_fold, bench, folded))
+                bench.execute(items, partial(_fold, catalog, bench, folded))
         rewritten = Counter({t.table: t.files_rewritten for receipt in receipts for t in receipt.tables})
         physical = {each.id for each in self._store.read() if each.state is TombstoneState.PHYSICAL}
         tables = []
@@ -213,11 +213,12 @@ class Maintaining:
             return self._store.compact()
 
 
-def _fold(bench: Bench, folded: dict[DatasetName, Folded], item: Item) -> LoadResult:
+def _fold(catalog: Catalog, bench: Bench, folded: dict[DatasetName, Folded], item: Item) -> LoadResult:
     from penstock.maintenance.compaction.folding import fold_table
 
     due: DueTable = item.work
     done = fold_table(bench.lake, due.name, due.policy, bench.build_request_id)
+    catalog.kind_of(due.dataset.kind).tidy(bench.lake, due.dataset)
     folded[due.name] = done
     return LoadResult(done.version, 0)
 
