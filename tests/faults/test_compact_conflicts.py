@@ -25,7 +25,7 @@ from tests.projects import ProjectFolder, fork_command
 pytestmark = pytest.mark.spark
 
 NAME = DatasetName("main", "people")
-ROUNDS = 4
+ROUNDS = 2
 
 
 def test_writers_without_a_lease_lose_nothing(tmp_path: Path, connect: str) -> None:

@@ -131,6 +131,9 @@ class ConstantsKind:
         del lake, dataset, keys, is_dry
         return ()
 
+    def tidy(self, lake: Lake, dataset: Dataset) -> None:
+        del lake, dataset
+
 
 def _to_item(dataset: Dataset, name: str, rows: Sequence[int], known: str | None, wishes: Wishes) -> Item:
     is_current = known == fingerprint(list(rows)) and not wishes.full_refresh

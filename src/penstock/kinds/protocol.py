@@ -114,3 +114,6 @@ class Kind(Protocol):
 
     def erase_auxiliary(self, lake: Lake, dataset: Dataset, keys: KeySet, *, is_dry: bool) -> Sequence[FileErased]:
         """Remove the rows of these keys from places whose files the progress lists, in one commit; when dry, only count."""
+
+    def tidy(self, lake: Lake, dataset: Dataset) -> None:
+        """Remove files of the kind's own that no progress manifest lists any more; part of compaction."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from penstock.errors import ConfigError, UsageError
 from penstock.kinds.catalog import Catalog, open_catalog
 from penstock.lake.delta_log import DamagedLogError
 from penstock.maintenance.compaction.decide import TOMBSTONES_DUE, decide_maintenance
-from penstock.maintenance.compaction.facts import read_table_facts
+from penstock.maintenance.compaction.facts import read_table_facts, with_tombstones
 from penstock.maintenance.tables.values import Caution
 from penstock.model.compaction import Compacted, Maintained, Policy, TableFacts, sum_up
 from penstock.model.dataset import Dataset
@@ -94,7 +95,9 @@ class Maintaining:
         """Do everything that is due: compaction, tombstones that must become physical, the store of tombstones."""
         catalog = self._catalog()
         done = self._work(catalog, self._look(catalog), "penstock maintain")
-        return replace(done, store_files_merged=self._compact_store())
+        done = replace(done, store_files_merged=self._compact_store())
+        self._check_retired(catalog)
+        return done
 
     def _catalog(self) -> Catalog:
         catalog = open_catalog(self.host.workspace, self.host.kinds)
@@ -121,7 +124,7 @@ class Maintaining:
                 continue
             policy = soften(self._policy_of(dataset))
             facts = self._read_facts(catalog, dataset, policy, tombstones)
-            if facts is not None and (reasons := decide_maintenance(facts, policy, now)):
+            if reasons := decide_maintenance(facts, policy, now):
                 found.append(DueTable(dataset, policy, facts, reasons))
         return found
 
@@ -137,18 +140,20 @@ class Maintaining:
         tombstones: Iterable[Tombstone],
         *,
         with_rows: bool = False,
-    ) -> TableFacts | None:
-        """The facts of a table; None where there is none, or a rebuild must come first."""
+    ) -> TableFacts:
+        """The facts of a table; only its tombstones count where there is no table, or a rebuild must come first."""
         state: TableState[Any] = catalog.state(dataset)
-        if not state.exists or state.damage is not None:
-            return None
-        files = self.host.workspace.storage
-        try:
-            return read_table_facts(
-                files, dataset.name, policy, state=state, tombstones=tombstones, with_rows=with_rows
-            )
-        except DamagedLogError:
-            return None
+        if state.exists and state.damage is None:
+            with suppress(DamagedLogError):
+                return read_table_facts(
+                    self.host.workspace.storage,
+                    dataset.name,
+                    policy,
+                    state=state,
+                    tombstones=tombstones,
+                    with_rows=with_rows,
+                )
+        return with_tombstones(TableFacts(dataset.name, -1 if state.version is None else state.version), tombstones)
 
     def _work(self, catalog: Catalog, found: Sequence[DueTable], message: str) -> Maintained:
         """Erase what must be erased, then compact; Spark starts only if there is something to do."""
@@ -160,7 +165,7 @@ class Maintaining:
         folded: dict[DatasetName, Folded] = {}
         if items := [each.to_item(Action.COMPACT) for each in found if each.needs_compaction]:
             with open_bench(self.host, message, listeners=self.listeners) as bench:
-                bench.execute(items, partial(_fold, bench, folded))
+                bench.execute(items, partial(_fold, catalog, bench, folded))
         rewritten = Counter({t.table: t.files_rewritten for receipt in receipts for t in receipt.tables})
         physical = {each.id for each in self._store.read() if each.state is TombstoneState.PHYSICAL}
         tables = []
@@ -191,16 +196,26 @@ class Maintaining:
     def _waiting(self, table: DatasetName) -> list[Tombstone]:
         return [each for each in self._store.read(table) if each.state.can_be_undone]
 
+    def _check_retired(self, catalog: Catalog) -> None:
+        """UsageError when a tombstone that is due belongs to a table that nobody defines any more: it could be forgotten."""
+        limit = self.host.workspace.project.compaction.default.physical_within * 10**9
+        for each in self._store.read():
+            is_due = each.state.can_be_undone and self.host.clock.now_ns() - each.created_at >= limit
+            if is_due and each.table not in catalog.datasets:
+                raise UsageError(
+                    f"{each.table} has tombstones that must become physical, but is no longer a dataset of this project",
+                    hint="bring its definition or raw folder back, and run `penstock maintain` again",
+                )
+
     def _count(self, catalog: Catalog, due: DueTable) -> TableFacts:
         tombstones = self._store.read(due.name)
-        facts = self._read_facts(catalog, due.dataset, due.policy, tombstones, with_rows=True)
-        return facts or due.facts
+        return self._read_facts(catalog, due.dataset, due.policy, tombstones, with_rows=True)
 
     def _describe_idle(self, catalog: Catalog, dataset: Dataset) -> Compacted:
         """A table that was named, and has nothing to do."""
         tombstones = self._store.read(dataset.name)
         facts = self._read_facts(catalog, dataset, self._policy_of(dataset), tombstones, with_rows=True)
-        if facts is None:
+        if facts.rows is None:
             raise UsageError(
                 f"{dataset.name} has no table, or it must be rebuilt first", hint="`penstock plan` says what to do"
             )
@@ -213,11 +228,12 @@ class Maintaining:
             return self._store.compact()
 
 
-def _fold(bench: Bench, folded: dict[DatasetName, Folded], item: Item) -> LoadResult:
+def _fold(catalog: Catalog, bench: Bench, folded: dict[DatasetName, Folded], item: Item) -> LoadResult:
     from penstock.maintenance.compaction.folding import fold_table
 
     due: DueTable = item.work
     done = fold_table(bench.lake, due.name, due.policy, bench.build_request_id)
+    catalog.kind_of(due.dataset.kind).tidy(bench.lake, due.dataset)
     folded[due.name] = done
     return LoadResult(done.version, 0)
 

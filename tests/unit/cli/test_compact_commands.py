@@ -34,10 +34,10 @@ def storage(shop: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> LocalFiles:
     return files
 
 
-def add_tombstone(storage: LocalFiles, age_days: int) -> None:
+def add_tombstone(storage: LocalFiles, age_days: int, table: DatasetName = NAME) -> None:
     at = time.time_ns() - age_days * DAY_NS
     store = TombstoneStore(storage, SystemClock())
-    made = Tombstone(f"id{age_days}", "b", NAME, (KeyColumn("id"),), "00", 0, "1", "r", "a", at)
+    made = Tombstone(f"id{age_days}", "b", table, (KeyColumn("id"),), "00", 0, "1", "r", "a", at)
     store.add([made])
     store.move([made], TombstoneState.HIDDEN, rows={made.id: 3})
 
@@ -65,6 +65,19 @@ def test_the_plan_names_what_is_due(storage: LocalFiles, penstock: Penstock, sho
     )
     (shop.root / "penstock.yml").write_text("name: shop\nerasure: {physical_within: 60 days}\n")
     assert penstock("plan", "--json").json["maintenance"] == []
+
+
+def test_tombstones_of_tables_that_cannot_be_read_or_are_gone_are_not_forgotten(
+    storage: LocalFiles, penstock: Penstock
+) -> None:
+    add_tombstone(storage, 31, DatasetName("main", "gone"))
+    done = penstock("maintain")
+    assert done.code == 2
+    assert "main.gone has tombstones that must become physical, but is no longer a dataset" in done.err
+    add_tombstone(storage, 40)
+    (storage.root / "staging/orders/_penstock/00000000000000000002.json").unlink()
+    (due,) = penstock("plan", "--json").json["maintenance"]
+    assert [reason["code"] for reason in due["reasons"]] == ["tombstones_due"], "a rebuild comes first, but not here"
 
 
 def test_visible_and_physical_rows_are_shown(storage: LocalFiles, penstock: Penstock) -> None:

@@ -59,6 +59,13 @@ def erase_segments(lake: Lake, name: DatasetName, keys: KeySet, *, is_dry: bool)
     return (replace(result, bytes_after=sum(segment.size for segment in new)),)
 
 
+def remove_unlisted(lake: Lake, name: DatasetName) -> None:
+    """Remove segments that the newest progress manifest does not list, except those of a load that may still commit."""
+    progress = lake.read_state(name, CODEC).progress
+    if progress is not None:
+        Auxiliary(lake.session, lake.files, name, progress.number - 1).remove_except(progress.payload.segments)
+
+
 def _find_hits(auxiliary: Auxiliary, segments: Sequence[Segment], flow: Flow, keys: KeySet) -> dict[str, int]:
     """How many events of the keys each segment has, by its name."""
     if not segments:

@@ -80,3 +80,8 @@ class CdcKind:
         from penstock.kinds.cdc.erase import erase_segments
 
         return erase_segments(lake, dataset.name, keys, is_dry=is_dry)
+
+    def tidy(self, lake: Lake, dataset: Dataset) -> None:
+        from penstock.kinds.cdc.erase import remove_unlisted
+
+        remove_unlisted(lake, dataset.name)

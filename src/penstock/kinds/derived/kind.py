@@ -74,3 +74,6 @@ class DerivedKind:
     def erase_auxiliary(self, lake: Lake, dataset: Dataset, keys: KeySet, *, is_dry: bool) -> Sequence[FileErased]:
         del lake, dataset, keys, is_dry  # its progress lists no files of its own
         return ()
+
+    def tidy(self, lake: Lake, dataset: Dataset) -> None:
+        del lake, dataset  # it has no files of its own

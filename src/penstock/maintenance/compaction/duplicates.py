@@ -49,6 +49,7 @@ def remove_duplicates(
     last, others = (ranked.where(each).drop(_RANK) for each in (F.col(_RANK) == 1, F.col(_RANK) > 1))
     before, gone = add_up(rows), add_up(others)
     begun = lake.begin_again(name, build_request_id)
+    watch.pass_fences()
     fault_point("compact.before_duplicates", str(name))
     watch.check()
     source, condition, new = _to_source(last, doubled, keys)

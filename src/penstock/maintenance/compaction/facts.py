@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -56,11 +56,12 @@ def read_table_facts(
             small_rows=sum(_count_rows(files, name, file) for file in small),
             hidden_in_small=_count_hidden(small),
         )
-    return _with_tombstones(facts, [each for each in tombstones if each.table == name])
+    return with_tombstones(facts, tombstones)
 
 
-def _with_tombstones(facts: TableFacts, tombstones: Sequence[Tombstone]) -> TableFacts:
-    waiting = [each for each in tombstones if each.state.can_be_undone]
+def with_tombstones(facts: TableFacts, tombstones: Iterable[Tombstone]) -> TableFacts:
+    """The facts of a table with what is known of its tombstones."""
+    waiting = [each for each in tombstones if each.table == facts.name and each.state.can_be_undone]
     return replace(
         facts,
         tombstones=len(waiting),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.errors import ConcurrentRunError
-from penstock.lake.delta_log import Commit, find_version
+from penstock.lake.delta_log import Commit, find_version, iter_commits
 from penstock.lake.leases import Lease
 from penstock.model.names import DatasetName
 from penstock.storage.files import Files
@@ -34,6 +34,17 @@ class Watch:
         """Take note of this commit of our own; ConcurrentRunError when others came before or after it."""
         self._expect(commit.version, self.version + 1)
         self.advance()
+
+    def pass_fences(self) -> None:
+        """Take note of our own commits that only fence off unfinished loads; ConcurrentRunError when there are others."""
+        newest = self.version
+        for commit in iter_commits(self.files, self.name.path):
+            if commit.version <= self.version:
+                break
+            if commit.number is None or commit.changes_rows:
+                self._expect(commit.version, self.version)
+            newest = max(newest, commit.version)
+        self.version = newest
 
     def _expect(self, found: int | None, version: int) -> None:
         if found != version:
