@@ -39,8 +39,7 @@ def test_no_literal_anywhere(tmp_path: Path) -> None:
     project = make_people(root)
     (root / "events").mkdir()
     settings = (
-        SETTINGS.replace(f'"{SECRET}"', "${ERASURE_SECRET}")
-        + f"configuration: {logged}\nspark: {{master: 'local[1]'}}\n"
+        SETTINGS.replace(SECRET, "${ERASURE_SECRET}") + f"configuration: {logged}\nspark: {{master: 'local[1]'}}\n"
     )
     project.configure(settings)
     done = subprocess.run(

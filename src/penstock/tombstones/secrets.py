@@ -22,7 +22,7 @@ class Secrets:
         if not self._values:
             raise ConfigError(
                 "the project has no secret for tombstones",
-                hint='set `erasure: {secrets: {"1": ${ERASURE_SECRET}}}` in penstock.yml and the variable in the environment',
+                hint='set `erasure: {secrets: {"1": "${ERASURE_SECRET}"}}` in penstock.yml and the variable in the environment',
             )
         return next(iter(self._values))
 

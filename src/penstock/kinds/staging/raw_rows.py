@@ -59,14 +59,42 @@ class RawRows:
 
     def count_suppressed(self) -> int:
         """How many rows of the files are left out because their key is suppressed."""
+        if not self.suppressed:
+            return 0
         found = replace(self, only_suppressed=True)
-        return sum(found._read(group).count() for group in self.groups) if self.suppressed else 0  # noqa: SLF001
+        counted = sum(found._read(group).count() for group in self.groups)  # noqa: SLF001
+        late = [Screen(self.suppressed, name_of=self._name_now).keep(rows) for rows in self._converted()]
+        return counted + sum(rows.count() for rows in late)
 
     def find_kept_aside(self) -> DataFrame:
         """The rows that are left out, as the table would have them, for tombstones that can still be withdrawn."""
         screen = Screen(self.suppressed).undoable()
-        left_out = replace(self, suppressed=screen.suppressed, only_suppressed=True).admitted()
-        return screen.match(left_out)
+        found = [Screen(screen.suppressed, name_of=self._name_now).match(rows) for rows in self._converted()]
+        for group in self.groups:
+            early = replace(screen, name_of=partial(self._name_in, group)).match(self._read_all(group))
+            found.append(self._convert(group, early, TOMBSTONE))
+        if not found:  # the columns change, but there is nothing to add
+            return self.admitted().withColumn(TOMBSTONE, F.lit(None).cast("string"))
+        return reduce(DataFrame.unionByName, found)
+
+    def _converted(self) -> list[DataFrame]:
+        """The rows, as the table would have them, of files whose keys have other types than the table's.
+
+        A text such as 042 in a column of numbers is a key only then. Rows whose key was recognized before are not among them.
+        """
+        found = []
+        for group in filter(self._is_doubted, self.groups):
+            rows = Screen(self.suppressed, name_of=partial(self._name_in, group)).drop(self._read_all(group))
+            found.append(self._convert(group, rows))
+        return found
+
+    def _is_doubted(self, group: Sequence[NewFile]) -> bool:
+        """Whether a column of a suppressed key has another type in these files than in the table."""
+        known = index_columns(group[0].columns)
+        names = {column.name.lower() for keys in self.suppressed for column in keys.key}
+        keys = [column for column in self.schema.columns if names & {column.key, *column.sources}]
+        sources = [(find_column(known, column.sources), column) for column in keys]
+        return any(source is not None and source.type != column.type for source, column in sources)
 
     def find_misfits_kept_aside(self) -> DataFrame | None:
         """The rows that are left out and would be in the quarantine, for tombstones that can still be withdrawn."""
@@ -117,14 +145,26 @@ class RawRows:
                 return source.name if source is not None else None
         raise key_column_gone(name)
 
+    def _name_now(self, name: str) -> str | None:
+        """The name that a column of a key has in the table now."""
+        for column in self.schema.columns:
+            if name.lower() == column.key or name.lower() in column.sources:
+                return column.name
+        raise key_column_gone(name)
+
     def _admit(self, group: Sequence[NewFile]) -> DataFrame:
+        rows = self._convert(group, self._read(group))
+        return Screen(self.suppressed, name_of=self._name_now).drop(rows) if self._is_doubted(group) else rows
+
+    def _convert(self, group: Sequence[NewFile], found: DataFrame, *more: str) -> DataFrame:
+        """Those of these rows that fit, as the table has them."""
         columns = group[0].columns
         unsure, required = self._find_doubts(group)
-        if not unsure and not required:
-            return conform_columns(self._read(group), columns, self.schema)
+        if not unsure and not required and not more:
+            return conform_columns(found, columns, self.schema)
         values, broken = admit_columns(columns, self.schema, unsure, required)
         names = [quote_name(column.name) for column in self.schema.columns]
-        return self._read(group).select(*values, broken.alias(_BROKEN)).where(F.col(_BROKEN) == "").select(*names)
+        return found.select(*values, broken.alias(_BROKEN), *more).where(F.col(_BROKEN) == "").select(*names, *more)
 
     def _find_misfits(self, group: Sequence[NewFile]) -> DataFrame | None:
         return self._to_misfits(group, self._read(group))
