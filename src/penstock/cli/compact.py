@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +11,7 @@ import typer
 from penstock.cli.opening import open_from_settings
 from penstock.cli.options import current_settings
 from penstock.cli.output import make_output
+from penstock.cli.progress import make_progress
 from penstock.model.wording import counted, show_bytes
 
 if TYPE_CHECKING:
@@ -29,16 +31,17 @@ def compact(
 ) -> None:
     """Merge small files, remove hidden rows and duplicates, and make tombstones physical."""
     settings = current_settings()
-    with open_from_settings(settings) as engine:
-        done = engine.maintenance.compact(tables or (), everything=everything)
+    with open_from_settings(settings) as engine, make_progress(settings) as progress:
+        work = replace(engine.maintenance, listeners=(progress,))
+        done = work.compact(tables or (), everything=everything)
     make_output(settings).show([each.to_json() for each in done], partial(_draw_compacted, done))
 
 
 def maintain() -> None:
     """Do all maintenance that is due by the policies of the project. Starts no JVM when nothing is."""
     settings = current_settings()
-    with open_from_settings(settings) as engine:
-        done = engine.maintenance.maintain()
+    with open_from_settings(settings) as engine, make_progress(settings) as progress:
+        done = replace(engine.maintenance, listeners=(progress,)).maintain()
     make_output(settings).show(done.to_json(), partial(_draw_maintained, done))
 
 

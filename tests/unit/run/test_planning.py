@@ -25,8 +25,12 @@ def test_the_plan_as_json_has_action_reasons_inputs_and_files(shop: Shop) -> Non
         "rebuild": 2,
         "recompute": 3,
         "drop": 0,
+        "hide": 0,
+        "erase": 0,
+        "compact": 0,
         "skip": 0,
     }
+    assert plan["maintenance"] == []
     assert (plan["format"], plan["project"], plan["target"], plan["warnings"]) == (1, "shop", None, [])
     datasets = {dataset["dataset"]: dataset for dataset in plan["datasets"]}
     size = (shop.raw.root / "orders/1.parquet").stat().st_size

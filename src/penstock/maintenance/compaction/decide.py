@@ -28,7 +28,7 @@ def decide_maintenance(facts: TableFacts, policy: Policy, now: int) -> tuple[Rea
         if age >= policy.physical_within:
             limit = f"; the limit is {_show_time(policy.physical_within)}" if policy.physical_within else ""
             text = f"{counted(facts.tombstones, 'tombstone')} not yet physical, the oldest for {_show_time(age)}{limit}"
-            found.append(Reason(TOMBSTONES_DUE, text))
+            found.append(Reason("tombstones_due", text))
     return tuple(found)
 
 
