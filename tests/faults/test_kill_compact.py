@@ -49,12 +49,25 @@ def check(project: ProjectFolder, batch: int) -> None:
     assert not plan.has_work, [(item.id, item.reasons) for item in plan.items]
 
 
+def check_failed_verification(project: ProjectFolder, batch: int) -> None:
+    """A verification that is made to fail: the table is what it was before, loudly, and no file was removed."""
+    table = project.root / "storage/staging/orders"
+    rows, files = project.rows("staging.orders"), set(table.glob("*.parquet"))
+    done = project.penstock("compact", "orders", check=1, PENSTOCK_FAULT="purge.unequal")
+    assert "it is what it was before" in done.stderr
+    assert project.rows("staging.orders") == rows
+    assert files <= set(table.glob("*.parquet"))
+    check(project, batch)
+
+
 def test_kills_at_every_step(tmp_path: Path, connect: str) -> None:
     assert {point for kills in ROUNDS for point in kills} >= set(STEPS)
     project = ProjectFolder(tmp_path / "shop", {"PENSTOCK__SPARK__REMOTE": connect}, fork_command).configure(SETTINGS)
     load(project, 0)
     for batch, kills in enumerate(ROUNDS, start=1):
         load(project, batch)
+        if batch == 1:
+            check_failed_verification(project, batch)
         for point in kills:
             done = project.penstock("compact", "orders", check=None, PENSTOCK_FAULT=point)
             assert done.returncode == -signal.SIGKILL, f"{point} was never reached\n{done.stdout}\n{done.stderr}"
@@ -64,5 +77,11 @@ def test_kills_at_every_step(tmp_path: Path, connect: str) -> None:
     check(project, len(ROUNDS))
     rows = query_delta(project.root / "storage/staging/orders").num_rows
     assert rows == result["final_rows"] == len(ROUNDS) + 2
+    project.raw("orders", "new", {"id": [999], "at": [1], "b": [1]})
+    project.penstock("run")
+    done = project.penstock("compact", "orders", check=1, PENSTOCK_FAULT="purge.unequal")
+    assert "not the same after the rewrite" in done.stderr
+    (result,) = json.loads(project.penstock("compact", "orders", "--json").stdout)
+    assert result["files_merged"] == 2
     assert (result["files_after"], project.penstock("maintain").stdout.strip()) == (1, "Nothing is due.")
     assert next(iter_commits(LocalFiles(project.root / "storage"), "staging/orders")).number is not None

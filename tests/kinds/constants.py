@@ -25,6 +25,7 @@ from penstock.model.plan import Action, Effect, Item, PlanLine, Reason, Upstream
 from penstock.model.progress import ConsumedFile, Manifest, TableState
 from penstock.model.results import LoadResult
 from penstock.model.spec import TableLayout
+from penstock.tombstones.suppression import Suppression
 
 if TYPE_CHECKING:
     from penstock.lake.tables import Lake
@@ -99,7 +100,7 @@ class ConstantsKind:
         return [_to_item(dataset, name, rows, known.get(name), wishes) for name, rows in dataset.subject.parts.items()]
 
     def open(self, lake: Lake, run: PipelineRun) -> Loader:
-        return ConstantsLoad(lake, run.build_request_id)
+        return ConstantsLoad(lake, run.build_request_id, run.suppression)
 
     def undo(self, lake: Lake, dataset: Dataset, run: PipelineRun) -> RowsUndo:
         return RowsUndo(lake, dataset.name, run.build_request_id)
@@ -147,9 +148,12 @@ class ConstantsLoad:
 
     lake: Lake
     build_request_id: str
+    suppression: Suppression = field(default_factory=Suppression)
     closed: list[bool] = field(default_factory=list)
 
     def load(self, item: Item) -> LoadResult:
+        from penstock.transforms.suppress import TOMBSTONE, Screen
+
         name, part = item.dataset, str(item.partition)
         state = self.lake.read_state(name, CODEC)
         payload = CODEC.encode({part: fingerprint(list(item.work.rows))})
@@ -157,14 +161,21 @@ class ConstantsLoad:
         manifest = Manifest(
             str(name), 0, parent, KIND, complete=parent is None, build_request_id=self.build_request_id, payload=payload
         )
-        rows = self.lake.session.createDataFrame([(part, value) for value in item.work.rows], "part string, value int")
+        constants = self.lake.session.createDataFrame([(part, v) for v in item.work.rows], "part string, value int")
+        screen = Screen(self.suppression.of(name))
+        rows = screen.drop(constants)
+        begun = self.lake.begin(manifest, name) if parent is None else self.lake.begin_append(manifest, name, parent)
+        suppressed = 0
+        if screen:
+            left_out = screen.match(constants).toArrow()
+            suppressed = left_out.num_rows
+            self.suppression.keep_aside(name, begun.number, left_out, TOMBSTONE, is_all=False)
         fault_point("constants.before_commit", item.id)
         if parent is None:
-            commit = self.lake.replace(rows, name, self.lake.begin(manifest, name).number, TableLayout())
+            commit = self.lake.replace(rows, name, begun.number, TableLayout())
         else:
-            begun = self.lake.begin_append(manifest, name, parent)
             commit = self.lake.amend(rows, name, begun.number, f"part = '{part}'")
-        return LoadResult(commit.version, len(item.work.rows))
+        return LoadResult(commit.version, len(item.work.rows) - suppressed, suppressed=suppressed)
 
     def close(self) -> None:
         self.closed.append(True)

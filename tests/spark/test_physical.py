@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
+from penstock.errors import ConcurrentRunError, StorageError
+from penstock.lake import tables
 from penstock.lake.delta_log import iter_commits
+from penstock.lake.leases import hold_exclusive
 from penstock.lake.standing import read_standing
 from penstock.lake.tables import Lake
 from penstock.maintenance.tables.log_facts import read_facts, read_state
@@ -151,3 +159,64 @@ def test_hidden_rows_are_gone(
     table.load(range(20, 22))
     assert table.ids() == [*before, 20, 21]
     assert table.lake.state(NAME).damage is None
+
+
+def test_a_table_of_another_program(spark: Any, tmp_path: Path) -> None:
+    """Without progress, with types that cannot be compared, compressed in its own way, and with a shallow clone at first."""
+    lake, folder, clone = Lake(spark, LocalFiles(tmp_path)), tmp_path / NAME.path, tmp_path / "main" / "clone"
+    session = spark.newSession()
+    session.conf.set("spark.sql.parquet.compression.codec", "zstd")
+    session.sql(
+        f"CREATE TABLE delta.`{folder}` USING DELTA TBLPROPERTIES ('delta.enableDeletionVectors' = 'true') AS "
+        "SELECT id, concat('person-', id, '@example.org') AS `e.mail`, parse_json(concat('{\"a\": ', id, '}')) AS v, "
+        "map(id, named_struct('m', map(id, parse_json('1')))) AS nested FROM range(0, 2000, 1, 1)"
+    )
+    session.sql(f"MERGE INTO delta.`{folder}` t USING (SELECT 7 AS id) s ON t.id = s.id WHEN MATCHED THEN DELETE")
+    session.sql(f"CREATE TABLE delta.`{clone}` SHALLOW CLONE delta.`{folder}`")
+    files = sorted(folder.rglob("*.parquet"))
+    for name, text in (
+        (NAME, "main/clone is a shallow clone that reads"),
+        (DatasetName("main", "clone"), "is a shallow clone: 1"),
+    ):
+        with pytest.raises(StorageError, match=text):
+            make_physical(lake, name, caution=CAREFUL)
+    assert sorted(folder.rglob("*.parquet")) == files
+    shutil.rmtree(clone)
+    before = compute_checksum(lake, NAME)
+    done = make_physical(lake, NAME, caution=CAREFUL)
+    assert (done.rows, compute_checksum(lake, NAME)) == (1, before)
+    assert before.rows == 1999
+    assert done.bytes_after <= done.bytes_before * 1.02
+    (data,) = read_state(lake.files, NAME.path).live
+    assert pq.ParquetFile(folder / data).metadata.row_group(0).column(0).compression == "ZSTD"
+    assert log_names(folder)[-1] == "_last_checkpoint"
+    assert make_physical(lake, NAME, caution=CAREFUL).version == done.version
+    result = scan(folder, needle("person-7@example.org"))
+    assert result.hits == ()
+
+
+def test_writers_wait_while_the_table_is_held_alone(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every way to write, in another thread; afterwards nothing is written, and the next write goes through."""
+    table = Table(spark, tmp_path)
+    lake, version = table.lake, table.lake.state(NAME).version
+    monkeypatch.setattr(tables, "TERMS", replace(tables.TERMS, writer_wait=0.05))
+    rows = lake.read(NAME).limit(1)
+    ways: list[Callable[[], Any]] = [
+        lambda: lake.append(rows, NAME, 99),
+        lambda: lake.amend(rows, NAME, 99, "id = 1"),
+        lambda: lake.merge(rows, rows.selectExpr("id AS removed"), NAME, 99),
+        lambda: lake.replace(rows, NAME, 99, TableLayout()),
+        lambda: lake.rename_columns(NAME, {"id": "key"}),
+        lambda: lake.drop(NAME),
+    ]
+    with hold_exclusive(lake.files, NAME.path, "a test"), ThreadPoolExecutor(1) as pool:
+        for way in ways:
+            with pytest.raises(ConcurrentRunError, match=f"main/people is in use: a test by process {os.getpid()}"):
+                pool.submit(way).result()
+        pool.submit(lake.compact, NAME).result()
+    assert lake.state(NAME).version == version
+    assert sorted(row["id"] for row in lake.read(NAME).collect()) == list(range(20))
+    assert len(lake.read(NAME).columns) == 4
+    table.load([20])

@@ -180,21 +180,24 @@ class _Tour:
         )
         os.environ[SECRET] = secrets.token_hex(16)
         write_erasure_settings(self.root)
-        self.output.text(escape(SETTINGS))
+        self.output.text(escape(SETTINGS.strip()))
         with open_from_settings(self.settings) as engine:
-            self.output.text("`penstock tombstone add customer --key id=1 --reason request-17` hides her, at once:")
+            self.output.text("\n`penstock tombstone add customer --key id=1 --reason request-17` hides her, at once:")
             draw_hidden(engine.erasure.add("customer", ["id=1"], reason="request-17"), self.output)
             self._draw_history()
-            self.output.text("`penstock erase` removes her from every file, searches all of them, and signs a receipt:")
+            self.output.text("\n`penstock erase` removes her from every file, searches all of them, and signs a receipt:")
             with make_progress(self.settings) as progress:
                 draw_erased(engine.erasure.erase(listeners=(progress,)), self.output)
-            self.output.text("`penstock verify-erasure customer --key id=1` searches again:")
+            self.output.text("\n`penstock verify-erasure customer --key id=1` searches again:")
             draw_scan(engine.erasure.verify("customer", ["id=1"]), self.output)
             replayed = write_feed_batch(self.root, 1, "replayed")
-            self.output.text(f"Then somebody replays the first file, with Ada in it: {replayed.relative_to(self.root)}")
+            self.output.text(f"\nThen somebody replays the first file, with Ada in it: {replayed.relative_to(self.root)}")
             run_project(engine, self.settings, engine.request(("customer_history",)))
         self._draw_history()
-        self.output.text("Still gone: tombstones outlive the erasure, as hashes. They keep Ada out of every load.")
+        self.output.text(
+            "Still gone: tombstones outlive the erasure, as hashes, and keep Ada out of every load. Only the replayed file\n"
+            "itself has her; whoever delivers it should delete it."
+        )
 
     def farewell(self) -> None:
         from penstock.config.sample_erasure import SECRET

@@ -76,8 +76,7 @@ class TextOutput:
         self.console.print(_plan_summary(plan))
         if plan.maintenance:
             self.console.print("Maintenance is due; `penstock maintain` does it:")
-            due = ((item.id, item.action.value, _why(item)) for item in plan.maintenance)
-            self.table(("dataset", "action", "why"), due)
+            self.table(("dataset", "action", "why"), [(i.id, i.action.value, _why(i)) for i in plan.maintenance])
 
     def run(self, plan: Plan | None, result: RunResult) -> None:
         shown = [item for item in result.items if item.outcome is not Outcome.NO_OP]

@@ -277,7 +277,7 @@ class Lake:
             files = [file.path for file in self.files.walk(table.path) if f"/{LEASES}/" not in file.path]
             if not files:
                 continue
-            with hold_shared(self.files, table.path):
+            with self._writing(table):
                 for path in sorted(files, key=_drop_order):
                     self.files.remove(path)
                     fault_point("drop.after_file", path)

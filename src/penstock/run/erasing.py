@@ -158,6 +158,8 @@ class Erasing:
     def release(self, chosen: Sequence[str], value: str, column: str | None = None) -> list[Tombstone]:
         """Let erased keys come back, from a value of a column on; of a streaming table, from a sequence on."""
         found = self._choose(self._store.read(), chosen)
+        left = [each for each in found if each.state is TombstoneState.PHYSICAL or _is_named(each, chosen)]
+        found = left or found  # a subject or table stands for those that are erased
         catalog = self.catalog
         for table in {each.table for each in found}:
             _check_release(catalog, table, column)

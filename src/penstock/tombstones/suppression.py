@@ -27,7 +27,8 @@ MARKER = f"{FOLDER}/erasure.json"
 """A file beside the progress manifests of a table that has tombstones, for writers that know of no project."""
 
 
-_ENTRY = re.compile(r"(.+)\.(\d{20})\.(rows|all)")
+_ROWS, _ALL, _MISFITS, _ALL_MISFITS = "rows", "all", "misfits", "all-misfits"
+_ENTRY = re.compile(rf"(.+)\.(\d{{20}})\.({_ROWS}|{_ALL}|{_MISFITS}|{_ALL_MISFITS})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,8 @@ class KeptAside:
     """The load, or the commit that hid them: only if it was committed do they count."""
     is_all: bool
     """The load wrote the whole table, so that these rows replace what was kept aside before."""
+    is_misfit: bool = False
+    """The rows would be in the quarantine of the table that was loaded: the number is that of its load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,19 +78,29 @@ class Suppression:
 
         `id_column` of the rows has the id of each row's tombstone; `of` has the tombstones, by default those of the table.
         """
+        known = self.tombstones.get(table, ()) if of is None else of
+        self._keep(f"{table}.{number:020d}.{_ALL if is_all else _ROWS}", rows, id_column, known, is_all=is_all)
+
+    def keep_misfits_aside(
+        self, table: DatasetName, number: int, rows: pa.Table, id_column: str, *, is_all: bool
+    ) -> None:
+        """The same for rows that would be in the quarantine of the table; the number is that of the table's load."""
+        name = f"{table.quarantine}.{number:020d}.{_ALL_MISFITS if is_all else _MISFITS}"
+        self._keep(name, rows, id_column, self.tombstones.get(table, ()), is_all=is_all)
+
+    def _keep(self, name: str, rows: pa.Table, id_column: str, of: Iterable[Tombstone], *, is_all: bool) -> None:
         if self.vault is None:
             return
         import pyarrow as pa
         import pyarrow.compute as pc
 
         batches: dict[str, list[str]] = {}
-        for each in self.tombstones.get(table, ()) if of is None else of:
+        for each in of:
             if each.state.can_be_undone:
                 batches.setdefault(each.batch, []).append(each.id)
         for batch, ids in batches.items():
             kept = rows.filter(pc.is_in(rows.column(id_column), pa.array(ids, pa.string())))
             if kept.num_rows or is_all:
-                name = f"{table}.{number:020d}.{'all' if is_all else 'rows'}"
                 self.vault.put_table(batch, name, kept)
 
 
@@ -107,23 +120,41 @@ def find_committed(files: Files, table: DatasetName) -> Committed:
     return Committed(frozenset(c.number for c in iter_commits(files, table.path) if c.number is not None))
 
 
-def find_kept_aside(vault: Vault, batch: str, table: DatasetName, committed: Committed) -> list[KeptAside]:
-    """What counts of the rows kept aside for a table: entries of loads that were committed, from the last whole load on."""
-    found = [each for each in _list_kept_aside(vault, batch, table) if committed.has(each.number)]
+def find_kept_aside(
+    vault: Vault, batch: str, table: DatasetName, committed: Committed, loads: Committed | None = None
+) -> list[KeptAside]:
+    """What counts of the rows kept aside for a table: entries of loads that were committed, from the last whole load on.
+
+    `loads` are the commits of the table whose quarantine this is: its loads left out what would be here.
+    """
+    known = _list_kept_aside(vault, batch, table)
+    found = [each for each in known if (loads if loads and each.is_misfit else committed).has(each.number)]
     begin = max((place for place, entry in enumerate(found) if entry.is_all), default=0)
     return found[begin:]
 
 
-def forget_failed(vault: Vault, batch: str, table: DatasetName, committed: Committed) -> None:
+def forget_failed(
+    vault: Vault, batch: str, table: DatasetName, committed: Committed, loads: Committed | None = None
+) -> None:
     """Remove what loads that were never committed kept aside; to be done before the log is cleaned, which hides who was."""
     for each in _list_kept_aside(vault, batch, table):
-        if not committed.has(each.number):
+        if not (loads if loads and each.is_misfit else committed).has(each.number):
             vault.remove(batch, each.name)
 
 
 def _list_kept_aside(vault: Vault, batch: str, table: DatasetName) -> list[KeptAside]:
     matches = [match for name in vault.names(batch) if (match := _ENTRY.fullmatch(name)) and match[1] == str(table)]
-    found = [KeptAside(batch, match[0], match[1], int(match[2]), match[3] == "all") for match in matches]
+    found = [
+        KeptAside(
+            batch,
+            match[0],
+            match[1],
+            int(match[2]),
+            is_all=match[3] in {_ALL, _ALL_MISFITS},
+            is_misfit=match[3] in {_MISFITS, _ALL_MISFITS},
+        )
+        for match in matches
+    ]
     return sorted(found, key=lambda entry: entry.number)
 
 

@@ -77,7 +77,7 @@ class Screen:
         if self.exempt is not None:
             condition &= ~F.coalesce(self.exempt.cast("boolean"), F.lit(False))
         joined = named.join(F.broadcast(found), condition, how)
-        return joined.drop(*(column.name for column in columns if column.name not in rows.columns))
+        return joined.drop(*named.columns[len(rows.columns) :])  # by name, a column in another case would go too
 
     def _named(self, rows: DataFrame, key: Sequence[KeyColumn]) -> tuple[DataFrame, list[KeyColumn]]:
         """The rows with all columns of the key, NULL where they do not have one; and the key by its names there.
@@ -105,7 +105,8 @@ class Screen:
             return F.lit(False)
         found = F.lit(False)
         for name in sorted(releases, key=str):
-            value = self.sequence if name is None else F.col(quote_name(self.name_of(name) or name))
+            there = self.name_of(name) if name is not None else None
+            value = self.sequence if name is None else F.col(quote_name(there)) if there is not None else None
             if value is None:
                 continue
             type_ = rows.select(value).schema.fields[0].dataType

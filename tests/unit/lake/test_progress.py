@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,8 +18,10 @@ from penstock.kinds.staging.columns import resolve_schema
 from penstock.kinds.staging.progress import CODEC
 from penstock.lake import manifests
 from penstock.lake.manifest_formats import FORMAT
-from penstock.lake.manifests import FOLDER, create_manifest, find_build, remove_old_manifests
+from penstock.lake.manifests import FOLDER, create_manifest, find_build, read_manifest, remove_old_manifests
+from penstock.lake.marks import find_added_files, find_start
 from penstock.lake.progress import read_table_state
+from penstock.lake.standing import find_unverified, read_standing
 from penstock.model.changes import RESERVED
 from penstock.model.contract import NO_CONTRACT
 from penstock.model.names import DatasetName
@@ -353,3 +356,60 @@ def test_a_rename_that_was_cut_short_is_recognised_as_ours(storage: LocalFiles) 
     assert state.progress is not None
     assert state.progress.schema == Schema((meant.columns[0], before.columns[1]))
     assert (state.version, state.data_version) == (1, 0)
+
+
+def test_a_manifest_keeps_the_mark_of_a_table_whose_log_was_truncated(storage: LocalFiles) -> None:
+    """A commit that changes nothing states the newest change of rows; one that changes rows counts for itself."""
+    load(storage)
+    first = read_table_state(storage, NAME, CODEC)
+    standing = read_standing(storage, NAME)
+    assert standing is not None
+    assert (standing.data_version, standing.data_at) == (first.data_version, first.data_at)
+    restated = create_manifest(storage, NAME, standing)
+    write_table(storage.root / NAME.path, restated.number, rows=())
+    clean_log(storage.root / NAME.path, keep_from=1)
+    state = read_table_state(storage, NAME, CODEC)
+    assert (state.damage, state.payload) == (None, first.payload)
+    assert (state.version, state.data_version, state.data_at) == (1, first.data_version, first.data_at)
+    assert first.data_version is not None
+    assert first.data_at is not None
+    assert find_start(storage, NAME, first.data_version, first.data_at) == 1
+    assert find_start(storage, NAME, first.data_version, first.data_at + 1) is None
+    write_table(storage.root / NAME.path, begin(storage).number)
+    assert read_table_state(storage, NAME, CODEC).data_version == 2
+    assert len(find_added_files(storage, NAME, first.data_version, first.data_at) or ()) == 1, (
+        "what came after the head"
+    )
+
+
+def test_the_mark_is_optional_in_a_manifest(storage: LocalFiles) -> None:
+    """Manifests without it are written as before, so that an older Penstock reads the same."""
+    manifest = begin(storage)
+    file = storage.root / NAME.path / "_penstock" / f"{manifest.number:020d}.json"
+    assert "data" not in json.loads(file.read_text())
+    assert read_manifest(storage, NAME, manifest.number) == manifest
+    marked = create_manifest(storage, NAME, replace(manifest, data_version=3, data_at=5))
+    assert read_manifest(storage, NAME, marked.number) == marked
+
+
+def test_a_rewrite_that_was_undone_counts_as_if_it_had_never_been(storage: LocalFiles) -> None:
+    """RESTORE carries no number; only when it undid nothing but rewrites, the table stands for what it stood for."""
+    load(storage)
+    folder = storage.root / NAME.path
+    log = folder / "_delta_log"
+    before = read_table_state(storage, NAME, CODEC)
+    rewrite = {"commitInfo": {"operation": "REORG", "timestamp": 5}}
+    restore = {"commitInfo": {"operation": "RESTORE", "timestamp": 6, "operationParameters": {"version": 0}}}
+    changed = {"add": {"path": "x", "dataChange": True}}
+    (log / f"{1:020d}.json").write_text(json.dumps(rewrite))
+    assert find_unverified(storage, NAME) == [1]
+    (log / f"{2:020d}.json").write_text(f"{json.dumps(restore)}\n{json.dumps(changed)}")
+    assert find_unverified(storage, NAME) == []
+    damage = read_table_state(storage, NAME, CODEC).damage
+    assert damage is not None
+    assert damage.code == "foreign_write"
+    standing = read_standing(storage, NAME)
+    assert standing is not None
+    assert (standing.data_version, standing.data_at) == (before.data_version, before.data_at)
+    (log / f"{1:020d}.json").write_text(f"{json.dumps(rewrite)}\n{json.dumps(changed)}")
+    assert read_standing(storage, NAME) is None, "somebody else wrote in between"

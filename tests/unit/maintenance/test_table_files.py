@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from tests.storage_servers import BUCKET
 
 from builders import clean_log
 from penstock.errors import ConcurrentRunError, StorageError
@@ -24,6 +25,7 @@ from penstock.maintenance.tables.stored_paths import Vector, to_relative
 from penstock.maintenance.tables.values import Caution
 from penstock.maintenance.tables.watch import Watch
 from penstock.model.names import DatasetName
+from penstock.storage.files import open_files
 from penstock.storage.local import LocalFiles
 
 NAME = DatasetName("main", "people")
@@ -220,3 +222,23 @@ def test_shallow_clones_are_found_below_the_storage(storage: LocalFiles) -> None
     with pytest.raises(StorageError, match="is a shallow clone: 1 of its files"):
         check_no_clones(storage, "a/b/clone", read_state(storage, "a/b/clone"))
     assert find_stored(storage, "a/b/clone", read_facts(storage, "a/b/clone")).removed == ()
+
+
+def test_files_are_removed_from_an_object_store(
+    s3_environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for variable, value in s3_environment.items():
+        monkeypatch.setenv(variable, value)
+    files = open_files(f"s3://{BUCKET}/removal/{tmp_path.name}")
+    address = f"{files.uri}/{TABLE}"
+    for id_ in (1, 2):
+        rows = pa.table({"id": [id_], "city": ["a b/c"]})
+        write_deltalake(address, rows, mode="overwrite", partition_by=["city"], storage_options=s3_environment)
+    facts = read_facts(files, TABLE)
+    assert len(facts.removed) == len(facts.state.files) == 1
+    with hold_exclusive(files, TABLE, "a test") as lease:
+        removed = remove_dead_files(Watch(files, NAME, lease, 1), HASTY)
+    assert (removed.files, removed.young) == (1, ())
+    left = {file.path[len(TABLE) + 1 :] for file in files.walk(TABLE)}
+    assert {path for path in left if not path.startswith("_")} == facts.state.files
+    assert DeltaTable(address, storage_options=s3_environment).to_pyarrow_table()["id"].to_pylist() == [2]

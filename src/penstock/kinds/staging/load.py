@@ -155,6 +155,9 @@ class StagingLoad:
             left_out = rows.find_kept_aside().toArrow()
             is_all = item.action not in IN_PLACE
             self.suppression.keep_aside(item.dataset, number, left_out, TOMBSTONE, is_all=is_all)
+            misfits = rows.find_misfits_kept_aside()
+            if misfits is not None:
+                self.suppression.keep_misfits_aside(item.dataset, number, misfits.toArrow(), TOMBSTONE, is_all=is_all)
             fault_point("staging.after_aside", str(item.dataset))
 
     def _check_rows(

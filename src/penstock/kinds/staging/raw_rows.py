@@ -19,7 +19,7 @@ from penstock.model.types import quote_name
 from penstock.storage.addresses import to_glob_literal
 from penstock.storage.files import Files
 from penstock.transforms.conform import admit_columns, conform_columns, read_type, row_as_json
-from penstock.transforms.suppress import Screen, key_column_gone
+from penstock.transforms.suppress import TOMBSTONE, Screen, key_column_gone
 
 RAW_FILE, BROKEN, ROW = "raw_file", "broken_columns", QUARANTINED_ROW
 """The columns of a staging table's quarantine: where a row came from, which columns do not fit, and the row as JSON."""
@@ -68,6 +68,16 @@ class RawRows:
         left_out = replace(self, suppressed=screen.suppressed, only_suppressed=True).admitted()
         return screen.match(left_out)
 
+    def find_misfits_kept_aside(self) -> DataFrame | None:
+        """The rows that are left out and would be in the quarantine, for tombstones that can still be withdrawn."""
+        screen = Screen(self.suppressed).undoable()
+        frames = []
+        for group in self.groups:
+            found = replace(screen, name_of=partial(self._name_in, group)).match(self._read_all(group))
+            if (misfits := self._to_misfits(group, found, TOMBSTONE)) is not None:
+                frames.append(misfits)
+        return reduce(DataFrame.unionAll, frames) if frames else None
+
     def find_uncounted(self) -> list[str]:
         """Required columns for which some footer has no count of NULLs."""
         if self.contract.on_drift is OnDrift.QUARANTINE:
@@ -87,10 +97,13 @@ class RawRows:
             found.setdefault(tuple((column.name, column.type) for column in new.columns), []).append(new)
         return list(found.values())
 
-    def _read(self, group: Sequence[NewFile]) -> DataFrame:
+    def _read_all(self, group: Sequence[NewFile]) -> DataFrame:
         ddl = ", ".join(f"{quote_name(column.name)} {read_type(column)}" for column in group[0].columns)
         paths = [to_glob_literal(self.raw.spark_path(new.file.path)) for new in group]
-        rows = self.session.read.schema(ddl or T.StructType([])).parquet(*paths)
+        return self.session.read.schema(ddl or T.StructType([])).parquet(*paths)
+
+    def _read(self, group: Sequence[NewFile]) -> DataFrame:
+        rows = self._read_all(group)
         if not self.suppressed:
             return rows
         screen = Screen(self.suppressed, name_of=partial(self._name_in, group))
@@ -114,14 +127,17 @@ class RawRows:
         return self._read(group).select(*values, broken.alias(_BROKEN)).where(F.col(_BROKEN) == "").select(*names)
 
     def _find_misfits(self, group: Sequence[NewFile]) -> DataFrame | None:
+        return self._to_misfits(group, self._read(group))
+
+    def _to_misfits(self, group: Sequence[NewFile], found: DataFrame, *more: str) -> DataFrame | None:
+        """Those of these rows that do not fit, as the quarantine has them; None when all do."""
         columns = group[0].columns
         unsure, required = self._find_doubts(group)
         if not unsure and not required:
             return None
         _, broken = admit_columns(columns, self.schema, unsure, required)
-        found = self._read(group)
         rows = found.select(
-            _relative_path(found).alias(RAW_FILE), broken.alias(BROKEN), row_as_json(columns).alias(ROW)
+            _relative_path(found).alias(RAW_FILE), broken.alias(BROKEN), row_as_json(columns).alias(ROW), *more
         )
         return rows.where(F.col(BROKEN) != "")
 

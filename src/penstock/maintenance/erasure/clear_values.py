@@ -16,7 +16,7 @@ from penstock.model.erasure import ErasureSettings
 from penstock.model.tombstones import Tombstone
 from penstock.tombstones.vault import Vault
 
-_ENTRY = re.compile(r"(?P<table>.+)\.\d{20}\.(rows|all|values)")
+_ENTRY = re.compile(r"(?P<table>.+)\.\d{20}\.(rows|all|misfits|all-misfits|values)")
 _QUARANTINED = ("raw_row", "row_json")
 
 

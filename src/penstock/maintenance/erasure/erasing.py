@@ -66,9 +66,9 @@ class Erasure:
     def erase_table(self, table: DatasetName) -> Physical | None:
         """Make it physical in every Delta table of a dataset, then in its source files; the result is that of its own table."""
         own: Physical | None = None
+        self._forget_failed(table)
         for name in delta_tables_of(self.catalog, table):
             if self.lake.state(name).exists:
-                self._forget_failed(name)
                 done = make_physical(
                     self.lake, name, caution=self.caution, build_request_id=self.tombstones.build_request_id
                 )
@@ -82,11 +82,13 @@ class Erasure:
             fault_point("erase.after_sources", str(table))
         return own
 
-    def _forget_failed(self, name: DatasetName) -> None:
-        """Once the log is truncated, nobody could tell any more which of the rows kept aside were committed."""
-        committed = find_committed(self.lake.files, name)
-        for batch in self.tombstones.vault.batches():
-            forget_failed(self.tombstones.vault, batch, name, committed)
+    def _forget_failed(self, table: DatasetName) -> None:
+        """Once the logs are truncated, nobody could tell any more which of the rows kept aside were committed."""
+        loads = find_committed(self.lake.files, table)
+        for name in delta_tables_of(self.catalog, table):
+            committed = find_committed(self.lake.files, name)
+            for batch in self.tombstones.vault.batches():
+                forget_failed(self.tombstones.vault, batch, name, committed, loads)
 
     def _to_erased(self, name: DatasetName, done: Physical, *, is_own: bool) -> ErasedTable:
         hidden = sum(each.rows for each in self.chosen if each.table == name) if is_own else 0

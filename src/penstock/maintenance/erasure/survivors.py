@@ -32,12 +32,9 @@ def find_survivors(
     wanted = _to_texts(lake, {value for found in values.found.values() for value in found})
     if not wanted:
         return Survivors()
-    gone = lake.session.createDataFrame(pa.table({"gone": pa.array(sorted(wanted), pa.string())}))
-    starts = lake.session.createDataFrame(
-        pa.table(
-            {"start": pa.array(sorted({text[:BEGINNING] for text in wanted if len(text) > BEGINNING}), pa.string())}
-        )
-    )
+    gone = to_frame(lake.session, pa.table({"gone": pa.array(sorted(wanted), pa.string())}))
+    long_ones = sorted({text[:BEGINNING] for text in wanted if len(text) > BEGINNING})
+    starts = to_frame(lake.session, pa.table({"start": pa.array(long_ones, pa.string())}))
     for table in tables:
         if not lake.state(table).exists:
             continue
@@ -50,9 +47,11 @@ def find_survivors(
             remaining = rows.select(text).distinct()
             joined = remaining.join(F.broadcast(gone), F.col("text") == F.col("gone"), "left_semi")
             shared |= {value for row in joined.collect() for value in wanted[row["text"]]}
-            long = remaining.where(F.length("text") > BEGINNING)
-            begun = long.join(F.broadcast(starts), F.col("text").startswith(F.col("start")), "left_semi").limit(_MOST)
-            beginnings |= {row["text"] for row in begun.collect()}
+            if long_ones:
+                long = remaining.where(F.length("text") > BEGINNING)
+                is_begun = F.col("text").startswith(F.col("start"))
+                begun = long.join(F.broadcast(starts), is_begun, "left_semi").limit(_MOST)
+                beginnings |= {row["text"] for row in begun.collect()}
     return Survivors(frozenset(shared), frozenset(beginnings))
 
 

@@ -19,7 +19,7 @@ from penstock.maintenance.erasure.tombstones import Tombstones, requests_of
 from penstock.model.dataset import Place
 from penstock.model.names import DatasetName
 from penstock.model.tombstones import SuppressedKeys, Tombstone, TombstoneState
-from penstock.tombstones.suppression import Suppression, find_committed, find_kept_aside
+from penstock.tombstones.suppression import KeptAside, Suppression, find_committed, find_kept_aside
 from penstock.transforms.arrow import to_frame
 from penstock.transforms.suppress import TOMBSTONE, Screen
 
@@ -87,12 +87,16 @@ class Withdrawal:
     def _find_entries(self, name: DatasetName, group: Sequence[Tombstone]) -> dict[int, pa.Table]:
         """What is kept aside of these tombstones, by the number of the commit that left it out."""
         vault, ids = self.tombstones.vault, pa.array([each.id for each in group], pa.string())
-        committed = find_committed(self.tombstones.lake.files, name)
-        found = {}
-        for entry in find_kept_aside(vault, group[0].batch, name, committed):
+        found: dict[int, pa.Table] = {}
+        for entry in self._kept_aside(name, group[0]):
             rows = vault.get_table(group[0].batch, entry.name)
             found[entry.number] = rows.filter(pc.is_in(rows.column(TOMBSTONE), ids))
         return found
+
+    def _kept_aside(self, name: DatasetName, tombstone: Tombstone) -> list[KeptAside]:
+        files = self.tombstones.lake.files
+        loads = find_committed(files, tombstone.table) if name != tombstone.table else None
+        return find_kept_aside(self.tombstones.vault, tombstone.batch, name, find_committed(files, name), loads)
 
     def _keep_for_others(self, name: DatasetName, number: int, hidden: Mapping[int, pa.Table | None]) -> None:
         """Keep rows aside that other tombstones hide, too, unless these have them: they came after the rows were hidden."""
@@ -101,8 +105,8 @@ class Withdrawal:
         kept = []
         for entry, rows in hidden.items():
             for one in set(rows.column(TOMBSTONE).to_pylist()) if rows is not None else ():
-                known = find_kept_aside(given.vault, by_id[one].batch, name, find_committed(given.lake.files, name))
-                if rows is not None and entry not in {each.number for each in known}:
+                known = {each.number for each in self._kept_aside(name, by_id[one])}
+                if rows is not None and entry not in known:
                     kept.append((by_id[one], rows.filter(pc.equal(rows.column(TOMBSTONE), one))))
         if kept:
             rows = pa.concat_tables([rows for _, rows in kept], promote_options="permissive")

@@ -26,19 +26,23 @@ _SAFE = "/:=+,;@!$&'()*~"
 
 
 def new_place(table: str) -> str:
-    """A folder beside the table that nobody has ever opened; `remove_places` removes what is there."""
+    """A folder beside the table that nobody has ever opened; `remove_place` removes it."""
     return f"{table}/{FOLDER}/{_PREFIX}{uuid4().hex}"
 
 
+def remove_place(files: Files, place: str) -> None:
+    """Remove such a folder."""
+    for file in files.walk(place):
+        with suppress(FileNotFoundError):
+            files.remove(file.path)
+    files.remove_empty_folders(place)
+
+
 def remove_places(files: Files, table: str) -> None:
-    """Remove what was written to such folders, also by a run that was killed."""
-    folder = f"{table}/{FOLDER}"
-    for name in files.folders(folder):
+    """Remove all such folders of a table, which runs that were killed have left."""
+    for name in files.folders(f"{table}/{FOLDER}"):
         if name.startswith(_PREFIX):
-            for file in files.walk(f"{folder}/{name}"):
-                with suppress(FileNotFoundError):
-                    files.remove(file.path)
-            files.remove_empty_folders(f"{folder}/{name}")
+            remove_place(files, f"{table}/{FOLDER}/{name}")
 
 
 @contextmanager
@@ -59,7 +63,7 @@ def excerpt_of(files: Files, table: str, state: LogState, stored: Iterable[Mappi
         files.create(f"{place}/{LOG}/{0:020d}.json", content.encode())
         yield place
     finally:
-        remove_places(files, table)
+        remove_place(files, place)
 
 
 def _to_add(root: str, action: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from penstock.errors import StorageError, VerificationError
 from penstock.faults import fault_point
 from penstock.lake.statements import quote
 from penstock.lake.tables import Lake
-from penstock.maintenance.tables.excerpt import new_place, remove_places
+from penstock.maintenance.tables.excerpt import new_place, remove_place
 from penstock.maintenance.tables.log_facts import LogState, find_sidecars, read_state
 from penstock.maintenance.tables.log_names import LOG, SIDECARS, Checkpoint
 from penstock.maintenance.tables.stored_paths import to_relative
@@ -49,7 +49,7 @@ def _copied(files: Files, table: str, checkpoint: Checkpoint, head: int) -> Iter
             files.create(f"{copy}/{LOG}/{name}", files.read(f"{table}/{LOG}/{name}"))
         yield copy
     finally:
-        remove_places(files, table)
+        remove_place(files, copy)
 
 
 def _compare(name: DatasetName, by: str, found: LogState, expected: LogState) -> None:

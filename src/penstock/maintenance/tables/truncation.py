@@ -68,14 +68,13 @@ def restore_properties(lake: Lake, watch: Watch) -> None:
     if _BEFORE not in properties:
         return
     before: dict[str, str | None] = json.loads(properties[_BEFORE])
-    for change in (
-        {k: v for k, v in before.items() if v is not None},
-        dict.fromkeys([k for k in before if before[k] is None] + [_BEFORE]),
-    ):
-        if change:
-            watch.check()
-            lake.set_properties(watch.name, change)
-            watch.advance()
+    given: dict[str, str | None] = {key: value for key, value in before.items() if value is not None}
+    unset: dict[str, str | None] = dict.fromkeys([*(key for key in before if key not in given), _BEFORE])
+    # The note of what they were goes last: a kill in between is found by it.
+    for change in (given, unset) if given else (unset,):
+        watch.check()
+        lake.set_properties(watch.name, change)
+        watch.advance()
 
 
 def _write_head(
@@ -151,13 +150,13 @@ def _find_truncated(files: Files, table: str) -> int | None:
         return None
     first = facts.checkpoints[0]
     complete = [each for each in find_checkpoints(names) if each.version == first]
-    later = list(iter_commits_from(files, table, first))
+    later = _commits_from(files, table, first)
     is_quiet = all(commit.operation in _PROPERTY_CHANGES for commit in later[:-1])
     is_head = bool(later) and is_quiet and later[-1].version == first and not later[-1].changes_rows
     return first if is_head and not find_outdated(names, first, complete[0].names) else None
 
 
-def iter_commits_from(files: Files, table: str, version: int) -> list[Commit]:
+def _commits_from(files: Files, table: str, version: int) -> list[Commit]:
     """The commits from this version on, newest first."""
     found = []
     for commit in iter_commits(files, table):
