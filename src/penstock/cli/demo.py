@@ -185,13 +185,17 @@ class _Tour:
             self.output.text("\n`penstock tombstone add customer --key id=1 --reason request-17` hides her, at once:")
             draw_hidden(engine.erasure.add("customer", ["id=1"], reason="request-17"), self.output)
             self._draw_history()
-            self.output.text("\n`penstock erase` removes her from every file, searches all of them, and signs a receipt:")
+            self.output.text(
+                "\n`penstock erase` removes her from every file, searches all of them, and signs a receipt:"
+            )
             with make_progress(self.settings) as progress:
                 draw_erased(engine.erasure.erase(listeners=(progress,)), self.output)
             self.output.text("\n`penstock verify-erasure customer --key id=1` searches again:")
             draw_scan(engine.erasure.verify("customer", ["id=1"]), self.output)
             replayed = write_feed_batch(self.root, 1, "replayed")
-            self.output.text(f"\nThen somebody replays the first file, with Ada in it: {replayed.relative_to(self.root)}")
+            self.output.text(
+                f"\nThen somebody replays the first file, with Ada in it: {replayed.relative_to(self.root)}"
+            )
             run_project(engine, self.settings, engine.request(("customer_history",)))
         self._draw_history()
         self.output.text(
