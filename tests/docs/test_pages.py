@@ -50,8 +50,8 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
 def test_every_code_of_a_plan_is_explained() -> None:
     documented = first_column(section(DOCS / "incremental.md", "Reason codes"))
     assert sorted(documented) == sorted(set(documented)), "a code is listed twice"
-    # A raw file or a Delta log that cannot be read gives its error's code to the problem or damage.
-    assert set(documented) == plan_codes() | {"raw_file", "log_damaged"}
+    # A raw file or a Delta log that cannot be read, and a missing secret, give their error's code to the problem or damage.
+    assert set(documented) == plan_codes() | {"raw_file", "log_damaged", "config"}
 
 
 def test_every_error_code_is_explained() -> None:

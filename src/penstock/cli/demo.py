@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import secrets
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +25,7 @@ def demo(
         Path | None, typer.Argument(help="Where to create the project (default: a new temporary folder).")
     ] = None,
 ) -> None:
-    """Take a guided tour. Creates a project, runs it, adds files, handles drift and applies a change feed."""
+    """Take a guided tour. Creates a project, runs it, adds files, handles drift, applies a change feed, forgets a person."""
     from penstock.cli.text_output import TextOutput, make_console
 
     settings = current_settings()
@@ -39,6 +41,7 @@ def demo(
     tour.drift()
     tour.quarantine()
     tour.change_feed()
+    tour.erasure()
     tour.farewell()
 
 
@@ -162,10 +165,50 @@ class _Tour:
         intervals = [Interval(row["name"], row["city"], row["__START_AT"], row["__END_AT"]) for row in rows]
         self.output.text("The history, by day:\n" + draw_timeline(intervals))
 
-    def farewell(self) -> None:
+    def erasure(self) -> None:
+        from rich.markup import escape
+
+        from penstock.cli.erase import draw_erased, draw_scan
+        from penstock.cli.progress import make_progress
+        from penstock.cli.tombstone import draw_hidden
+        from penstock.config.sample_erasure import SECRET, SETTINGS, write_erasure_settings
+        from penstock.config.sample_feed import write_feed_batch
+
+        self._chapter(
+            "9. A person asks to be forgotten",
+            "Ada asks. penstock.yml declares where her key and her name are, and a secret comes from the environment:",
+        )
+        os.environ[SECRET] = secrets.token_hex(16)
+        write_erasure_settings(self.root)
+        self.output.text(escape(SETTINGS.strip()))
+        with open_from_settings(self.settings) as engine:
+            self.output.text("\n`penstock tombstone add customer --key id=1 --reason request-17` hides her, at once:")
+            draw_hidden(engine.erasure.add("customer", ["id=1"], reason="request-17"), self.output)
+            self._draw_history()
+            self.output.text(
+                "\n`penstock erase` removes her from every file, searches all of them, and signs a receipt:"
+            )
+            with make_progress(self.settings) as progress:
+                draw_erased(engine.erasure.erase(listeners=(progress,)), self.output)
+            self.output.text("\n`penstock verify-erasure customer --key id=1` searches again:")
+            draw_scan(engine.erasure.verify("customer", ["id=1"]), self.output)
+            replayed = write_feed_batch(self.root, 1, "replayed")
+            self.output.text(
+                f"\nThen somebody replays the first file, with Ada in it: {replayed.relative_to(self.root)}"
+            )
+            run_project(engine, self.settings, engine.request(("customer_history",)))
+        self._draw_history()
         self.output.text(
-            f"\nThe project is yours to explore:\n  cd {self._shown()}\n  penstock ls\n"
-            "  penstock show customer_history --rows 10\n  penstock history customer_history"
+            "Still gone: tombstones outlive the erasure, as hashes, and keep Ada out of every load. Only the replayed file\n"
+            "itself has her; whoever delivers it should delete it."
+        )
+
+    def farewell(self) -> None:
+        from penstock.config.sample_erasure import SECRET
+
+        self.output.text(
+            f"\nThe project is yours to explore:\n  cd {self._shown()}\n  export {SECRET}={os.environ[SECRET]}\n"
+            "  penstock ls\n  penstock show customer_history --rows 10\n  penstock tombstone ls\n  penstock receipt ls"
         )
 
     def _plan(self) -> None:

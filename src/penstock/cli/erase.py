@@ -49,7 +49,7 @@ def erase(
             return
         with make_progress(settings) as progress, _scan_progress(settings) as on_progress:
             erased = engine.erasure.erase(what, listeners=(progress,), on_progress=on_progress)
-    output.show(erased.to_json(), partial(_draw_erased, erased))
+    output.show(erased.to_json(), partial(draw_erased, erased))
 
 
 def verify_erasure(
@@ -78,7 +78,7 @@ def verify_erasure(
             with _scan_progress(settings) as on_progress:
                 result = engine.erasure.verify(what, key or (), source=given, on_progress=on_progress)
             settings.exit_code = 0 if result.is_clean else 1
-            output.show(_to_json(result), partial(_draw_scan, result))
+            output.show(_to_json(result), partial(draw_scan, result))
     raise typer.Exit(settings.exit_code)
 
 
@@ -129,7 +129,8 @@ def _draw_count(dry: DryRun, output: TextOutput) -> None:
     output.text(f"Dry run: {counted(len(dry.tombstones), 'tombstone')} would become physical. Nothing was changed.")
 
 
-def _draw_erased(erased: Erased, output: TextOutput) -> None:
+def draw_erased(erased: Erased, output: TextOutput) -> None:
+    """Print what an erasure removed, and where its receipt is."""
     if not erased.receipts:
         output.text("Nothing is hidden: there is nothing to erase.")
     for receipt in erased.receipts:
@@ -163,7 +164,8 @@ def _draw_hashes(checks: tuple[HashCheck, ...], output: TextOutput) -> None:
     )
 
 
-def _draw_scan(result: ScanResult, output: TextOutput) -> None:
+def draw_scan(result: ScanResult, output: TextOutput) -> None:
+    """Print what a search found, and whether that is nothing."""
     if result.hits:
         rows = ((hit.place, hit.file, hit.where, hit.form) for hit in result.hits)
         output.table(("place", "file", "where", "form"), rows)

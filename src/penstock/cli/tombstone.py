@@ -51,7 +51,7 @@ def add(
     with open_from_settings(settings) as engine:
         hidden = engine.erasure.add(what, key or (), source=given, reason=reason, actor=actor)
     settings.exit_code = 1 if hidden.failed else 0
-    make_output(settings).show(hidden.to_json(), partial(_draw_hidden, hidden))
+    make_output(settings).show(hidden.to_json(), partial(draw_hidden, hidden))
     raise typer.Exit(settings.exit_code)
 
 
@@ -121,7 +121,8 @@ def _to_json(each: Tombstone) -> dict[str, Any]:
     }
 
 
-def _draw_hidden(hidden: Hidden, output: TextOutput) -> None:
+def draw_hidden(hidden: Hidden, output: TextOutput) -> None:
+    """Print what a request hid, and what to do next."""
     lines = [
         [str(t.table), str(t.keys), f"{t.rows:,}", "-" if t.version is None else str(t.version)] for t in hidden.tables
     ]

@@ -49,9 +49,9 @@ def write_feed_definition(root: Path) -> Path:
     return file
 
 
-def write_feed_batch(root: Path, number: int) -> Path:
-    """Write a batch of change events as a file."""
-    file = root / "feeds" / "customers" / f"batch_{number}.json"
+def write_feed_batch(root: Path, number: int, name: str = "batch") -> Path:
+    """Write a batch of change events as a file; under another name, the same batch is delivered again."""
+    file = root / "feeds" / "customers" / f"{name}_{number}.json"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("".join(json.dumps(_to_event(change)) + "\n" for change in BATCHES[number - 1]))
     return file

@@ -17,6 +17,7 @@ from sqlglot.optimizer.qualify import qualify
 
 from penstock.config.json_schema import project_schema
 from penstock.config.project_file import find_project_file, load_project
+from penstock.config.sample_erasure import SECRET, write_erasure_settings
 from penstock.config.template import last_sample_batch, write_sample_batch, write_sample_project
 from penstock.errors import UsageError
 
@@ -155,3 +156,11 @@ def test_a_folder_that_is_not_empty(tmp_path: Path) -> None:
 
 def test_an_empty_folder_is_fine(tmp_path: Path) -> None:
     assert tmp_path / "penstock.yml" in write_sample_project(tmp_path, "shop")
+
+
+def test_the_tour_can_declare_a_subject(tmp_path: Path) -> None:
+    write_sample_project(tmp_path / "shop", "shop")
+    file = write_erasure_settings(tmp_path / "shop")
+    project = load_project(file, environment={SECRET: "a secret of the tour"})
+    assert project.erasure.subjects == ("customer",)
+    assert project.erasure.secrets == {"1": "a secret of the tour"}
