@@ -23,7 +23,7 @@ from penstock.transforms.suppress import TOMBSTONE, Screen, key_column_gone
 
 RAW_FILE, BROKEN, ROW = "raw_file", "broken_columns", QUARANTINED_ROW
 """The columns of a staging table's quarantine: where a row came from, which columns do not fit, and the row as JSON."""
-_BROKEN = "__penstock_broken"
+_BROKEN, _PATH = "__penstock_broken", "__penstock_path"
 
 
 @dataclass(frozen=True)
@@ -101,8 +101,10 @@ class RawRows:
         screen = Screen(self.suppressed).undoable()
         frames = []
         for group in self.groups:
-            found = replace(screen, name_of=partial(self._name_in, group)).match(self._read_all(group))
-            if (misfits := self._to_misfits(group, found, TOMBSTONE)) is not None:
+            rows = self._read_all(group)
+            named = rows.withColumn(_PATH, _relative_path(rows))  # a union of matches no longer knows the files
+            found = replace(screen, name_of=partial(self._name_in, group)).match(named)
+            if (misfits := self._to_misfits(group, found, F.col(_PATH), TOMBSTONE)) is not None:
                 frames.append(misfits)
         return reduce(DataFrame.unionAll, frames) if frames else None
 
@@ -167,18 +169,17 @@ class RawRows:
         return found.select(*values, broken.alias(_BROKEN), *more).where(F.col(_BROKEN) == "").select(*names, *more)
 
     def _find_misfits(self, group: Sequence[NewFile]) -> DataFrame | None:
-        return self._to_misfits(group, self._read(group))
+        found = self._read(group)
+        return self._to_misfits(group, found, _relative_path(found))
 
-    def _to_misfits(self, group: Sequence[NewFile], found: DataFrame, *more: str) -> DataFrame | None:
+    def _to_misfits(self, group: Sequence[NewFile], found: DataFrame, path: Column, *more: str) -> DataFrame | None:
         """Those of these rows that do not fit, as the quarantine has them; None when all do."""
         columns = group[0].columns
         unsure, required = self._find_doubts(group)
         if not unsure and not required:
             return None
         _, broken = admit_columns(columns, self.schema, unsure, required)
-        rows = found.select(
-            _relative_path(found).alias(RAW_FILE), broken.alias(BROKEN), row_as_json(columns).alias(ROW), *more
-        )
+        rows = found.select(path.alias(RAW_FILE), broken.alias(BROKEN), row_as_json(columns).alias(ROW), *more)
         return rows.where(F.col(BROKEN) != "")
 
     def _find_doubts(self, group: Sequence[NewFile]) -> tuple[set[str], set[str]]:
