@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Hide persons at once, and keep them out.", no_args_is_help=True, rich_markup_mode=None)
 
+_SHORT = 18
+"""Characters of an id that tell tombstones apart: the time in milliseconds, and more."""
+
 What = Annotated[str, typer.Argument(metavar="SUBJECT|TABLE", help="A declared subject, or a table.")]
 Chosen = Annotated[
     list[str], typer.Argument(metavar="ID...", help="Tombstones by id or its beginning, request, table or subject.")
@@ -60,7 +63,7 @@ def list_tombstones(
         str | None, typer.Argument(metavar="[WHAT]", help="Only those of a subject, table, request or id.")
     ] = None,
 ) -> None:
-    """List tombstones with their state; keys are shown as the beginning of their keyed hash."""
+    """List tombstones with their state and the beginning of their id; `--json` has everything, keys as keyed hashes."""
     settings = current_settings()
     found = open_from_settings(settings).erasure.tombstones(what)
     make_output(settings).show([_to_json(each) for each in found], partial(_draw_list, found))
@@ -154,18 +157,16 @@ def _draw_list(found: Sequence[Tombstone], output: TextOutput) -> None:
         return
     lines = [
         [
-            each.id,
+            each.id[:_SHORT],
             str(each.table),
-            ", ".join(column.name for column in each.key),
-            each.key_hash[:8],
             each.state.value,
             f"{each.rows:,}",
-            datetime.fromtimestamp(each.created_at / 1e9, tz=UTC).strftime("%Y-%m-%d %H:%M"),
+            datetime.fromtimestamp(each.created_at / 1e9, tz=UTC).strftime("%Y-%m-%d"),
             each.reason,
         ]
         for each in found
     ]
-    output.table(["id", "table", "key", "hash", "state", "rows", "since (UTC)", "reason"], lines)
+    output.table(["id", "table", "state", "rows", "since", "reason"], lines)
     pending = sum(each.state.can_be_undone for each in found)
     suppressed = sum(each.state.suppresses for each in found)
     output.text(f"{counted(len(found), 'tombstone')}: {pending} not yet physical, {suppressed} suppressed.")
