@@ -49,6 +49,8 @@ QUICK_COMPILER = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m")
 """One compiler instead of two. Java then reserves a fifth of the usual code cache, which many queries fill: it would stop
 compiling, and later crash."""
 
+_LOGGING = Path(__file__).with_name("log4j2.properties")
+
 _JOINED = {"spark.driver.extraClassPath": ":", "spark.jars": ",", "spark.sql.extensions": ","}
 """Lists that the user's values are added to: Delta does not work without ours."""
 
@@ -76,7 +78,7 @@ def to_session_options(request: SessionRequest, java: Java, jars: Sequence[Path]
     java_options: list[str] = []
     if master.startswith("local"):
         options |= {**_LOCAL, "spark.driver.extraClassPath": class_path}
-        java_options = archive_options(java, jars)
+        java_options = [*archive_options(java, jars), f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"]
         if request.is_short:
             options |= SHORT
             java_options += QUICK_COMPILER

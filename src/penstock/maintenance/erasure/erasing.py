@@ -15,6 +15,7 @@ from penstock.kinds.catalog import Catalog
 from penstock.lake.tables import Lake
 from penstock.maintenance import receipts
 from penstock.maintenance.erasure.clear_values import ClearValues, columns_by_table, read_clear_values, to_needles
+from penstock.maintenance.erasure.logs import redact_logs
 from penstock.maintenance.erasure.places import columns_at, scan_places
 from penstock.maintenance.erasure.survivors import find_survivors
 from penstock.maintenance.erasure.tombstones import Tombstones, name_of
@@ -114,6 +115,7 @@ class Erasure:
         """Redact the event log, prove that nothing is left, destroy the clear values, and write the receipt."""
         values = self.values
         redacted = self.redact(values.all_texts)
+        redact_logs(self.catalog.workspace.project.state_folder / "logs", values.all_texts)
         fault_point("erase.after_redaction")
         result = self._scan(values, on_progress)
         fault_point("erase.after_scan")
