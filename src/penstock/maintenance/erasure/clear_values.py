@@ -107,16 +107,14 @@ def to_needles(
     `keys` has the columns of each table that are a key by themselves. All others are personal: a part of a composite key says who
     somebody is only together with the other parts, so that others may have it too.
     """
-    wanted: dict[tuple[str, str], tuple[Any, Role, dict[Column, None]]] = {}
+    wanted: dict[tuple[str, str, bool], tuple[Any, dict[Column, None]]] = {}
     for (table, column), found in values.found.items():
         is_key = column in {name.lower() for name in keys.get(table, ())}
         for value in found:
-            key = (type(value).__name__, str(value))
-            known = wanted.get(key)
-            role = Role.KEY if is_key or (known and known[1] is Role.KEY) else Role.PERSONAL
-            places = dict(known[2]) if known else {}
-            wanted[key] = (value, role, {**places, **dict.fromkeys(columns.get((table, column), ()))})
+            # A number that is a key can be anybody's age: as such it is another needle.
+            _, places = wanted.setdefault((type(value).__name__, str(value), is_key), (value, {}))
+            places.update(dict.fromkeys(columns.get((table, column), ())))
     return [
-        Needle(value if isinstance(value, str) else str(value), (value,), tuple(places), role)
-        for value, role, places in wanted.values()
+        Needle(str(value), (value,), tuple(places), Role.KEY if is_key else Role.PERSONAL)
+        for (_, _, is_key), (value, places) in wanted.items()
     ]
