@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -68,9 +69,9 @@ def name_of(person: str) -> str:
     return f"Name of {person.lower()}"
 
 
-def command(project: ProjectFolder, what: str, person: str = "", fault: str = "") -> int:
+def command(project: ProjectFolder, what: str, people: Sequence[str] = (), fault: str = "") -> int:
     environment = {**os.environ, **project.environment, "PENSTOCK_FAULT": fault}
-    done = run_forked(act, [str(project.root), what, person], cwd=project.root, environment=environment)
+    done = run_forked(act, [str(project.root), what, list(people)], cwd=project.root, environment=environment)
     assert done.returncode in {0, -signal.SIGKILL}, done.stderr
     return done.returncode
 
@@ -86,24 +87,24 @@ def expected(left: list[str]) -> tuple[list[str], list[tuple[str, str]]]:
 
 
 def test_kills_at_every_step(project: ProjectFolder) -> None:
+    """A command that follows a kill first completes what the killed one began, and is killed one step later."""
     left = list(PEOPLE)
-    for point in OF_HIDING:
-        person = left.pop()
-        assert command(project, "add", person, point) == -signal.SIGKILL, point
-        assert command(project, "add", person) == 0
-        assert visible(project) == expected(left), point
+    hidden = [left.pop() for _ in OF_HIDING]
+    for point, person in zip(OF_HIDING, hidden, strict=True):
+        assert command(project, "add", [person], point) == -signal.SIGKILL, point
+    assert command(project, "add", hidden) == 0
+    assert visible(project) == expected(left)
     for point in OF_UNDO:
         assert command(project, "rm", fault=point) == -signal.SIGKILL, point
     assert command(project, "rm") == 0
     left = list(PEOPLE)
     assert visible(project) == expected(left), "every row came back once"
     gone = [left.pop() for _ in range(2)]
-    for person in gone:
-        assert command(project, "add", person) == 0
+    assert command(project, "add", gone) == 0
     for point in OF_ERASING:
         assert command(project, "erase", fault=point) == -signal.SIGKILL, point
         assert visible(project) == expected(left), point
-        assert command(project, "run") == 0
+    assert command(project, "run") == 0
     assert command(project, "erase") == 0
     assert visible(project) == expected(left)
     engine = open_engine(project.root, environment={})
