@@ -22,6 +22,7 @@ __all__ = ["lake"]
 ERASER = Path(__file__).with_name("erase_in_store.py")
 
 
+@pytest.mark.deep
 def test_erasing_in_an_object_store(lake: Lake) -> None:
     lake.put_orders("0001", {"id": [1, 42], "customer": ["a", "b"]})
     lake.put_orders("0002", {"id": [3], "customer": ["c"]})

@@ -8,19 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
-from penstock.errors import ConcurrentRunError
-from penstock.lake.leases import Terms, hold_shared
-from penstock.lake.tables import Lake
-from penstock.maintenance.compaction.folding import fold_table
+from penstock.lake.leases import hold_shared
 from penstock.maintenance.tables.log_facts import read_state
-from penstock.model.compaction import Policy
 from penstock.model.names import DatasetName
 from penstock.storage.local import LocalFiles
 from tests.faults.foreign_writer import write
+from tests.faults.table_folder import fold, make
 from tests.forked import run_forked
-from tests.projects import ProjectFolder, fork_command
+from tests.projects import ProjectFolder, fork_command, query_delta
 
 pytestmark = pytest.mark.spark
 
@@ -28,33 +24,26 @@ NAME = DatasetName("main", "people")
 ROUNDS = 2
 
 
+@pytest.mark.deep
 def test_writers_without_a_lease_lose_nothing(tmp_path: Path, connect: str) -> None:
     folder = tmp_path / NAME.path
+
+    def start(function: Any, *arguments: Any) -> Any:
+        return run_forked(function, [connect, *arguments], cwd=tmp_path, environment={})
+
+    assert start(make, str(folder)).returncode == 0
     done: list[Any] = []
-    session = SparkSession.builder.remote(connect).create()
-    try:
-        lake = Lake(session, LocalFiles(tmp_path))
-        rows = session.range(0, 40).selectExpr("id", "0 AS seen").repartition(4)
-        rows.write.format("delta").option("delta.enableDeletionVectors", "true").save(str(folder))
-        arguments = [connect, str(folder), ROUNDS]
-        writer = threading.Thread(
-            target=lambda: done.append(run_forked(write, arguments, cwd=tmp_path, environment={}))
-        )
-        writer.start()
-        folds = 0
-        while writer.is_alive():
-            fold_table(lake, NAME, Policy())
-            folds += 1
-        writer.join()
-        assert done[0].returncode == 0, done[0].stderr
-        assert folds > 1
-        fold_table(lake, NAME, Policy())
-        found = {row["id"]: row["seen"] for row in lake.read(NAME).collect()}
-    finally:
-        session.stop()
+    writer = threading.Thread(target=lambda: done.append(start(write, str(folder), ROUNDS)))
+    writer.start()
+    folded = start(fold, str(tmp_path), NAME.database, NAME.name, 6)
+    writer.join()
+    assert done[0].returncode == 0, done[0].stderr
+    assert folded.returncode == 0, folded.stderr
+    assert "folded" in start(fold, str(tmp_path), NAME.database, NAME.name).stdout
+    found = {row["id"]: row["seen"] for row in query_delta(folder).to_pylist()}
     touched = {*range(ROUNDS), *(1000 + number * 10 for number in range(ROUNDS))}
     assert found == {id_: int(id_ in touched) for id_ in (*range(40), *range(1000, 1000 + ROUNDS * 10))}
-    state = read_state(lake.files, NAME.path)
+    state = read_state(LocalFiles(tmp_path), NAME.path)
     assert all((folder / path).exists() for path in state.files)
     assert not state.hidden_in
 
@@ -71,22 +60,8 @@ def test_two_compactions_at_once(tmp_path: Path, connect: str) -> None:
     assert merged == [0, 2], "one of them found nothing left"
     assert sorted(project.rows("staging.orders")) == [(1,), (1,), (2,), (2,)]
 
-    files = LocalFiles(project.root / "storage")
-    session = SparkSession.builder.remote(connect).create()
-    try:
-        hasty = Terms(exclusive_wait=0.2)
-        with hold_shared(files, "staging/orders", "a long load"):
-            problem: list[ConcurrentRunError] = []
-
-            def fold() -> None:
-                try:
-                    fold_table(Lake(session, files), DatasetName("staging", "orders"), Policy(), terms=hasty)
-                except ConcurrentRunError as error:
-                    problem.append(error)
-
-            other = threading.Thread(target=fold)
-            other.start()
-            other.join()
-    finally:
-        session.stop()
-    assert "is in use: a long load by" in str(problem[0])
+    root = project.root / "storage"
+    with hold_shared(LocalFiles(root), "staging/orders", "a long load"):
+        arguments = [connect, str(root), "staging", "orders", 1, 0.2]
+        refused = run_forked(fold, arguments, cwd=tmp_path, environment={})
+    assert "is in use: a long load by" in refused.stdout

@@ -86,22 +86,29 @@ def expected(left: list[str]) -> tuple[list[str], list[tuple[str, str]]]:
     return sorted(left), sorted((person, city) for person in left for city in ("Oslo", "Rome"))
 
 
-def test_kills_at_every_step(project: ProjectFolder) -> None:
+FEW = ("hide.after_aside", "hide.after_commit", "undo.after_commit", "erase.after_sources", "erase.after_vault")
+
+
+@pytest.mark.parametrize("points", [FEW, pytest.param(POINTS, marks=pytest.mark.deep)], ids=["a few", "all"])
+def test_kills_at_every_step(project: ProjectFolder, points: tuple[str, ...]) -> None:
     """A command that follows a kill first completes what the killed one began, and is killed one step later."""
     left = list(PEOPLE)
-    hidden = [left.pop() for _ in OF_HIDING]
-    for point, person in zip(OF_HIDING, hidden, strict=True):
+    of_hiding, of_undo, of_erasing = (
+        [point for point in steps if point in points] for steps in (OF_HIDING, OF_UNDO, OF_ERASING)
+    )
+    hidden = [left.pop() for _ in of_hiding]
+    for point, person in zip(of_hiding, hidden, strict=True):
         assert command(project, "add", [person], point) == -signal.SIGKILL, point
     assert command(project, "add", hidden) == 0
     assert visible(project) == expected(left)
-    for point in OF_UNDO:
+    for point in of_undo:
         assert command(project, "rm", fault=point) == -signal.SIGKILL, point
     assert command(project, "rm") == 0
     left = list(PEOPLE)
     assert visible(project) == expected(left), "every row came back once"
     gone = [left.pop() for _ in range(2)]
     assert command(project, "add", gone) == 0
-    for point in OF_ERASING:
+    for point in of_erasing:
         assert command(project, "erase", fault=point) == -signal.SIGKILL, point
         assert visible(project) == expected(left), point
     assert command(project, "run") == 0

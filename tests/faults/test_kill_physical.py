@@ -89,7 +89,14 @@ def test_a_kill_and_a_run(tmp_path: Path, connect: str, point: str) -> None:
     check_done(tmp_path, before, done, after, [3, 20])
 
 
-@pytest.mark.parametrize("point", ["purge.unequal", "purge.before_restore", "purge.after_restore"])
+@pytest.mark.parametrize(
+    "point",
+    [
+        "purge.unequal",
+        pytest.param("purge.before_restore", marks=pytest.mark.deep),
+        pytest.param("purge.after_restore", marks=pytest.mark.deep),
+    ],
+)
 def test_a_rewrite_that_lost_a_row_is_undone(tmp_path: Path, connect: str, point: str) -> None:
     """Loudly, and no file is removed; a kill before or after it is undone changes nothing."""
     *_, before = run(connect, tmp_path, {"do": "write", "ids": [1, 2, 3]}, {"do": "hide", "ids": [2]}, SHOW)

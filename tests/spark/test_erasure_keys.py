@@ -30,6 +30,7 @@ GONE = [person.stored for person in PEOPLE]
 OTHERS = [row for person in PEOPLE for row in decoys(person)]
 
 
+@pytest.mark.deep
 def test_keys_of_every_type(spark: Any, tmp_path: Path) -> None:
     project = ProjectFolder(tmp_path / "keys").configure(settings(SECRET))
     project.raw("people", "0001", make_rows(GONE + OTHERS, 0))

@@ -29,6 +29,7 @@ ROOT = Path(__file__).parents[2]
 OTHER = "another secret of this project, as long"
 
 
+@pytest.mark.deep
 def test_no_literal_anywhere(tmp_path: Path) -> None:
     """Spark's own event log and local folders included, with Spark as users run it."""
     root = tmp_path / "people"
@@ -92,6 +93,7 @@ def customers(project: ProjectFolder, batch: str, *rows: tuple[str, int]) -> Non
     project.raw("customers", batch, values)
 
 
+@pytest.mark.deep
 def test_rotation_a_missing_secret_and_release(spark: Any, tmp_path: Path) -> None:
     project = make_people(tmp_path / "people")
     project.raw("orders", "0001", {"id": [1]})

@@ -165,6 +165,7 @@ def restore(spark: Any, project: ProjectFolder, versions: dict[str, int]) -> Non
         spark.sql(f"RESTORE TABLE delta.`{path}` TO VERSION AS OF {version}")
 
 
+@pytest.mark.deep
 def test_what_somebody_restores_is_hidden_again(spark: Any, people: Any) -> None:
     project, engine = people
     erasure = engine.erasure
