@@ -182,6 +182,7 @@ class Erasing:
         """
         from penstock.maintenance.erasure.erasing import DRAFTS, Settlement
 
+        self._check_known(what)
         open_states = {TombstoneState.PENDING, TombstoneState.HIDDEN}
         is_open = any(each.state in open_states for each in self._store.read())
         if not is_open and not self.host.workspace.storage.names(DRAFTS):
@@ -205,6 +206,7 @@ class Erasing:
         """What `erase` would do: files, rows and bytes of each table; an error when one cannot be searched."""
         from penstock.maintenance.erasure.counting import DryRun, count_erasure
 
+        self._check_known(what)
         if not self._pick(what):
             return DryRun()
         with self.host.lake(self._places) as lake:
@@ -274,12 +276,21 @@ class Erasing:
         raise_first(bench.results)
         return Erased((*settled, erasure.finish(on_progress)))
 
+    def _check_known(self, what: str | None) -> None:
+        """UsageError for a name that nothing has: a typo must not look like "nothing to erase"."""
+        subjects = self.host.workspace.project.erasure.subjects
+        if what is not None and what not in subjects and _table_name(self.catalog, what) is None:
+            self._choose(self._store.read(), (what,))
+
     def _pick(self, what: str | None) -> list[Tombstone]:
         """Hidden tombstones: all, or those of the requests that a subject, table or id belongs to."""
         known = [each for each in self._store.read() if each.state is TombstoneState.HIDDEN]
         if what is None:
             return known
-        batches = {each.batch for each in self._choose(self._store.read(), (what,))}
+        try:
+            batches = {each.batch for each in self._choose(self._store.read(), (what,))}
+        except UsageError:  # `_check_known` knows the name: it has no tombstones
+            return []
         return [each for each in known if each.batch in batches]
 
     def _choose(self, known: Sequence[Tombstone], chosen: Sequence[str]) -> list[Tombstone]:
