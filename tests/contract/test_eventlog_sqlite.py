@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,16 @@ def test_a_writer_that_cannot_get_the_lock_gives_its_events_back(tmp_path: Path)
         holder.close()
         log.append(events)
         assert len(log.read()) == len(events)
+
+
+def test_a_new_log_that_another_process_is_making_is_waited_for(tmp_path: Path) -> None:
+    other = sqlite3.connect(tmp_path / "e.db", isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")  # SQLite does not wait for this one when it changes the journal's mode
+    end = threading.Timer(0.3, other.execute, ["ROLLBACK"])
+    end.start()
+    open_event_log(f"sqlite:///{tmp_path}/e.db").close()
+    end.join()
+    other.close()
 
 
 def test_a_database_of_another_program_is_left_alone(tmp_path: Path) -> None:

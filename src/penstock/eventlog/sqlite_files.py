@@ -14,10 +14,12 @@ from pathlib import Path
 from urllib.parse import quote
 
 from penstock.errors import EventLogError
+from penstock.eventlog.retry import keep_trying
 
 _Facts = tuple[int, int, int]
 """Identity, size and time of a file."""
 _NO_FILE: _Facts = (0, 0, 0)
+_FIRST_PAUSE_SECONDS = 0.005
 
 Snapshot = tuple[_Facts, _Facts]
 """What can be seen from outside about a file and its `-wal`."""
@@ -28,7 +30,7 @@ def connect(path: Path, timeout: float) -> tuple[sqlite3.Connection, Snapshot | 
     connection = _connect(str(path), timeout)
     try:
         if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-            connection.execute("PRAGMA journal_mode = WAL")
+            keep_trying(lambda: connection.execute("PRAGMA journal_mode = WAL"), _is_busy, timeout, _FIRST_PAUSE_SECONDS)
     except sqlite3.OperationalError as error:
         connection.close()
         if not (_needs_to_write(error) and _is_read_only(path)):
@@ -60,6 +62,11 @@ def _facts(path: str) -> _Facts:
 
 def _is_read_only(path: Path) -> bool:
     return path.is_file() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
+
+
+def _is_busy(error: BaseException) -> bool:
+    """Whether another process has the file: SQLite itself does not wait for one that also brings it into WAL mode."""
+    return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
 
 
 def _needs_to_write(error: sqlite3.OperationalError) -> bool:
