@@ -75,7 +75,7 @@ class Hider:
             return HiddenTable(name, keys, 0, None), {}
         if self.hide is Hide.VECTORS and self.lake.read_properties(name).get(_VECTORS) != "true":
             self.lake.set_properties(name, {_VECTORS: "true"})
-        begun = self.lake.begin_again(name, self.build_request_id)
+        begun = self.lake.begin_again(name, self.build_request_id, hides=table.keys.tombstones[0].batch)
         fault_point("hide.after_begin", str(name))
         if table.undo is not None or table.keeps_rows:
             kept = table.undo.take((table.keys,)) if table.undo is not None else self._take(table, found)
