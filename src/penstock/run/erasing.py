@@ -133,15 +133,17 @@ class Erasing:
         return tuple(done)
 
     def _refresh(self, hidden: Hidden, tables: Iterable[DatasetName], full: Iterable[DatasetName] = ()) -> Hidden:
-        """Compute again what was computed from these tables, so that it no longer shows what is hidden."""
+        """Bring what was computed from these tables up to date, so that it no longer shows what is hidden."""
         readers = downstream(self.catalog.graph, set(tables)) - set(tables) | set(full)
         if not readers:
             return hidden
         refresh = tuple(sorted(map(str, full)))
         result = self.host.run(PlanRequest(select=tuple(sorted(map(str, readers))), full_refresh=refresh))
-        done = [str(item.dataset) for item in result.items if item.outcome in {Outcome.PASS, Outcome.WARN}]
+        passed = [item for item in result.items if item.outcome in {Outcome.PASS, Outcome.WARN}]
+        erased = [str(item.dataset) for item in passed if item.action is Action.HIDE]
+        done = [str(item.dataset) for item in passed if item.action is not Action.HIDE]
         failed = [str(item.dataset) for item in result.items if item.outcome in {Outcome.ERROR, Outcome.SKIP}]
-        return replace(hidden, recomputed=tuple(done), failed=tuple(failed))
+        return replace(hidden, recomputed=tuple(done), erased=tuple(erased), failed=tuple(failed))
 
     def remove(self, chosen: Sequence[str]) -> Hidden:
         """Withdraw tombstones: the rows come back unchanged, with those that were kept out meanwhile."""

@@ -76,7 +76,7 @@ class Hider:
         found, kept = self._find(table)
         if not found.num_rows:
             return HiddenTable(name, keys, 0, None), {}
-        begun = self.lake.begin_again(name, self.build_request_id)
+        begun = self.lake.begin_again(name, self.build_request_id, hides=table.keys.tombstones[0].batch)
         fault_point("hide.after_begin", str(name))
         self._check_unchanged(name, state)
         self._allow_vectors(name)

@@ -33,6 +33,8 @@ class Hidden:
     tombstones: tuple[Tombstone, ...]
     tables: tuple[HiddenTable, ...]
     recomputed: tuple[str, ...] = ()
+    erased: tuple[str, ...] = ()
+    """Datasets computed from the tables whose rows were removed without computing them again."""
     failed: tuple[str, ...] = ()
     """Datasets computed from the tables that could not be brought up to date."""
 
@@ -42,6 +44,7 @@ class Hidden:
             "tombstones": [each.id for each in self.tombstones],
             "tables": [each.to_json() for each in self.tables],
             "recomputed": list(self.recomputed),
+            "erased_directly": list(self.erased),
             "failed": list(self.failed),
         }
 
