@@ -185,9 +185,10 @@ class TextOutput:
         remembered = (
             f", {counted(metrics.remembered, 'event')} kept in the auxiliary table" if metrics.remembered else ""
         )
+        suppressed = f", {metrics.suppressed} suppressed by tombstones" if metrics.suppressed else ""
         self.console.print(
             f"[green]{escape(str(table))}[/] {escape(flow)} batch {number}: {counted(metrics.events, 'event')}, "
-            f"{written}{remembered}"
+            f"{written}{remembered}{suppressed}"
         )
 
     def text(self, text: str) -> None:

@@ -40,7 +40,7 @@ class LoadResult:
     quarantined: int = 0
     """Rows of source files that did not fit the declared columns."""
     suppressed: int = 0
-    """Rows of source files that were left out because their key has a tombstone."""
+    """Rows of source files, or change events, that were left out because their key has a tombstone."""
     batches: tuple[Batch, ...] = ()
     """What was applied, batch by batch."""
     is_waiting: bool = False
