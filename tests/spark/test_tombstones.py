@@ -35,7 +35,20 @@ def run(project: ProjectFolder) -> dict[str, Any]:
     return {item.id: item for item in result.items}
 
 
+def check_parts_of_composite_keys(people: ProjectFolder) -> None:
+    """A part that somebody else has is no find: the name belongs to Bob and the age to Ann, nobody has both."""
+    verify = open_people(people).erasure.verify
+    nobody = verify("staging.customers", ["name=Bob", "age=31"])
+    assert nobody.hits == ()
+    found = verify("staging.customers", ["name=Bob", "age=32"])
+    assert [(hit.file, hit.where) for hit in found.hits if hit.form == "composite key"] == [
+        ("staging/customers", "1 row")
+    ]
+    assert any(hit.form == "column value" for hit in found.hits), "nobody else is 32 years old"
+
+
 def test_a_person_is_hidden_kept_out_and_comes_back(spark: Any, people: ProjectFolder) -> None:
+    check_parts_of_composite_keys(people)
     before = look(spark, people)
     assert len(before["people"]) == 4
     assert len(before["quarantine"]) == 2

@@ -222,11 +222,17 @@ class Erasing:
         source: Path | str | pa.Table | None = None,
         on_progress: OnProgress | None = None,
     ) -> ScanResult:
-        """Search every file of the project for keys of a subject or table that are given again."""
-        from penstock.maintenance.erasure.verifying import verify_values
+        """Search every file of the project for keys of a subject or table that are given again.
+
+        A JVM starts only for composite keys: another person may have a part of one, which only the tables can tell.
+        """
+        from penstock.maintenance.erasure.verifying import verify_composite, verify_values
 
         targets, given = read_given_keys(self.catalog, what, keys, source)
-        return verify_values(self.catalog, targets, given, on_progress)
+        if given.num_columns == 1:
+            return verify_values(self.catalog, targets, given, on_progress)
+        with self.host.lake(self._places) as lake:
+            return verify_composite(self.catalog, lake, targets, given, on_progress)
 
     def verify_hashes(self, what: str | None = None) -> tuple[HashCheck, ...]:
         """Compare the declared columns of tables with the hashes of all tombstones; files are not searched."""

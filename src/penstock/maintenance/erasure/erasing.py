@@ -14,13 +14,13 @@ from penstock.faults import fault_point
 from penstock.kinds.catalog import Catalog
 from penstock.lake.tables import Lake
 from penstock.maintenance import receipts
-from penstock.maintenance.erasure.clear_values import ClearValues, columns_by_table, read_clear_values, to_needles
+from penstock.maintenance.erasure.clear_values import ClearValues, columns_by_table, read_clear_values
 from penstock.maintenance.erasure.logs import redact_logs
-from penstock.maintenance.erasure.places import columns_at, scan_places
+from penstock.maintenance.erasure.searching import Wanted, search_values
 from penstock.maintenance.erasure.survivors import find_survivors
 from penstock.maintenance.erasure.tombstones import Tombstones, name_of
 from penstock.maintenance.scan.results import ScanResult, check_no_residue
-from penstock.maintenance.scan.scanner import OnProgress, scan_for_residue
+from penstock.maintenance.scan.scanner import OnProgress
 from penstock.maintenance.sources.erasing import erase_sources
 from penstock.maintenance.tables.physical import make_physical
 from penstock.maintenance.tables.values import Caution, Physical
@@ -135,22 +135,10 @@ class Erasure:
         return Settlement(self.tombstones).settle(receipt)
 
     def _scan(self, values: ClearValues, on_progress: OnProgress | None) -> ScanResult:
-        settings = self.catalog.workspace.project.erasure
-        keys: dict[str, set[str]] = {}
-        for table, key in {(each.table, each.key) for each in self.chosen}:
-            if len(key) == 1:
-                keys.setdefault(str(table), set()).add(key[0].name)
-        tables = {str(table): table for table in dict.fromkeys(each.table for each in self.chosen)}
-        by_table = columns_by_table(settings, self.chosen)
-        columns = {
-            (table, column): columns_at(self.catalog, self.catalog.datasets[tables[table]], column)
-            for table, names in by_table.items()
-            for column in names
-        }
-        survivors = find_survivors(self.lake, values, tables.values(), by_table)
-        result = scan_for_residue(
-            to_needles(values, keys, columns), scan_places(self.catalog), survivors, on_progress=on_progress
-        )
+        columns = columns_by_table(self.catalog.workspace.project.erasure, self.chosen)
+        wanted = Wanted(values, frozenset((each.table, each.key) for each in self.chosen), columns)
+        survivors = find_survivors(self.lake, values, wanted.tables.values(), columns)
+        result = search_values(self.catalog, wanted, survivors, on_progress)
         check_no_residue(result)
         return result
 
