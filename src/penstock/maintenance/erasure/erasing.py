@@ -61,8 +61,7 @@ class Erasure:
 
     @property
     def values(self) -> ClearValues:
-        settings = self.catalog.workspace.project.erasure
-        return read_clear_values(self.tombstones.vault, self.chosen, settings)
+        return read_clear_values(self.catalog, self.tombstones.vault, self.chosen)
 
     def erase_table(self, table: DatasetName) -> Physical | None:
         """Make it physical in every Delta table of a dataset, then in its source files; the result is that of its own table."""
