@@ -70,6 +70,17 @@ def check_the_scenario(project: ProjectFolder, count: int) -> None:
     assert maintenance(project).compact(everything=True) == ()
     assert maintenance(project).due() == ()
     assert not open_candidates(project).plan().has_work
+    check_a_draft_is_settled(project)
+
+
+def check_a_draft_is_settled(project: ProjectFolder) -> None:
+    """As if the command had been killed at its very end: its draft is still there."""
+    (receipt,) = (project.root / "storage/_penstock/receipts").glob("*.json")
+    draft = project.root / "storage/_penstock/erasures" / receipt.name
+    draft.write_bytes(receipt.read_bytes())
+    assert maintenance(project).maintain().receipts == (receipt.stem,)
+    assert not draft.exists()
+    assert maintenance(project).maintain().is_empty
 
 
 def test_three_candidates_are_folded_away(folder: Path) -> None:

@@ -17,7 +17,7 @@ from penstock.kinds.catalog import Catalog, open_catalog
 from penstock.lake.tables import Lake
 from penstock.maintenance.erasure.requests import read_column_types
 from penstock.maintenance.erasure.resurrected import find_resurrected
-from penstock.maintenance.erasure.values import Erased, Hidden, HiddenTable
+from penstock.maintenance.erasure.values import DRAFTS, Erased, Hidden, HiddenTable
 from penstock.maintenance.tables.values import Caution
 from penstock.model.graph import downstream, order
 from penstock.model.names import DatasetName
@@ -180,7 +180,7 @@ class Erasing:
 
         All tombstones of a request go together: those of the subject or table that is named, and the others of their requests.
         """
-        from penstock.maintenance.erasure.erasing import DRAFTS, Settlement
+        from penstock.maintenance.erasure.erasing import Settlement
 
         self._check_known(what)
         open_states = {TombstoneState.PENDING, TombstoneState.HIDDEN}
@@ -201,6 +201,15 @@ class Erasing:
         raise ConcurrentRunError(
             "tables were loaded again and again while they should be erased", hint="run again later"
         )
+
+    def settle(self) -> tuple[Receipt, ...]:
+        """Finish what a killed command had proven already: its clear values go, its receipt is written. Else no JVM starts."""
+        if not any(name.endswith(".json") for name in self.host.workspace.storage.names(DRAFTS)):
+            return ()
+        from penstock.maintenance.erasure.erasing import Settlement
+
+        with open_bench(self.host, "penstock erase") as bench:
+            return tuple(Settlement(self._open(bench)).resume())
 
     def count(self, what: str | None = None) -> DryRun:
         """What `erase` would do: files, rows and bytes of each table; an error when one cannot be searched."""

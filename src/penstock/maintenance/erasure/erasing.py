@@ -19,6 +19,7 @@ from penstock.maintenance.erasure.logs import redact_logs
 from penstock.maintenance.erasure.searching import Wanted, search_values
 from penstock.maintenance.erasure.survivors import find_survivors
 from penstock.maintenance.erasure.tombstones import Tombstones, name_of
+from penstock.maintenance.erasure.values import DRAFTS
 from penstock.maintenance.scan.results import ScanResult, check_no_residue
 from penstock.maintenance.scan.scanner import OnProgress
 from penstock.maintenance.sources.erasing import erase_sources
@@ -31,9 +32,6 @@ from penstock.model.receipts import Checksum, ErasedSource, ErasedTable, Receipt
 from penstock.model.tombstones import Tombstone, TombstoneState
 from penstock.tombstones.secrets import Secrets, to_secrets
 from penstock.tombstones.suppression import find_committed, forget_failed
-
-DRAFTS = "_penstock/erasures"
-"""Receipts of erasures whose clear values are being destroyed: enough to finish after a kill."""
 
 
 @dataclass(slots=True)
