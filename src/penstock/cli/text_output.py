@@ -269,6 +269,8 @@ def _result_row(result: ItemResult) -> tuple[str, ...]:
         words.append(f"{counted(result.load.quarantined, 'row')} quarantined")
     if result.load and result.load.suppressed:
         words.append(f"{counted(result.load.suppressed, 'row')} suppressed by tombstones")
+    if result.load and result.load.duplicates:
+        words.append(f"{counted(result.load.duplicates, 'duplicate')} left out")
     return result.id, result.action.value, result.outcome.value, rows, seconds, "; ".join(words)
 
 
