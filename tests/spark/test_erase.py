@@ -8,8 +8,12 @@ from typing import Any
 
 import pytest
 
+from penstock.errors import VerificationError
 from penstock.kinds.cdc import batch as change_batch
+from penstock.maintenance.erasure.erasing import Erasure
+from penstock.maintenance.erasure.tombstones import Tombstones
 from penstock.maintenance.tables.values import Caution
+from penstock.model.names import DatasetName
 from penstock.model.results import Outcome
 from penstock.receipt_access import open_receipts
 from tests.projects import ProjectFolder
@@ -52,10 +56,16 @@ def test_a_person_is_gone_from_every_file_and_stays_gone(
     feed(people, "2", (ANN, "Paris", 9), (BOB, "Kiel", 4))
     assert not open_people(people).run().has_failed
     assert find_bytes(people.root / "storage" / "staging", ANN)
+    check_no_file_goes_when_hiding_lost_rows(people, monkeypatch)
     done = open_people(people).erasure.erase(caution=CAUTION)
     (receipt,) = done.receipts
     assert receipt.scan.hits == 0
     assert {key.table for key in receipt.keys} == {"staging.customers", "main.people"}
+    stayed = {table.table: table.survivors_before for table in receipt.tables}
+    assert stayed == {table.table: table.survivors_after for table in receipt.tables}
+    rows = {table: checksum.rows for table, checksum in stayed.items() if checksum is not None}
+    assert rows.pop("main.people") > 0
+    assert rows == {"staging.customers": 2, "staging.customers__quarantine": 1}, "in files that hiding wrote again"
     assert find_bytes(people.root, ANN, "Ann Miller") == []
     after = look(spark, people)
     assert after["staging"] == hidden["staging"]
@@ -86,6 +96,18 @@ def test_a_person_is_gone_from_every_file_and_stays_gone(
         "main.people": 3,
     }
     assert ANN not in repr(look(spark, people)).lower()
+
+
+def check_no_file_goes_when_hiding_lost_rows(people: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = sorted((people.root / "storage" / "staging").rglob("*"))
+    table = DatasetName("staging", "customers")
+    with open_people(people) as engine, engine.lake(()) as lake, monkeypatch.context() as patch:
+        tombstones = Tombstones(engine.erasure.catalog, engine.clock, lake, "")
+        erasure = Erasure(tombstones, tuple(tombstones.store.read()), (table,), len, CAUTION)
+        patch.setenv("PENSTOCK_FAULT", "hide.unequal")
+        with pytest.raises(VerificationError, match=r"after others were hidden in version 2 .* no file was removed"):
+            erasure.erase_table(table)
+    assert sorted((people.root / "storage" / "staging").rglob("*")) == before
 
 
 @pytest.mark.deep
