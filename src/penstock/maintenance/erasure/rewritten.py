@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from penstock.errors import VerificationError
 from penstock.faults import is_armed
-from penstock.lake.delta_log import iter_commits
+from penstock.lake.delta_log import Commit, iter_commits
 from penstock.maintenance.erasure.tombstones import Tombstones, name_of
 from penstock.maintenance.tables.excerpt import excerpt_of
 from penstock.maintenance.tables.log_facts import read_state
@@ -34,7 +34,7 @@ from penstock.storage.files import Files
 from penstock.transforms.arrow import to_frame
 from penstock.transforms.suppress import TOMBSTONE, Screen
 
-_ENTRY = re.compile(r"(?P<table>.+)\.(?P<number>\d{20})\.(?P<what>values|rows)")
+_ENTRY = re.compile(r"(?P<table>.+)\.(?P<number>\d{20})\.(values|rows)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,15 @@ class _Rewrite:
     """A commit that hid rows by writing files again; the files as the log describes them."""
 
     version: int
+    number: int
     before: tuple[Mapping[str, Any], ...]
     after: tuple[Mapping[str, Any], ...]
+
+    @property
+    def has_new_files(self) -> bool:
+        """False when files only got deletion vectors."""
+        old, new = ({file["path"] for file in files} for files in (self.before, self.after))
+        return bool(old) and (not new or not new <= old)
 
 
 def verify_hiding(tombstones: Tombstones, place: Place, chosen: Sequence[Tombstone]) -> Checksum | None:
@@ -52,46 +59,50 @@ def verify_hiding(tombstones: Tombstones, place: Place, chosen: Sequence[Tombsto
     Their checksum; None when there is no such commit, or its files are gone. VerificationError when they differ.
     """
     name, found = name_of(place.uri), list[Checksum]()
-    kept = dict(_find_kept(tombstones, place, chosen))
-    if kept:
-        for rewrite, number in _find_rewrites(tombstones.lake.files, name, frozenset(kept)):
-            found.append(_verify(tombstones, name, rewrite, place, kept[number]))
+    kept = _find_kept(tombstones, name, chosen)
+    for rewrite in _find_rewrites(tombstones.lake.files, name, kept) if kept else ():
+        tables = [tombstones.vault.get_table(batch, entry) for batch, entry in kept[rewrite.number]]
+        found.append(_verify(tombstones, name, rewrite, place, tables))
     return reduce(_add, found) if found else None
 
 
-def _find_kept(tombstones: Tombstones, place: Place, chosen: Sequence[Tombstone]) -> Iterator[tuple[int, pa.Table]]:
-    """What the vault has of commits that hid rows of a table, by their numbers.
-
-    These are the values that must be gone; of rows that are JSON text, the rows. A load has no entry of this name there.
-    """
-    name, what = str(name_of(place.uri)), "values" if place.json_column is None else "rows"
+def _find_kept(
+    tombstones: Tombstones, name: DatasetName, chosen: Sequence[Tombstone]
+) -> dict[int, list[tuple[str, str]]]:
+    """Batch and name of what the vault has of commits that hid rows, or of loads that left some out, by their numbers."""
+    found: dict[int, list[tuple[str, str]]] = {}
     for batch in dict.fromkeys(each.batch for each in chosen):
         for entry in tombstones.vault.names(batch):
-            match = _ENTRY.fullmatch(entry)
-            if match and (match["table"], match["what"]) == (name, what):
-                yield int(match["number"]), tombstones.vault.get_table(batch, entry)
+            if (match := _ENTRY.fullmatch(entry)) and match["table"] == str(name):
+                found.setdefault(int(match["number"]), []).append((batch, entry))
+    return found
 
 
-def _find_rewrites(files: Files, name: DatasetName, numbers: frozenset[int]) -> Iterator[tuple[_Rewrite, int]]:
-    """The commits with these numbers that wrote files again, and whose files are all there."""
+def _find_rewrites(files: Files, name: DatasetName, numbers: Collection[int]) -> Iterator[_Rewrite]:
+    """The commits with these numbers that hid rows by writing files again, and whose files are all there."""
     for commit in iter_commits(files, name.path):
-        if commit.number in numbers:
-            rewrite = _read_rewrite(files, name, commit.version)
+        if commit.number is not None and commit.number in numbers and _hides(commit):
+            rewrite = _read_rewrite(files, name, commit.version, commit.number)
             paths = {str(file["path"]) for file in (*rewrite.before, *rewrite.after)}
-            is_new = not {file["path"] for file in rewrite.after} <= {file["path"] for file in rewrite.before}
-            is_rewrite = bool(rewrite.before) and (is_new or not rewrite.after)
-            if is_rewrite and all(files.exists(f"{name.path}/{to_relative(path)}") for path in paths):
-                yield rewrite, commit.number
+            if rewrite.has_new_files and all(files.exists(f"{name.path}/{to_relative(path)}") for path in paths):
+                yield rewrite
 
 
-def _read_rewrite(files: Files, name: DatasetName, version: int) -> _Rewrite:
+def _hides(commit: Commit) -> bool:
+    """Whether a commit only deletes: a load of change events can be a MERGE too, but inserts."""
+    return commit.operation == "MERGE" and commit.parameters.get("notMatchedPredicates") == "[]"
+
+
+def _read_rewrite(files: Files, name: DatasetName, version: int, number: int) -> _Rewrite:
     lines = files.read(f"{name.path}/{LOG}/{version:020d}.json").splitlines()
     actions = [json.loads(line) for line in lines if line.strip()]
     before, after = (tuple(action[kind] for action in actions if kind in action) for kind in ("remove", "add"))
-    return _Rewrite(version, before, after)
+    return _Rewrite(version, number, before, after)
 
 
-def _verify(tombstones: Tombstones, name: DatasetName, rewrite: _Rewrite, place: Place, kept: pa.Table) -> Checksum:
+def _verify(
+    tombstones: Tombstones, name: DatasetName, rewrite: _Rewrite, place: Place, kept: Sequence[pa.Table]
+) -> Checksum:
     lake = tombstones.lake
     state = read_state(lake.files, name.path)
     with (
@@ -109,13 +120,13 @@ def _verify(tombstones: Tombstones, name: DatasetName, rewrite: _Rewrite, place:
     )
 
 
-def _leave_out(tombstones: Tombstones, rows: DataFrame, place: Place, kept: pa.Table) -> DataFrame:
+def _leave_out(tombstones: Tombstones, rows: DataFrame, place: Place, kept: Sequence[pa.Table]) -> DataFrame:
     """The rows without those that were hidden: by their keys, or by their whole text where rows are JSON text."""
     if place.json_column is None:
-        ids = set(kept.column(TOMBSTONE).to_pylist())
+        ids = {id_ for table in kept for id_ in table.column(TOMBSTONE).to_pylist()}
         hidden = [each for each in tombstones.store.read() if each.id in ids]
         return Screen((tombstones.keys_of(hidden),)).drop(rows)
-    gone = to_frame(tombstones.lake.session, kept.select([place.json_column]))
+    gone = to_frame(tombstones.lake.session, pa.concat_tables([table.select([place.json_column]) for table in kept]))
     left = rows.join(F.broadcast(gone), place.json_column, "left_anti")
     return left.select(*map(quote_name, rows.columns))  # a join by name puts that column first
 
