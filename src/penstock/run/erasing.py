@@ -17,7 +17,7 @@ from penstock.kinds.catalog import Catalog, open_catalog
 from penstock.lake.tables import Lake
 from penstock.maintenance.erasure.requests import read_column_types
 from penstock.maintenance.erasure.resurrected import find_resurrected
-from penstock.maintenance.erasure.values import Erased, Hidden, HiddenTable
+from penstock.maintenance.erasure.values import DRAFTS, Erased, Hidden, HiddenTable
 from penstock.maintenance.tables.values import Caution
 from penstock.model.graph import downstream, order
 from penstock.model.names import DatasetName
@@ -182,7 +182,7 @@ class Erasing:
 
         All tombstones of a request go together: those of the subject or table that is named, and the others of their requests.
         """
-        from penstock.maintenance.erasure.erasing import DRAFTS, Settlement
+        from penstock.maintenance.erasure.erasing import Settlement
 
         self._check_known(what)
         open_states = {TombstoneState.PENDING, TombstoneState.HIDDEN}
@@ -204,6 +204,15 @@ class Erasing:
             "tables were loaded again and again while they should be erased", hint="run again later"
         )
 
+    def settle(self) -> tuple[Receipt, ...]:
+        """Finish what a killed command had proven already: its clear values go, its receipt is written. Else no JVM starts."""
+        if not any(name.endswith(".json") for name in self.host.workspace.storage.names(DRAFTS)):
+            return ()
+        from penstock.maintenance.erasure.erasing import Settlement
+
+        with open_bench(self.host, "penstock erase") as bench:
+            return tuple(Settlement(self._open(bench)).resume())
+
     def count(self, what: str | None = None) -> DryRun:
         """What `erase` would do: files, rows and bytes of each table; an error when one cannot be searched."""
         from penstock.maintenance.erasure.counting import DryRun, count_erasure
@@ -224,11 +233,17 @@ class Erasing:
         source: Path | str | pa.Table | None = None,
         on_progress: OnProgress | None = None,
     ) -> ScanResult:
-        """Search every file of the project for keys of a subject or table that are given again."""
-        from penstock.maintenance.erasure.verifying import verify_values
+        """Search every file of the project for keys of a subject or table that are given again.
+
+        A JVM starts only for composite keys: another person may have a part of one, which only the tables can tell.
+        """
+        from penstock.maintenance.erasure.verifying import verify_composite, verify_values
 
         targets, given = read_given_keys(self.catalog, what, keys, source)
-        return verify_values(self.catalog, targets, given, on_progress)
+        if given.num_columns == 1:
+            return verify_values(self.catalog, targets, given, on_progress)
+        with self.host.lake(self._places) as lake:
+            return verify_composite(self.catalog, lake, targets, given, on_progress)
 
     def verify_hashes(self, what: str | None = None) -> tuple[HashCheck, ...]:
         """Compare the declared columns of tables with the hashes of all tombstones; files are not searched."""

@@ -10,6 +10,9 @@ from penstock.model.receipt_json import to_json
 from penstock.model.receipts import Receipt
 from penstock.model.tombstones import Tombstone
 
+DRAFTS = "_penstock/erasures"
+"""Receipts of erasures whose clear values are being destroyed: enough to finish after a kill."""
+
 
 @dataclass(frozen=True, slots=True)
 class HiddenTable:
