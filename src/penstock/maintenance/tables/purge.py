@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import functions as F
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from penstock.errors import ConcurrentRunError, VerificationError
@@ -28,7 +27,7 @@ from penstock.maintenance.tables.watch import Watch
 from penstock.model.names import DatasetName
 from penstock.model.progress import Manifest
 from penstock.storage.files import Files
-from penstock.transforms.checksums import add_up_rows
+from penstock.transforms.checksums import add_up_rows, add_up_sides
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
@@ -96,9 +95,8 @@ def compare_checksums(
         excerpt_of(lake.files, name.path, state, before) as one,
         excerpt_of(lake.files, name.path, state, after) as two,
     ):
-        first, second = (add_up_rows(read.load(lake.files.spark_path(place))) for place in (one, two))
-        both = first.withColumn("side", F.lit(0)).union(second.withColumn("side", F.lit(1)))
-        found = {row["side"]: _to_checksum(row) for row in both.collect()}
+        sides = [read.load(lake.files.spark_path(place)) for place in (one, two)]
+        found = {row["side"]: _to_checksum(row) for row in add_up_sides(sides).collect()}
         return found[0], found[1]
 
 
