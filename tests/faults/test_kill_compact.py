@@ -61,6 +61,7 @@ def check_failed_verification(project: ProjectFolder, orders: Orders, problem: s
     check(project, orders)
 
 
+@pytest.mark.deep
 def test_kills_at_every_step(tmp_path: Path, connect: str) -> None:
     assert sorted(point for kills in ROUNDS for point in kills) == sorted(STEPS)
     project = ProjectFolder(tmp_path / "shop", {"PENSTOCK__SPARK__REMOTE": connect}, fork_command).configure(SETTINGS)

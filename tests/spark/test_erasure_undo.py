@@ -103,6 +103,7 @@ def look(spark: Any, project: ProjectFolder, *tables: str) -> Any:
 ALL = ("staging.customers", "staging.customers__quarantine", "main.ages", "main.people")
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("people", ['("people", "twin")'], indirect=True, ids=["with a twin"])
 def test_undo_after_rebuilds_truncates_and_other_tombstones(spark: Any, people: Any) -> None:
     project, engine = people
