@@ -20,9 +20,11 @@ from penstock.maintenance.sources.rewriting import Rewriter
 from penstock.maintenance.sources.searching import Search
 from penstock.model.changes import FeedFiles
 from penstock.model.keys import KeyColumn, NormalForm
+from penstock.model.names import DatasetName
+from penstock.model.tombstones import SuppressedKeys, Tombstone
 from penstock.storage.files import open_files
-from penstock.transforms.key_hashes import key_text
-from penstock.transforms.key_match import RecordKey, to_key_set
+from penstock.transforms.key_hashes import hash_text, key_text, to_pads
+from penstock.transforms.key_match import TEXT, RecordKey, to_key_set
 
 pytestmark = pytest.mark.spark
 
@@ -78,13 +80,32 @@ def make_search(
 
 
 def rewritten(rewriter: Rewriter, folder: Path) -> dict[str, bytes]:
-    """The new contents of the files that have the keys; Spark finds nothing in them."""
+    """The new contents of the files that have the keys; Spark finds nothing in them. By their hashes, the same keys are found."""
     files = open_files(str(folder))
     paths = [file.path for file in files.walk("")]
+    texts = [row["text"] for row in rewriter.search.keys.texts.collect()]
+    assert rewriter.search.find_suppressed(files, paths, to_suppressed(rewriter.search, texts)) == {
+        (text, text[::-1]) for text in texts
+    }
+    if rewriter.format is None:
+        values = rewriter.search.read_values(files, paths)
+        assert {text for table in values for text in table[TEXT].to_pylist()} == set(texts)
+        assert {tuple(table.column_names[1:]) for table in values} == {tuple(c.name for c in rewriter.search.keys.key)}
     done = rewriter.rewrite(files, rewriter.search.find(files, paths))
     rewriter.verify(files, done, open_files(str(folder.parent)), "copies")
     assert not list((folder.parent / "copies").iterdir())
     return {each.path: files.read(each.aside or "") for each in done}
+
+
+def to_suppressed(search: Search, texts: Sequence[str]) -> SuppressedKeys:
+    """Tombstones of these keys, and of one that nobody has; the id of each is the text of its key, backwards."""
+    secret, key = b"a secret of the tests", search.keys.key
+    rows = search.session.createDataFrame([(text,) for text in (*texts, "v6:nobody")], "text string")
+    hashed = hash_text(search.session, rows["text"], to_pads("1", secret))
+    found = rows.select("text", hashed.full.alias("full"), hashed.mark.alias("mark")).collect()
+    table = DatasetName("main", "people")
+    made = [Tombstone(t[::-1], "b", table, key, full, mark, "1", "r", "a", 1) for t, full, mark in found]
+    return SuppressedKeys(key, "1", secret, tuple(made))
 
 
 def to_json(row: Mapping[str, Any]) -> dict[str, Any]:

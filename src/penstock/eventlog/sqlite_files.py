@@ -30,7 +30,9 @@ def connect(path: Path, timeout: float) -> tuple[sqlite3.Connection, Snapshot | 
     connection = _connect(str(path), timeout)
     try:
         if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-            keep_trying(lambda: connection.execute("PRAGMA journal_mode = WAL"), _is_busy, timeout, _FIRST_PAUSE_SECONDS)
+            keep_trying(
+                lambda: connection.execute("PRAGMA journal_mode = WAL"), _is_busy, timeout, _FIRST_PAUSE_SECONDS
+            )
     except sqlite3.OperationalError as error:
         connection.close()
         if not (_needs_to_write(error) and _is_read_only(path)):
