@@ -94,23 +94,27 @@ def find_matches(rows: DataFrame, images: Sequence[Image], keys: KeySet, is_bad:
 def find_suppressed(
     rows: DataFrame, images: Sequence[Image], keys: SuppressedKeys, is_bad: Column | None = None
 ) -> DataFrame:
-    """FILE, TEXT and TOMBSTONE of each suppressed key in the records of a file, once; and files with bad records, with IS_BAD.
+    """FILE, TEXT and TOMBSTONE of each suppressed key in a record; and those of bad records, with IS_BAD.
 
-    Here only hashes tell which keys are looked for. Needs rows with FILE and ROW.
+    Here only hashes tell which keys are looked for. What is found repeats: to tell it apart, Spark would write clear texts to the
+    disk between two stages. Needs rows with FILE and ROW.
     """
     each = _each_text(rows, images, keys.key, is_bad)
     found = with_tombstones(each, TEXT, keys).where(F.col(TOMBSTONE).isNotNull() | (F.col(TEXT) == _BAD))
-    return found.select(FILE, TEXT, TOMBSTONE, (F.col(TEXT) == _BAD).alias(IS_BAD)).distinct()
+    return found.select(FILE, TEXT, TOMBSTONE, (F.col(TEXT) == _BAD).alias(IS_BAD))
 
 
 def read_key_values(rows: DataFrame, images: Sequence[Image], keys: KeySet) -> list[DataFrame]:
-    """The keys of the set as the records have them, in their own types: TEXT and the parts of the key, for each image."""
+    """The keys of the set as the records have them, in their own types: TEXT and the parts of the key, for each image.
+
+    They repeat, as those of `find_suppressed`.
+    """
     given, texts = _with_texts(rows, images, keys.key)
     found = []
     for text, image in zip(texts, images, strict=True):
         wanted = F.broadcast(keys.texts.select(F.col("text").alias(text)))
         parts = [F.col(f"{text}_{place}") for place in range(len(image.parts))]
-        found.append(given.join(wanted, text, "left_semi").select(F.col(text).alias(TEXT), *parts).distinct())
+        found.append(given.join(wanted, text, "left_semi").select(F.col(text).alias(TEXT), *parts))
     return found
 
 

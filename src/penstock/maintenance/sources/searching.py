@@ -97,7 +97,7 @@ class Search:
         with _problems_named(files):
             for rows, images in self._read(files, paths):
                 tables = (each.toArrow() for each in read_key_values(rows, images, self.keys))
-                found += [table for table in tables if table.num_rows]
+                found += [table.group_by(table.column_names).aggregate([]) for table in tables if table.num_rows]
         names = [TEXT, *(column.name for column in self.keys.key)]
         return [table.rename_columns(names) for table in found]
 
