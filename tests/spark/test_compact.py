@@ -70,6 +70,17 @@ def check_the_scenario(project: ProjectFolder, count: int) -> None:
     assert maintenance(project).compact(everything=True) == ()
     assert maintenance(project).due() == ()
     assert not open_candidates(project).plan().has_work
+    check_a_draft_is_settled(project)
+
+
+def check_a_draft_is_settled(project: ProjectFolder) -> None:
+    """As if the command had been killed at its very end: its draft is still there."""
+    (receipt,) = (project.root / "storage/_penstock/receipts").glob("*.json")
+    draft = project.root / "storage/_penstock/erasures" / receipt.name
+    draft.write_bytes(receipt.read_bytes())
+    assert maintenance(project).maintain().receipts == (receipt.stem,)
+    assert not draft.exists()
+    assert maintenance(project).maintain().is_empty
 
 
 def test_three_candidates_are_folded_away(folder: Path) -> None:
@@ -157,10 +168,21 @@ def test_small_files_and_duplicates_are_folded(spark: Any, folder: Path) -> None
     assert sum(row[1] for row in after["main.totals"]) == 7
     assert not open_candidates(project).plan().has_work
 
-    # a rebuild that is compacted again has the same rows
+    # a rebuild has the same rows: on request, and because of drift
     engine = open_candidates(project)
-    assert not engine.run(engine.request(full_refresh="staging.orders")).has_failed
-    assert len(project.rows("staging.orders")) == 10
-    (again,) = maintenance(project).compact(["orders"])
-    assert again.duplicates_removed == 3
+    rebuilt = {item.id: item for item in engine.run(engine.request(full_refresh="staging.orders")).items}
+    load = rebuilt["staging.orders"].load
+    assert load is not None
+    assert (load.rows, load.duplicates, rebuilt["staging.orders"].to_json()["duplicates"]) == (7, 3, 3)
     assert project.rows("staging.orders") == after["staging.orders"]
+    (again,) = maintenance(project).compact(["orders"])
+    assert (again.duplicates_removed, again.final_rows) == (0, 7)
+    project.raw("orders", "8", {"id": ["one", "4"], "at": [1, 2], "city": ["Rome", "Graz"]})
+    drifted = {item.id: item for item in open_candidates(project).run().items}
+    assert drifted["staging.orders"].action.value == "rebuild"
+    load = drifted["staging.orders"].load
+    assert load is not None
+    assert (load.rows, load.duplicates) == (8, 4)
+    expected = [(at, city, str(id_) if id_ else None) for at, city, id_ in after["staging.orders"] if id_ not in {4, 5}]
+    others = [row for row in project.rows("staging.orders") if row[2] != "5"]  # whose order is a tie
+    assert others == sorted([*expected, (1, "Rome", "one"), (2, "Graz", "4")], key=repr)

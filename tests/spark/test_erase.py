@@ -10,9 +10,13 @@ from typing import Any, TypeVar
 
 import pytest
 
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, VerificationError
+from penstock.kinds.cdc import batch as change_batch
+from penstock.maintenance.erasure.erasing import Erasure
+from penstock.maintenance.erasure.tombstones import Tombstones
 from penstock.maintenance.erasure.values import Erased
 from penstock.maintenance.tables.values import Caution
+from penstock.model.names import DatasetName
 from penstock.model.results import Outcome
 from penstock.receipt_access import open_receipts
 from tests.projects import ProjectFolder
@@ -57,10 +61,16 @@ def test_a_person_is_gone_from_every_file_and_stays_gone(
     feed(people, "2", (ANN, "Paris", 9), (BOB, "Kiel", 4))
     assert not open_people(people).run().has_failed
     assert find_bytes(people.root / "storage" / "staging", ANN)
+    check_no_file_goes_when_hiding_lost_rows(people, monkeypatch)
     done = open_people(people).erasure.erase(caution=CAUTION)
     (receipt,) = done.receipts
     assert receipt.scan.hits == 0
     assert {key.table for key in receipt.keys} == {"staging.customers", "main.people"}
+    stayed = {table.table: table.survivors_before for table in receipt.tables}
+    assert stayed == {table.table: table.survivors_after for table in receipt.tables}
+    rows = {table: checksum.rows for table, checksum in stayed.items() if checksum is not None}
+    assert rows.pop("main.people") > 0
+    assert rows == {"staging.customers": 2, "staging.customers__quarantine": 1}, "in files that hiding wrote again"
     assert find_bytes(people.root, ANN, "Ann Miller") == []
     after = look(spark, people)
     assert after["staging"] == hidden["staging"]
@@ -77,19 +87,27 @@ def test_a_person_is_gone_from_every_file_and_stays_gone(
     values = {"email": [ANN.upper(), BOB], "name": ["Ann Miller", "Bob"], "age": [51, 52]}
     people.raw("customers", "0009", values)
     feed(people, "9", (ANN, "Rome", 1), (ANN, "Oslo", 20), (ANN, None, 2), (ZOE, "Ulm", 7))
-    run(people)
+    assert run(people)["main.people"].load.suppressed == 3
     replayed = look(spark, people)
     assert ANN not in repr(replayed).lower()
     assert (BOB, "Bob", 52) in replayed["staging"]
     assert [row for row in replayed["people"] if row[0] == ZOE] == [(ZOE, "Bonn", 1, 7), (ZOE, "Ulm", 7, None)]
     assert before["people"] != replayed["people"]
+    monkeypatch.setattr(change_batch, "can_replay", lambda _: False)  # as for a large batch
     result = open_people(people).run(open_people(people).request(full_refresh_all=True, allow_history_loss="people"))
     assert not result.has_failed, [str(item.problem) for item in result.items]
-    replayed = look(spark, people)
-    assert ANN not in repr(replayed).lower()
-
-    # files with the person are there again: some were loaded, and the originals, with their old times, were not
+    assert {item.id: item.load.suppressed for item in result.items if item.load and item.load.suppressed} == {
+        "staging.customers": 1,
+        "main.people": 3,
+    }
+    assert ANN not in repr(look(spark, people)).lower()
     deliver_again(people, originals)
+    check_files_that_came_again(spark, people, monkeypatch)
+
+
+def check_files_that_came_again(spark: Any, people: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some of the new files with the person were loaded; the originals, with their old times, were not."""
+    loaded = look(spark, people)
     assert {item.id: [reason.code for reason in item.reasons] for item in open_people(people).maintenance.due()} == {
         "staging.customers": ["sources_unsearched"],
         "main.people": ["sources_unsearched"],
@@ -99,7 +117,7 @@ def test_a_person_is_gone_from_every_file_and_stays_gone(
     assert (done.files_searched, receipt.tables, receipt.scan.hits) == (5, (), 0)
     assert receipt.records_removed == 9
     assert find_bytes(people.root, ANN, "Ann Miller") == []
-    assert look(spark, people) == replayed, "other people are unharmed"
+    assert look(spark, people) == loaded, "other people are unharmed"
     assert open_people(people).erasure.verify("customer", [f"email={ANN}"]).is_clean
     assert refuse_spark(monkeypatch, open_people(people).erasure.erase) == Erased()
     assert refuse_spark(monkeypatch, open_people(people).maintenance.maintain).is_empty
@@ -128,6 +146,18 @@ def refuse_spark(monkeypatch: pytest.MonkeyPatch, act: Callable[[], T]) -> T:
     with monkeypatch.context() as patch:
         patch.setattr("penstock.run.executor.Executor.open_lake", refuse)
         return act()
+
+
+def check_no_file_goes_when_hiding_lost_rows(people: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = sorted((people.root / "storage" / "staging").rglob("*"))
+    table = DatasetName("staging", "customers")
+    with open_people(people) as engine, engine.lake(()) as lake, monkeypatch.context() as patch:
+        tombstones = Tombstones(engine.erasure.catalog, engine.clock, lake, "")
+        erasure = Erasure(tombstones, tuple(tombstones.store.read()), (table,), len, CAUTION)
+        patch.setenv("PENSTOCK_FAULT", "hide.unequal")
+        with pytest.raises(VerificationError, match=r"after others were hidden in version 2 .* no file was removed"):
+            erasure.erase_table(table)
+    assert sorted((people.root / "storage" / "staging").rglob("*")) == before
 
 
 @pytest.mark.deep

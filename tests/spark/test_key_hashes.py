@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 
 from penstock.model.keys import KeyColumn, NormalForm
+from penstock.model.names import DatasetName
+from penstock.model.tombstones import Release, SuppressedKeys, Tombstone
 from penstock.transforms.key_hashes import hash_key, key_text, to_pads
+from penstock.transforms.suppress import Screen
 
 pytestmark = pytest.mark.spark
 
@@ -88,3 +91,45 @@ def test_the_hash_is_hmac_sha256(spark: Any, length: int) -> None:
     pads = to_pads("s1", secret)
     for needle in (secret.hex(), pads.inner.hex(), pads.outer.hex()):
         assert needle not in plan.lower()
+
+
+def suppress(spark: Any, name: str, secret_id: str, *keys: tuple[str, Release | None]) -> SuppressedKeys:
+    """Tombstones of one column, with a secret of their own; a key may have several."""
+    secret, key = secret_id.encode() * 20, (KeyColumn(name),)
+    rows = spark.createDataFrame([(value,) for value, _ in keys], f"{name} string")
+    hashed = hash_key(rows, key, to_pads(secret_id, secret))
+    found = rows.select(hashed.full.alias("full"), hashed.mark.alias("mark")).collect()
+    table = DatasetName("staging", "people")
+    made = [
+        Tombstone(f"{name}{n}", "b", table, key, row["full"], row["mark"], secret_id, "", "", 0, release=release)
+        for n, (row, (_, release)) in enumerate(zip(found, keys, strict=True))
+    ]
+    return SuppressedKeys(key, secret_id, secret, tuple(made))
+
+
+def test_rows_of_several_kinds_of_keys_are_kept_once_with_one_join_for_each(spark: Any) -> None:
+    """Bob was released twice, so that he has two tombstones: until 5 and until 3."""
+    bob = [("bob", Release(point, "at")) for point in ("5", "3")]
+    screen = Screen(
+        (
+            suppress(spark, "a", "1", ("ann", None), *bob),
+            suppress(spark, "b", "1", ("x", None)),
+            suppress(spark, "b", "2", ("x", None), ("y", None)),
+            suppress(spark, "c", "2", ("z", None)),
+        )
+    )
+    hit = [
+        ("ann", "x", "z", 1),
+        ("ann", "x", "z", 1),
+        ("zoe", "y", None, 1),
+        ("bob", None, None, 2),
+        ("bob", "", "", 4),
+    ]
+    other = [("zoe", None, None, 1), (None, None, None, None), ("bob", None, None, 5)]
+    rows = spark.createDataFrame([*hit, *other], "a string, b string, c string, at int")
+    kept = screen.keep(rows)
+    assert sorted(map(tuple, kept.collect()), key=repr) == sorted(hit, key=repr)
+    assert sorted(map(tuple, screen.drop(rows).collect()), key=repr) == sorted(other, key=repr)
+    assert kept.columns == rows.columns
+    plan = kept._jdf.queryExecution().analyzed().toString()
+    assert plan.count("Join ") == len(screen.suppressed) + 1

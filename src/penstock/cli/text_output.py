@@ -185,9 +185,10 @@ class TextOutput:
         remembered = (
             f", {counted(metrics.remembered, 'event')} kept in the auxiliary table" if metrics.remembered else ""
         )
+        suppressed = f", {metrics.suppressed} suppressed by tombstones" if metrics.suppressed else ""
         self.console.print(
             f"[green]{escape(str(table))}[/] {escape(flow)} batch {number}: {counted(metrics.events, 'event')}, "
-            f"{written}{remembered}"
+            f"{written}{remembered}{suppressed}"
         )
 
     def text(self, text: str) -> None:
@@ -268,6 +269,8 @@ def _result_row(result: ItemResult) -> tuple[str, ...]:
         words.append(f"{counted(result.load.quarantined, 'row')} quarantined")
     if result.load and result.load.suppressed:
         words.append(f"{counted(result.load.suppressed, 'row')} suppressed by tombstones")
+    if result.load and result.load.duplicates:
+        words.append(f"{counted(result.load.duplicates, 'duplicate')} left out")
     return result.id, result.action.value, result.outcome.value, rows, seconds, "; ".join(words)
 
 

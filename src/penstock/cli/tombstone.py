@@ -133,6 +133,8 @@ def draw_hidden(hidden: Hidden, output: TextOutput) -> None:
         output.table(["table", "keys", "rows hidden", "version"], lines)
     if hidden.recomputed:
         output.text(f"Recomputed: {', '.join(hidden.recomputed)}.")
+    if hidden.erased:
+        output.text(f"Erased directly: {', '.join(hidden.erased)}.")
     if hidden.failed:
         output.text(f"Not up to date, so they may still show hidden rows: {', '.join(hidden.failed)}.")
     if not hidden.tombstones:

@@ -22,7 +22,7 @@ from penstock.definitions.sql_text import SqlText
 _PARSER = Dialect.get_or_raise("spark").parser_class
 _NAMES = frozenset({TokenType.IDENTIFIER, *_PARSER.ID_VAR_TOKENS, *_PARSER.NO_PAREN_FUNCTIONS})
 _HIDING = frozenset({"identifier", "table", "stream"})
-_PLAIN_NAME = re.compile(r"[\w -]*")
+PLAIN_NAME = re.compile(r"[\w -]*")
 _CLAUSES = frozenset(
     {"where", "group", "having", "windows", "distribute", "sort", "cluster", "order", "limit", "offset"}
 )
@@ -179,7 +179,7 @@ def _has_only(node: exp.Expr, allowed: frozenset[str]) -> bool:
 def _hides_names(tokens: list[Token]) -> bool:
     """Tell whether columns may be read that are not written: IDENTIFIER('name'), a regular expression in back quotes, |>."""
     calls = (a.text.lower() in _HIDING and b.text == "(" for a, b in pairwise(tokens))
-    patterns = (t.token_type is TokenType.IDENTIFIER and not _PLAIN_NAME.fullmatch(t.text) for t in tokens)
+    patterns = (t.token_type is TokenType.IDENTIFIER and not PLAIN_NAME.fullmatch(t.text) for t in tokens)
     return any(calls) or any(patterns) or any(token.token_type is TokenType.PIPE_GT for token in tokens)
 
 

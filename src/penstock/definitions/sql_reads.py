@@ -22,7 +22,7 @@ from penstock.errors import DefinitionError
 from penstock.model.names import is_name_part
 
 _LITERALS = frozenset(kind for kind in TokenType if kind.name.endswith("STRING"))
-_MOMENTS = frozenset({"now", "today", "tomorrow", "yesterday"})
+MOMENTS = frozenset({"now", "today", "tomorrow", "yesterday"})
 _DATE_TYPES = frozenset({"DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ"})
 
 
@@ -95,7 +95,7 @@ def _is_changing(token: Token, before: Token | None, after: list[str]) -> bool:
 
 def _is_moment(token: Token, before: Token | None) -> bool:
     """DATE 'today' and similar literals."""
-    is_text = token.token_type is TokenType.STRING and token.text.strip().lower() in _MOMENTS
+    is_text = token.token_type is TokenType.STRING and token.text.strip().lower() in MOMENTS
     return is_text and before is not None and before.text.upper() in _DATE_TYPES
 
 

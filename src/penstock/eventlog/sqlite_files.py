@@ -14,11 +14,11 @@ from pathlib import Path
 from urllib.parse import quote
 
 from penstock.errors import EventLogError
-from penstock.eventlog.retry import keep_trying
 
 _Facts = tuple[int, int, int]
 """Identity, size and time of a file."""
 _NO_FILE: _Facts = (0, 0, 0)
+_USE_WAL = "PRAGMA journal_mode = WAL"
 _FIRST_PAUSE_SECONDS = 0.005
 
 Snapshot = tuple[_Facts, _Facts]
@@ -30,9 +30,7 @@ def connect(path: Path, timeout: float) -> tuple[sqlite3.Connection, Snapshot | 
     connection = _connect(str(path), timeout)
     try:
         if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-            keep_trying(
-                lambda: connection.execute("PRAGMA journal_mode = WAL"), _is_busy, timeout, _FIRST_PAUSE_SECONDS
-            )
+            _use_wal(connection, timeout)
     except sqlite3.OperationalError as error:
         connection.close()
         if not (_needs_to_write(error) and _is_read_only(path)):
@@ -66,8 +64,19 @@ def _is_read_only(path: Path) -> bool:
     return path.is_file() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
 
 
+def _use_wal(connection: sqlite3.Connection, timeout: float) -> None:
+    """Bring a new file into WAL mode. SQLite itself does not wait for another process that does so too."""
+    try:
+        connection.execute(_USE_WAL)
+    except sqlite3.OperationalError as error:
+        if not _is_busy(error):
+            raise
+        from penstock.eventlog.retry import keep_trying
+
+        keep_trying(lambda: connection.execute(_USE_WAL), _is_busy, timeout, _FIRST_PAUSE_SECONDS)
+
+
 def _is_busy(error: BaseException) -> bool:
-    """Whether another process has the file: SQLite itself does not wait for one that also brings it into WAL mode."""
     return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
 
 

@@ -29,6 +29,10 @@ OnBegun = Callable[[int], None]
 class Undo(Protocol):
     """How hidden rows of one table are kept aside and come back."""
 
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether what is kept are the rows as they are, so that nothing else needs to be read to hide them."""
+
     def take(self, hidden: Sequence[SuppressedKeys]) -> pa.Table:
         """What must be kept of the rows with these keys, with the id of each one's tombstone in `__tombstone`."""
 
@@ -43,6 +47,7 @@ class RowsUndo:
     lake: Lake
     name: DatasetName
     build_request_id: str
+    keeps_rows: bool = True
 
     def take(self, hidden: Sequence[SuppressedKeys]) -> pa.Table:
         return Screen(tuple(hidden)).match(self.lake.read(self.name)).toArrow()

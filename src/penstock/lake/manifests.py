@@ -132,6 +132,11 @@ def _path(name: DatasetName, number: int) -> str:
 
 
 def _to_json(manifest: Manifest) -> dict[str, Any]:
+    optional: dict[str, Any] = {}
+    if manifest.data_version is not None:
+        optional["data"] = [manifest.data_version, manifest.data_at]
+    if manifest.hides is not None:
+        optional["hides"] = manifest.hides
     return {
         "format": FORMAT,
         "dataset": manifest.dataset,
@@ -144,7 +149,8 @@ def _to_json(manifest: Manifest) -> dict[str, Any]:
         "hidden": list(manifest.hidden),
         "build_request_id": manifest.build_request_id,
         "payload": dict(manifest.payload),
-    } | ({"data": [manifest.data_version, manifest.data_at]} if manifest.data_version is not None else {})
+        **optional,
+    }
 
 
 def _from_json(value: dict[str, Any]) -> Manifest:
@@ -162,4 +168,5 @@ def _from_json(value: dict[str, Any]) -> Manifest:
         payload={**value["payload"]},
         data_version=check_type(data_version, int, None),
         data_at=check_type(data_at, int, None),
+        hides=check_type(value.get("hides"), str, None),
     )

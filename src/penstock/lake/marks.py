@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from itertools import takewhile
 
 from penstock.lake.delta_log import Commit, DamagedLogError, find_version, iter_commits
 from penstock.lake.manifests import ProgressError, read_manifest
@@ -39,6 +40,24 @@ def find_start(files: Files, name: DatasetName, version: int, at: int) -> int | 
     except DamagedLogError:
         return None
     return None
+
+
+def find_hiding_requests(files: Files, name: DatasetName, version: int, at: int) -> frozenset[str] | None:
+    """The requests whose keys were removed since this mark; None when rows changed in another way too, or that is unknown."""
+    start, newest = find_start(files, name, version, at), find_version(files, name.path)
+    if start is None or newest is None:
+        return None
+    try:
+        later = list(takewhile(lambda commit: commit.version > start, iter_commits(files, name.path)))
+        requests = {_read_request(files, name, commit) for commit in later if commit.changes_rows}
+    except (DamagedLogError, ProgressError):
+        return None
+    known = frozenset(request for request in requests if request is not None)
+    return known if len(known) == len(requests) and len(later) == newest - start else None
+
+
+def _read_request(files: Files, name: DatasetName, commit: Commit) -> str | None:
+    return read_manifest(files, name, commit.number).hides if commit.number is not None else None
 
 
 def find_added_files(files: Files, name: DatasetName, version: int, at: int) -> list[str] | None:

@@ -170,8 +170,10 @@ class Lake:
             self.session.catalog.dropGlobalTempView(view)
         return self._read_back(name, number)
 
-    def begin_again(self, name: DatasetName, build_request_id: str) -> Manifest:
+    def begin_again(self, name: DatasetName, build_request_id: str, hides: str | None = None) -> Manifest:
         """Begin a load that leaves what the table has consumed as it is: a copy of its newest progress manifest.
+
+        `hides` is the request of a commit that removes all rows of the request's keys, and nothing else.
 
         A table without progress of its own, such as a quarantine, gets a manifest that says nothing; so does one that another
         program wrote to, which needs what it needed before.
@@ -187,6 +189,7 @@ class Lake:
             build_request_id=build_request_id,
             data_version=None,  # rows change
             data_at=None,
+            hides=hides,
         )
         return self.begin_append(again, name, progress.number)
 

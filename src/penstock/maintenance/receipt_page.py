@@ -116,7 +116,8 @@ def _verified(receipt: Receipt) -> str:
     rows = [row for table in receipt.tables for row in _checksums(table)]
     without = [table.table for table in receipt.tables if not table.has_checksums]
     uncompared = (
-        "<p>Without a checksum, because the table was computed again from its inputs or none of its files had rows that stay: "
+        "<p>Without a checksum, because the table was computed again from its inputs, none of its files had rows that stay, or "
+        "its old files were gone before: "
         f"{_text(', '.join(without))}.</p>\n"
     )
     compared = (

@@ -113,6 +113,8 @@ class ChangeMetrics:
     auxiliary_rows: int = 0
     auxiliary_bytes: int = 0
     quarantined: int = 0
+    suppressed: int = 0
+    """Change events that were left out because their key has a tombstone; they are not among the events."""
     version: int | None = None
     """The version of the target that the batch committed; None when there was nothing to commit."""
     is_repeat: bool = False

@@ -153,6 +153,8 @@ class Manifest:
     data_version: int | None = None
     """For a commit that changes nothing: the newest version that changed rows, whose commit may no longer be in the log."""
     data_at: int | None = None
+    hides: str | None = None
+    """For a commit that removes all rows of some keys, and nothing else: the request whose tombstones have these keys."""
 
 
 @dataclass(frozen=True, slots=True)

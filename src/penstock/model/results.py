@@ -40,7 +40,9 @@ class LoadResult:
     quarantined: int = 0
     """Rows of source files that did not fit the declared columns."""
     suppressed: int = 0
-    """Rows of source files that were left out because their key has a tombstone."""
+    """Rows of source files, or change events, that were left out because their key has a tombstone."""
+    duplicates: int = 0
+    """Rows of source files that were left out because a later row has the same declared key."""
     batches: tuple[Batch, ...] = ()
     """What was applied, batch by batch."""
     is_waiting: bool = False
@@ -89,6 +91,7 @@ class ItemResult:
             "rows": load.rows if load else None,
             "quarantined": load.quarantined if load else 0,
             "suppressed": load.suppressed if load else 0,
+            "duplicates": load.duplicates if load else 0,
             "expectations": [
                 {"name": e.name, "on_violation": e.on_violation.value, "violations": e.violations}
                 for e in (load.expectations if load else ())

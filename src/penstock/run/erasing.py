@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from penstock.errors import ConcurrentRunError, PenstockError, UsageError
-from penstock.eventlog.redaction import redact_texts
 from penstock.kinds.catalog import Catalog, open_catalog
 from penstock.lake.tables import Lake
 from penstock.maintenance.erasure.resurrected import find_resurrected
-from penstock.maintenance.erasure.values import Erased, Hidden, HiddenTable
+from penstock.maintenance.erasure.values import DRAFTS, Erased, Hidden, HiddenTable
 from penstock.maintenance.sources.searched import find_unsearched
 from penstock.maintenance.tables.values import Caution
 from penstock.model.graph import downstream, order
@@ -136,15 +135,17 @@ class Erasing:
         return tuple(done)
 
     def _refresh(self, hidden: Hidden, tables: Iterable[DatasetName], full: Iterable[DatasetName] = ()) -> Hidden:
-        """Compute again what was computed from these tables, so that it no longer shows what is hidden."""
+        """Bring what was computed from these tables up to date, so that it no longer shows what is hidden."""
         readers = downstream(self.catalog.graph, set(tables)) - set(tables) | set(full)
         if not readers:
             return hidden
         refresh = tuple(sorted(map(str, full)))
         result = self.host.run(PlanRequest(select=tuple(sorted(map(str, readers))), full_refresh=refresh))
-        done = [str(item.dataset) for item in result.items if item.outcome in {Outcome.PASS, Outcome.WARN}]
+        passed = [item for item in result.items if item.outcome in {Outcome.PASS, Outcome.WARN}]
+        erased = [str(item.dataset) for item in passed if item.action is Action.HIDE]
+        done = [str(item.dataset) for item in passed if item.action is not Action.HIDE]
         failed = [str(item.dataset) for item in result.items if item.outcome in {Outcome.ERROR, Outcome.SKIP}]
-        return replace(hidden, recomputed=tuple(done), failed=tuple(failed))
+        return replace(hidden, recomputed=tuple(done), erased=tuple(erased), failed=tuple(failed))
 
     def remove(self, chosen: Sequence[str]) -> Hidden:
         """Withdraw tombstones: the rows come back unchanged, with those that were kept out meanwhile."""
@@ -217,8 +218,7 @@ class Erasing:
         from penstock.maintenance.erasure.erasing import Erasure
 
         tables = order_of(tombstones.catalog, {each.table for each in chosen})
-        redact = partial(_redact, bench)
-        return Erasure(tombstones, tuple(chosen), tables, redact, caution, self.host.clock.now_ns())
+        return Erasure(tombstones, tuple(chosen), tables, bench.redact, caution, self.host.clock.now_ns())
 
     def _erase_hidden(
         self,
@@ -227,7 +227,7 @@ class Erasing:
         on_progress: OnProgress | None,
         listeners: tuple[RunListener, ...],
     ) -> Erased:
-        from penstock.maintenance.erasure.erasing import DRAFTS, Settlement
+        from penstock.maintenance.erasure.erasing import Settlement
 
         open_states = {TombstoneState.PENDING, TombstoneState.HIDDEN}
         is_open = any(each.state in open_states for each in self._store.read())
@@ -247,6 +247,15 @@ class Erasing:
         raise ConcurrentRunError(
             "tables were loaded again and again while they should be erased", hint="run again later"
         )
+
+    def settle(self) -> tuple[Receipt, ...]:
+        """Finish what a killed command had proven already: its clear values go, its receipt is written. Else no JVM starts."""
+        if not any(name.endswith(".json") for name in self.host.workspace.storage.names(DRAFTS)):
+            return ()
+        from penstock.maintenance.erasure.erasing import Settlement
+
+        with open_bench(self.host, "penstock erase") as bench:
+            return tuple(Settlement(self._open(bench)).resume())
 
     def count(self, what: str | None = None) -> DryRun:
         """What `erase` would do: files, rows and bytes of each table; an error when one cannot be searched."""
@@ -273,11 +282,17 @@ class Erasing:
         source: Path | str | pa.Table | None = None,
         on_progress: OnProgress | None = None,
     ) -> ScanResult:
-        """Search every file of the project for keys of a subject or table that are given again."""
-        from penstock.maintenance.erasure.verifying import verify_values
+        """Search every file of the project for keys of a subject or table that are given again.
+
+        A JVM starts only for composite keys: another person may have a part of one, which only the tables can tell.
+        """
+        from penstock.maintenance.erasure.verifying import verify_composite, verify_values
 
         targets, given = read_given_keys(self.catalog, what, keys, source)
-        return verify_values(self.catalog, targets, given, on_progress)
+        if given.num_columns == 1:
+            return verify_values(self.catalog, targets, given, on_progress)
+        with self.host.lake(self._places) as lake:
+            return verify_composite(self.catalog, lake, targets, given, on_progress)
 
     def verify_hashes(self, what: str | None = None) -> tuple[HashCheck, ...]:
         """Compare the declared columns of tables with the hashes of all tombstones; files are not searched."""
@@ -363,10 +378,6 @@ def order_of(catalog: Catalog, roots: Iterable[DatasetName]) -> tuple[DatasetNam
     """The tables with tombstones and everything that is computed from them, each after what it reads."""
     chosen = downstream(catalog.graph, set(roots)) | set(roots)
     return tuple(name for name in order(catalog.graph) if name in chosen)
-
-
-def _redact(bench: Bench, texts: Sequence[str]) -> int:
-    return len(redact_texts(bench.recorder.log, texts).event_ids) if texts else 0
 
 
 def _by_table(tombstones: Iterable[Tombstone]) -> dict[DatasetName, list[Tombstone]]:

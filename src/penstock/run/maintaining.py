@@ -99,10 +99,16 @@ class Maintaining:
         return tuple(done.get(each.name) or self._describe_idle(catalog, each) for each in chosen)
 
     def maintain(self) -> Maintained:
-        """Do everything that is due: compaction, tombstones that must become physical, the store of tombstones."""
+        """Do everything that is due: compaction, tombstones that must become physical, the store of tombstones.
+
+        First of all an erasure is finished that was killed after its proof.
+        """
+        from penstock.run.erasing import Erasing
+
         catalog = self._catalog()
+        settled = tuple(receipt.id for receipt in Erasing(self.host).settle())
         done = self._work(catalog, self._look(catalog), "penstock maintain")
-        done = replace(done, store_files_merged=self._compact_store())
+        done = replace(done, receipts=(*settled, *done.receipts), store_files_merged=self._compact_store())
         self._check_retired(catalog)
         return done
 

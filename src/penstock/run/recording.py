@@ -15,7 +15,7 @@ from penstock.model.clock import Clock
 from penstock.model.events import Event
 from penstock.model.plan import Item, Plan
 from penstock.model.recording import BuildRecorder
-from penstock.model.results import ItemResult, Outcome, RunResult
+from penstock.model.results import ItemResult, LoadResult, Outcome, RunResult
 from penstock.model.status import BuildStatus, IllegalMoveError, JobStatus, PartitionStatus
 
 DIED = "the process of this run ended without finishing it: it was killed, or the machine stopped"
@@ -118,9 +118,7 @@ class RunRecorder:
             job = self.events.job(run, JobStatus.COMPLETED, message=message)
             partition = self.events.partition(result.id, PartitionStatus.FAILED, message=message, job_run_id=run)
         else:
-            load = result.load
-            manifests = [{"version": load.version, "rows": load.rows}] if load and load.version is not None else []
-            job = self.events.job(run, JobStatus.COMPLETED, manifests=manifests)
+            job = self.events.job(run, JobStatus.COMPLETED, manifests=_what_was_written(result.load))
             partition = self.events.partition(result.id, PartitionStatus.AVAILABLE, job_run_id=run)
         gone = [self.events.invalidate(result.id, "dropped")] if result.action.removes_table else []
         return [job, partition, *gone]
@@ -175,6 +173,15 @@ class RunRecorder:
         with self._lock:
             for event in events:
                 self._unwritten.pop(event.event_id, None)
+
+
+def _what_was_written(load: LoadResult | None) -> list[dict[str, int]]:
+    """What a job run says about the table that it wrote; `suppressed` only where tombstones kept rows out."""
+    if load is None or load.version is None:
+        return []
+    return [
+        {"version": load.version, "rows": load.rows, **({"suppressed": load.suppressed} if load.suppressed else {})}
+    ]
 
 
 def _why(item: Item) -> str:

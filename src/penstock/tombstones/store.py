@@ -7,9 +7,10 @@ was asked and done. Small commits are merged as they become many.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 from penstock.errors import UsageError
 from penstock.model.clock import Clock
@@ -18,6 +19,9 @@ from penstock.model.names import DatasetName, to_dataset_name
 from penstock.model.tombstones import Release, Tombstone, TombstoneState, can_follow
 from penstock.storage.delta_rs import open_delta_table, to_delta_rs_address
 from penstock.storage.files import Files
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 FOLDER = "_penstock/tombstones"
 _COMPACT_EVERY = 50
@@ -29,6 +33,8 @@ _TEXTS = (
 _NUMBERS = ("mark", "rows", "created_at", "changed_at")
 _STATES = [state.value for state in TombstoneState]
 _STATISTICS = "id,batch,table,state"
+_parsed: dict[tuple[str, ...], tuple[Tombstone, ...]] = {}
+"""What the files have that were read last: files never change, and every command reads them several times."""
 
 
 class TombstoneStore:
@@ -50,11 +56,14 @@ class TombstoneStore:
         """The tombstones of a table, or all, in the order in which they were added."""
         if not self.exists:
             return []
-        found: dict[str, Tombstone] = {}
-        for row in self._rows():
-            if table is None or row["table"] == str(table):
-                found[row["id"]] = _from_row(row)
-        return list(found.values())
+        opened = open_delta_table(self._address, self._files.reader_options)
+        files = tuple(opened.file_uris())
+        known = _parsed.get(files)
+        if known is None:
+            known = _parse(opened.to_pyarrow_table())
+            _parsed.clear()
+            _parsed[files] = known
+        return [each for each in known if table is None or each.table == table]
 
     def add(self, tombstones: Sequence[Tombstone]) -> None:
         """Add new tombstones in one commit."""
@@ -123,11 +132,16 @@ class TombstoneStore:
             table.create_checkpoint()
         return merged
 
-    def _rows(self) -> Iterator[dict[str, Any]]:
-        table = open_delta_table(self._address, self._files.reader_options).to_pyarrow_table()
-        yield from sorted(
-            table.to_pylist(), key=lambda row: (row["changed_at"], _STATES.index(row["state"]), row["id"])
-        )
+
+def _parse(rows: pa.Table) -> tuple[Tombstone, ...]:
+    """The newest state of each tombstone."""
+    newest: dict[str, tuple[int, int, int]] = {}
+    columns = (rows.column(name).to_pylist() for name in ("id", "changed_at", "state"))
+    for place, (id_, changed_at, state) in enumerate(zip(*columns, strict=True)):
+        rank = (changed_at, _STATES.index(state), place)
+        newest[id_] = max(newest.get(id_, rank), rank)
+    found = rows.take([place for _, _, place in newest.values()]).to_pylist()
+    return tuple(sorted(map(_from_row, found), key=lambda each: (each.created_at, each.id)))
 
 
 def _to_row(tombstone: Tombstone) -> dict[str, Any]:
@@ -139,7 +153,16 @@ def _to_row(tombstone: Tombstone) -> dict[str, Any]:
 
 
 def _from_row(row: dict[str, Any]) -> Tombstone:
-    key = tuple(KeyColumn(each["name"], NormalForm(each["normal_form"])) for each in json.loads(row["key"]))
-    table = to_dataset_name(row["table"], "")
     release = Release(**json.loads(row["release"])) if row["release"] else None
+    table, key = _to_name(row["table"]), _to_key(row["key"])
     return Tombstone(**{**row, "table": table, "key": key, "state": TombstoneState(row["state"]), "release": release})
+
+
+@lru_cache
+def _to_name(text: str) -> DatasetName:
+    return to_dataset_name(text, "")
+
+
+@lru_cache
+def _to_key(text: str) -> tuple[KeyColumn, ...]:
+    return tuple(KeyColumn(each["name"], NormalForm(each["normal_form"])) for each in json.loads(text))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -16,6 +19,12 @@ def add_up_rows(rows: DataFrame) -> DataFrame:
         F.coalesce(F.sum(F.col("hash").cast("decimal(20,0)")), F.lit(0)).cast("string").alias("total"),
         F.coalesce(F.bit_xor("hash"), F.lit(0)).alias("mixed"),
     )
+
+
+def add_up_sides(sides: Sequence[DataFrame]) -> DataFrame:
+    """The same for several sets of rows in one query; `side` is the number of each."""
+    numbered = [add_up_rows(rows).withColumn("side", F.lit(number)) for number, rows in enumerate(sides)]
+    return reduce(DataFrame.unionAll, numbered)
 
 
 def hash_row(rows: DataFrame) -> Column:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from operator import or_
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -18,7 +20,7 @@ from penstock.transforms.key_hashes import KeyHash, hash_key, hash_text, normal_
 
 TOMBSTONE = "__tombstone"
 """The column that `match` adds: the id of a row's tombstone."""
-_MARK, _FULL, _FROM, _FROM_COLUMN = "__mark", "__full", "__from", "__from_column"
+_OTHERS = _MARK, _FULL, _FROM, _FROM_COLUMN = "__mark", "__full", "__from", "__from_column"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,17 +56,18 @@ class Screen:
         return reduce(lambda found, keys: self._join(found, keys, "left_anti"), self.suppressed, rows)
 
     def keep(self, rows: DataFrame) -> DataFrame:
-        """The rows whose key is suppressed, once each."""
-        found = [self._join(rows, keys, "left_semi") for keys in self.suppressed]
-        first, *others = found
-        for number, each in enumerate(others, start=1):
-            earlier = replace(self, suppressed=self.suppressed[:number])
-            first = first.unionByName(earlier.drop(each))
-        return first
+        """The rows whose key is suppressed, once each. One join for each kind of key, however many there are."""
+        if len(self.suppressed) == 1:
+            return self._join(rows, self.suppressed[0], "left_semi")
+        found, flags = rows, list[str]()
+        for keys in (part for each in self.suppressed for part in _without_repeats(each)):
+            flags.append(f"{TOMBSTONE}_{len(flags)}")
+            found = self._join(found, keys, "left").drop(*_OTHERS).withColumnRenamed(TOMBSTONE, flags[-1])
+        return found.where(reduce(or_, (F.col(flag).isNotNull() for flag in flags))).drop(*flags)
 
     def match(self, rows: DataFrame) -> DataFrame:
         """The suppressed rows, each with the id of its tombstone in `__tombstone`; one row per tombstone that it has."""
-        found = [self._join(rows, keys, "inner").drop(_MARK, _FULL, _FROM, _FROM_COLUMN) for keys in self.suppressed]
+        found = [self._join(rows, keys, "inner").drop(*_OTHERS) for keys in self.suppressed]
         return reduce(DataFrame.unionByName, found)
 
     def _join(self, rows: DataFrame, keys: SuppressedKeys, how: str) -> DataFrame:
@@ -130,6 +133,16 @@ def _is_same(hashed: KeyHash) -> Column:
     A mark that differs decides without the full hash. Written as an equality, Spark would hash every row for its join.
     """
     return (hashed.mark == F.col(_MARK)) & (hashed.full >= F.col(_FULL)) & (hashed.full <= F.col(_FULL))
+
+
+def _without_repeats(keys: SuppressedKeys) -> list[SuppressedKeys]:
+    """The same keys, in parts that have none twice: a key that was released, and hidden again, has two tombstones."""
+    parts: dict[int, list[Tombstone]] = {}
+    seen: Counter[str] = Counter()
+    for each in keys.tombstones:
+        parts.setdefault(seen[each.key_hash], []).append(each)
+        seen[each.key_hash] += 1
+    return [replace(keys, tombstones=tuple(part)) for part in parts.values()]
 
 
 def key_column_gone(name: str) -> ConfigError:

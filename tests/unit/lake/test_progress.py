@@ -19,7 +19,7 @@ from penstock.kinds.staging.progress import CODEC
 from penstock.lake import manifests
 from penstock.lake.manifest_formats import FORMAT
 from penstock.lake.manifests import FOLDER, create_manifest, find_build, read_manifest, remove_old_manifests
-from penstock.lake.marks import find_added_files, find_start
+from penstock.lake.marks import find_added_files, find_hiding_requests, find_start
 from penstock.lake.progress import read_table_state
 from penstock.lake.standing import find_unverified, read_standing
 from penstock.model.changes import RESERVED
@@ -388,8 +388,39 @@ def test_the_mark_is_optional_in_a_manifest(storage: LocalFiles) -> None:
     file = storage.root / NAME.path / "_penstock" / f"{manifest.number:020d}.json"
     assert "data" not in json.loads(file.read_text())
     assert read_manifest(storage, NAME, manifest.number) == manifest
-    marked = create_manifest(storage, NAME, replace(manifest, data_version=3, data_at=5))
+    assert "hides" not in json.loads(file.read_text())
+    marked = create_manifest(storage, NAME, replace(manifest, data_version=3, data_at=5, hides="a request"))
     assert read_manifest(storage, NAME, marked.number) == marked
+
+
+def test_requests_whose_keys_were_removed_since_a_mark_are_known_when_nothing_else_changed(storage: LocalFiles) -> None:
+    load(storage)
+    folder = storage.root / NAME.path
+
+    def commit(hides: str | None) -> InputMark:
+        write_table(folder, begin(storage, complete=False, parent=1, hides=hides).number)
+        state = read_table_state(storage, NAME, CODEC)
+        return InputMark(state.data_version or 0, state.data_at or 0)
+
+    first = commit(None)
+    assert find_hiding_requests(storage, NAME, first.version, first.at) == frozenset()
+    second = commit("request 1")
+    compact_table(folder)
+    commit("request 2")
+    assert find_hiding_requests(storage, NAME, first.version, first.at) == {"request 1", "request 2"}
+    assert find_hiding_requests(storage, NAME, second.version, second.at) == {"request 2"}
+    assert find_hiding_requests(storage, NAME, second.version, second.at + 1) is None, "another table"
+    log = folder / "_delta_log" / f"{second.version + 1:020d}.json"
+    kept = log.read_text()
+    log.unlink()
+    assert find_hiding_requests(storage, NAME, first.version, first.at) is None, "a part of the log is gone"
+    log.write_text(kept)
+    commit(None)
+    assert find_hiding_requests(storage, NAME, first.version, first.at) is None, "rows were loaded"
+    load(storage)
+    last = commit("request 3")
+    write_table(folder)
+    assert find_hiding_requests(storage, NAME, last.version, last.at) is None, "another program wrote"
 
 
 def test_a_rewrite_that_was_undone_counts_as_if_it_had_never_been(storage: LocalFiles) -> None:

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from builders import NAME, load
+from builders import NAME, load, write_table
 from penstock.errors import ConcurrentRunError
 from penstock.kinds.staging.progress import CODEC
 from penstock.lake import tables
@@ -115,3 +115,13 @@ def test_a_conflict_is_told_as_such_and_other_errors_pass(code: str) -> None:
         raise RuntimeError(f"[{code}] something")
     with pytest.raises(RuntimeError, match="no conflict"), tables._conflicts_named(name):
         raise RuntimeError("no conflict")
+
+
+def test_what_a_commit_hides_is_not_said_of_the_next_one(storage: LocalFiles) -> None:
+    """Otherwise rows that come back would count as hidden for the tables that read them."""
+    load(storage)
+    lake = make_lake(storage, Catalog())
+    begun = lake.begin_again(NAME, "b", hides="a request")
+    assert begun.hides == "a request"
+    write_table(storage.root / NAME.path, begun.number)
+    assert lake.begin_again(NAME, "b").hides is None

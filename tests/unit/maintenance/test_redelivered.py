@@ -170,12 +170,12 @@ def test_keys_that_were_found_stay_in_the_vault_until_they_are_proven_gone(proje
     for id_, value in (("one", "V3:ANN"), ("two", "V3:BOB")):
         assert len(tombstones.vault.names(f"batch-{id_}")) == 2, "the same keys are kept once"
         (own,) = (each for each in redelivery.unfinished() if each.id == id_)
-        clear = read_clear_values(tombstones.vault, [own], tombstones.catalog.workspace.project.erasure)
+        clear = read_clear_values(tombstones.catalog, tombstones.vault, [own])
         assert clear.texts == {str(NAME): (value.lower(),)}
         assert clear.found == {(str(NAME), "email"): frozenset({value})}
     redelivery.keep([to_found(tombstones, one="v3:eve")])
     own = redelivery.unfinished()[0]
-    clear = read_clear_values(tombstones.vault, [own], tombstones.catalog.workspace.project.erasure)
+    clear = read_clear_values(tombstones.catalog, tombstones.vault, [own])
     assert clear.texts == {str(NAME): ("v3:ann", "v3:eve")}
 
 

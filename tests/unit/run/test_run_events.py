@@ -191,15 +191,20 @@ def test_what_is_rebuilt_is_invalidated_until_it_is_there_again(log: EventLog) -
 
 
 def test_a_job_tells_what_it_wrote_and_a_drop_wrote_nothing(log: EventLog) -> None:
-    plan = Plan("shop", None, (make_item("kept"), make_item("dropped", action=Action.DROP, effect=REPLACED)))
-    loads = {"kept": LoadResult(4, 10), "dropped": LoadResult(None, 0)}
+    dropped = make_item("dropped", action=Action.DROP, effect=REPLACED)
+    plan = Plan("shop", None, (make_item("kept"), make_item("erased"), dropped))
+    loads = {"kept": LoadResult(4, 10), "erased": LoadResult(5, 9, suppressed=2), "dropped": LoadResult(None, 0)}
     made = recorder(log)
     made.received("penstock run")
     made.planned(plan)
     Scheduler(lambda dataset: loads[dataset.dataset.name], (made,)).execute(plan)
     jobs = [entry.event.payload for entry in log.read() if isinstance(entry.event.payload, Job)]
     written = {job.job_label: job.manifests for job in jobs if job.status is JobStatus.COMPLETED}
-    assert written == {"main.kept": ({"version": 4, "rows": 10},), "main.dropped": ()}
+    assert written == {
+        "main.kept": ({"version": 4, "rows": 10},),
+        "main.erased": ({"version": 5, "rows": 9, "suppressed": 2},),
+        "main.dropped": (),
+    }
 
 
 class Interrupted:

@@ -22,7 +22,6 @@ from penstock.kinds.cdc.batch import (
     read_batch,
     resolve_batch,
     to_columns,
-    to_events,
 )
 from penstock.kinds.cdc.decide import REREAD
 from penstock.kinds.cdc.difference import AtHand, Difference, find_difference, merge_segments, target_schema
@@ -94,11 +93,11 @@ class ChangeLoad:
         known = self._known(name, state, columns)
         is_new = not columns  # a table without columns was registered by name to find its location
         fit = Fit(flow) if is_new else fit_to_target(flow, columns, batch.options, known.identity)
-        with read_batch(fit.flow, to_events(fit.flow, batch, flow.names)) as new:
+        with read_batch(fit.flow, batch, flow.names) as new:
             summary = new.summary
             mark = (batch.batch_id, new.digest) if batch.batch_id is not None else None
             if mark is not None and known.batch == mark:
-                return ChangeMetrics(summary.events, is_repeat=True)
+                return ChangeMetrics(summary.events, suppressed=summary.suppressed, is_repeat=True)
             quarantined = self._set_aside(name, batch, fit.flow, summary)
             if target is None or is_new or fit.evolves:
                 state = self._create(name, flow) if is_new else self._evolve(name, state, fit)
@@ -118,7 +117,7 @@ class ChangeLoad:
                     sources={**known.sources, **batch.source},
                 )
                 if difference.is_nothing and after.is_as_far_as(known) and not batch.files:
-                    return ChangeMetrics(summary.events, quarantined=quarantined)
+                    return ChangeMetrics(summary.events, quarantined=quarantined, suppressed=summary.suppressed)
                 kept = self._write_segment(auxiliary, segments, fit.flow, difference)
                 commit = self._commit(name, state, batch, difference, kept, after, left_out)
         self._tidy(auxiliary, kept, commit)
@@ -128,7 +127,7 @@ class ChangeLoad:
         """Raise the error that the rows of the batch would cause when applied; nothing is written."""
         flow = resolve_batch(batch)
         batch = drop_suppressed(batch, self._suppressed(name))
-        with read_batch(flow, to_events(flow, batch, flow.names)) as new:
+        with read_batch(flow, batch, flow.names) as new:
             if new.summary.bad and not batch.quarantine:
                 self._set_aside(name, batch, flow, new.summary)
 
@@ -140,7 +139,7 @@ class ChangeLoad:
         empty = self.lake.session.createDataFrame([], target_schema(flow))
         auxiliary = self._auxiliary(name, state)
         with (
-            read_batch(flow, to_events(flow, batch, flow.names)) as new,
+            read_batch(flow, batch, flow.names) as new,
             find_difference(flow, Stored(empty, None, has_truncates=False), AtHand(), new) as difference,
         ):
             quarantined = self._set_aside(name, batch, flow, new.summary)
@@ -287,7 +286,7 @@ class ChangeLoad:
         """Reject bad rows, or write them to the quarantine table if the flow has quarantine=True."""
         if not summary.bad:
             return 0
-        rows = batch.frame.where(is_bad_row(flow, batch))
+        rows = batch.rows.where(is_bad_row(flow, batch))
         if not batch.quarantine:
             keys = [F.col(quote_name(key)) for key in flow.keys]
             samples = tuple(row.asDict() for row in rows.select(*keys).limit(_SAMPLES).collect())
@@ -372,5 +371,6 @@ def _to_metrics(
         auxiliary_rows=sum(segment.rows for segment in segments),
         auxiliary_bytes=sum(segment.size for segment in segments),
         quarantined=quarantined,
+        suppressed=summary.suppressed,
         version=commit.version,
     )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from hashlib import blake2b
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column as SparkColumn
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -26,6 +26,7 @@ from penstock.model.types import normal_type, quote_name
 from penstock.transforms.change_events import DELETE, EVENT, TRUNCATE, UPSERT, Scope, to_change_events
 from penstock.transforms.equality import comparable
 from penstock.transforms.feeds import CHANGE, CORRUPT
+from penstock.transforms.suppress import Screen
 
 SMALL = 20_000
 """Batches of up to this many events are collected on the driver, and so is their difference."""
@@ -50,6 +51,13 @@ class ChangeBatch:
     """How far the feed is read once the batch is applied."""
     files: tuple[ConsumedFile, ...] = ()
     quarantine: bool = False
+    screen: Screen | None = None
+    """Recognizes the rows to leave out, because their key is suppressed."""
+
+    @property
+    def rows(self) -> DataFrame:
+        """The rows without those of suppressed keys."""
+        return self.screen.drop(self.frame) if self.screen else self.frame
 
 
 def to_expression(frame: DataFrame, given: SparkColumn | str) -> SparkColumn:
@@ -125,7 +133,7 @@ def to_events(flow: Flow, batch: ChangeBatch, selected: Sequence[str]) -> DataFr
     kind = F.when(is_truncate, TRUNCATE).when(is_delete, DELETE).otherwise(UPSERT)
     if batch.is_understood is not None:
         kind = F.when(batch.is_understood, kind)
-    events = to_change_events(flow, batch.frame, selected, batch.sequence, kind, batch.unavailable)
+    events = to_change_events(flow, batch.rows, selected, batch.sequence, kind, batch.unavailable)
     is_bad = has_null_key(flow) | F.col("sequence").isNull() | F.col("kind").isNull()
     return events.withColumn("is_bad", is_bad)
 
@@ -152,6 +160,8 @@ class Summary:
     digest: str | None
     first: str | None
     """The smallest sequence as text, where its text is exact."""
+    suppressed: int = 0
+    """Rows of the source that were left out because their key is suppressed."""
 
     @property
     def problems(self) -> str:
@@ -204,19 +214,35 @@ class NewEvents:
 
 
 @contextmanager
-def read_batch(flow: Flow, events: DataFrame) -> Iterator[NewEvents]:
-    """Read new events once, and check them; they are cached until the block ends."""
+def read_batch(flow: Flow, batch: ChangeBatch, selected: Sequence[str]) -> Iterator[NewEvents]:
+    """Read new events once, as `to_events` gives them, and check them; they are cached until the block ends."""
     if can_replay(flow):
+        observed, count_suppressed = _observe(batch)
+        events = to_events(flow, observed, selected)
         table = _make_nullable(events.limit(SMALL + 1).toArrow())
         summary = look_at_table(flow, table)
         if summary.events <= SMALL and not summary.truncates:
-            yield NewEvents(events, table, summary)
+            yield NewEvents(events, table, replace(summary, suppressed=count_suppressed(summary.events)))
             return
-    kept = events.persist()
+    observed, count_suppressed = _observe(batch)  # again: a limit may have stopped the first reading
+    kept = to_events(flow, observed, selected).persist()
     try:
-        yield NewEvents(kept, None, look_at_frame(flow, kept))
+        summary = look_at_frame(flow, kept)
+        yield NewEvents(kept, None, replace(summary, suppressed=count_suppressed(summary.events)))
     finally:
         kept.unpersist()
+
+
+def _observe(batch: ChangeBatch) -> tuple[ChangeBatch, Callable[[int], int]]:
+    """The batch; and how many of its rows are left out, to be asked with the number of the others once all were read.
+
+    Rows are counted as they are read, so that this takes no job. Where no key is suppressed, nothing is counted.
+    """
+    if not batch.screen:
+        return batch, lambda _: 0
+    seen = Observation()
+    frame = batch.frame.observe(seen, F.count(F.lit(1)).alias("rows"))
+    return replace(batch, frame=frame), lambda others: int(seen.get["rows"]) - others
 
 
 def _make_nullable(table: pa.Table) -> pa.Table:

@@ -81,8 +81,14 @@ class FlowLoad:
                 f"{item.dataset} cannot be rebuilt: the flow {work.flows[0].name} has no data; the table is left as it is",
                 location=work.flows[0].location,
             )
-        rows, quarantined = (sum(b.metrics.rows_added for b in batches), sum(b.metrics.quarantined for b in batches))
-        return LoadResult(version, rows, quarantined=quarantined, batches=tuple(batches), is_waiting=version is None)
+        return LoadResult(
+            version,
+            sum(each.metrics.rows_added for each in batches),
+            quarantined=sum(each.metrics.quarantined for each in batches),
+            suppressed=sum(each.metrics.suppressed for each in batches),
+            batches=tuple(batches),
+            is_waiting=version is None,
+        )
 
     def close(self) -> None:
         """The loader keeps nothing in the session."""

@@ -30,7 +30,7 @@ def screen_of(batch: ChangeBatch, suppressed: Sequence[SuppressedKeys]) -> Scree
 
 def drop_suppressed(batch: ChangeBatch, suppressed: Sequence[SuppressedKeys]) -> ChangeBatch:
     """The batch without the change events of suppressed keys."""
-    return replace(batch, frame=screen_of(batch, suppressed).drop(batch.frame))
+    return replace(batch, screen=screen_of(batch, suppressed))
 
 
 def find_kept_aside(flow: Flow, batch: ChangeBatch, suppressed: Sequence[SuppressedKeys]) -> pa.Table | None:

@@ -56,6 +56,7 @@ class EventsUndo:
     options: FlowOptions
     load: ChangeLoad
     """Applies change events with the suppression as it is after the undo."""
+    keeps_rows: bool = False
 
     def take(self, hidden: Sequence[SuppressedKeys]) -> pa.Table:
         state = self.lake.read_state(self.name, CODEC)

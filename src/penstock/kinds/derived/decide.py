@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TypeAlias
 
-from penstock.kinds.derived.values import DerivedObservation, DerivedWork, mark_input
+from penstock.kinds.derived.values import DerivedObservation, DerivedWork, HiddenRows, HiddenSince, mark_input
+from penstock.kinds.protocol import Needs
 from penstock.model.names import DatasetName
 from penstock.model.plan import (
     Action,
@@ -20,17 +22,19 @@ from penstock.model.plan import (
 )
 from penstock.model.progress import InputMark
 from penstock.model.spec import Untraced
+from penstock.model.wording import counted
 
 Inputs: TypeAlias = Mapping[DatasetName, Upstream]
 DerivedItem: TypeAlias = WorkItem[DerivedWork]
 
 
-def decide(given: DerivedObservation, wishes: Wishes, inputs: Inputs) -> tuple[DerivedItem, ...]:
-    """Choose none, recompute or skip, with the reasons."""
-    return (_decide(given, wishes, inputs),)
+def decide(given: DerivedObservation, wishes: Wishes, inputs: Inputs) -> tuple[DerivedItem, ...] | Needs:
+    """Choose none, recompute, hide or skip, with the reasons."""
+    decided = _decide(given, wishes, inputs)
+    return decided if isinstance(decided, Needs) else (decided,)
 
 
-def _decide(given: DerivedObservation, wishes: Wishes, inputs: Inputs) -> DerivedItem:
+def _decide(given: DerivedObservation, wishes: Wishes, inputs: Inputs) -> DerivedItem | Needs:
     if broken := find_broken_inputs(inputs):
         return _item(given, Action.SKIP, (broken,))
     missing = find_missing_input(inputs)
@@ -40,9 +44,32 @@ def _decide(given: DerivedObservation, wishes: Wishes, inputs: Inputs) -> Derive
     if lost is not None:
         return _item(given, Action.SKIP, (Reason(lost.code, lost.message),), lost)
     reasons = _recompute_reasons(given, wishes, inputs)
-    if reasons:
-        return _item(given, Action.RECOMPUTE, reasons)
-    return _item(given, Action.NONE, (Reason("up_to_date", "same inputs, definition and settings"),))
+    if not reasons:
+        return _item(given, Action.NONE, (Reason("up_to_date", "same inputs, definition and settings"),))
+    since = _find_only_change(given, reasons, inputs)
+    if since is not None and given.hidden is None:
+        return Needs(since)
+    if since is not None and given.hidden is not None and given.hidden.is_less_work:
+        return _erase_directly(given, given.hidden, inputs[since.input])
+    return _item(given, Action.RECOMPUTE, reasons)
+
+
+def _find_only_change(given: DerivedObservation, reasons: tuple[Reason, ...], inputs: Inputs) -> HiddenSince | None:
+    """The only input of a SQL definition, when changed rows of it are the only reason; those may be hidden rows."""
+    resolved, spec = given.resolved, given.resolved.spec
+    is_simple = spec.sql is not None and not spec.expectations and not resolved.views and len(resolved.inputs) == 1
+    if not is_simple or [reason.code for reason in reasons] != ["input_changed"]:
+        return None
+    name = resolved.inputs[0]
+    known, now = _mark_of(given, name), _mark_now(given, inputs[name])
+    return HiddenSince(name, known) if known is not None and known.columns == now.columns else None
+
+
+def _erase_directly(given: DerivedObservation, hidden: HiddenRows, upstream: Upstream) -> DerivedItem:
+    text = f"erased directly: {counted(hidden.count, 'key')} hidden in {upstream.name}, nothing else changed"
+    item = _item(given, Action.HIDE, (Reason("erased_directly", text),))
+    marks = {str(upstream.name): _mark_now(given, upstream)}
+    return replace(item, work=replace(item.work, hidden=hidden.keys, marks=marks))
 
 
 def _refuse_missing(given: DerivedObservation, missing: DatasetName) -> DerivedItem:
@@ -101,8 +128,11 @@ def _will_change(given: DerivedObservation, upstream: Upstream) -> bool:
 def _has_changed(given: DerivedObservation, upstream: Upstream) -> bool:
     """Whether an input has changed since it was read."""
     known = _mark_of(given, upstream.name)
-    now = mark_input(upstream.state, upstream.state.schema, _columns(given, upstream.name))
-    return known is not None and known != now
+    return known is not None and known != _mark_now(given, upstream)
+
+
+def _mark_now(given: DerivedObservation, upstream: Upstream) -> InputMark:
+    return mark_input(upstream.state, upstream.state.schema, _columns(given, upstream.name))
 
 
 def _describe_other_inputs(given: DerivedObservation) -> str:

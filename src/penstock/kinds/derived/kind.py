@@ -34,8 +34,7 @@ class DerivedKind:
         return observe.observe(dataset, state, workspace)
 
     def observe_more(self, observation: Any, needs: Needs, workspace: Workspace) -> Any:
-        del needs, workspace  # a decision about a derived dataset needs nothing more
-        return observation
+        return observe.observe_hidden(observation, needs.what, workspace)
 
     def decide(
         self, observation: Any, wishes: Wishes, upstream: Mapping[DatasetName, Upstream]

@@ -16,6 +16,7 @@ from penstock.definitions.user_code import UserCode
 from penstock.errors import DefinitionError, ExpectationError, UnplannedReadError, UserCodeError
 from penstock.faults import fault_point
 from penstock.kinds.derived.decide import DerivedItem
+from penstock.kinds.derived.erase import erase_rows
 from penstock.kinds.derived.progress import CODEC, DerivedProgress
 from penstock.kinds.derived.reads import unwatched, watch_reads
 from penstock.kinds.derived.values import mark_input
@@ -23,7 +24,7 @@ from penstock.kinds.protocol import PipelineRun
 from penstock.lake.naming import check_no_shadows
 from penstock.lake.tables import Lake
 from penstock.model.names import DatasetName, to_dataset_name
-from penstock.model.progress import Manifest, TableState
+from penstock.model.progress import InputMark, Manifest, TableState
 from penstock.model.project import Scalar
 from penstock.model.results import ExpectationOutcome, LoadResult
 from penstock.model.spec import DatasetSpec, Expectation, OnViolation, TableLayout
@@ -61,13 +62,16 @@ class DerivedLoad:
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def load(self, item: DerivedItem) -> LoadResult:
-        """Compute the dataset and replace its table in one commit."""
+        """Compute the dataset and replace its table in one commit; or remove rows that its input no longer has."""
         spec = item.work.resolved.spec
         name = str(spec.name)
         fault_point("derive.before_attempt", name)
+        if item.work.hidden:
+            return erase_rows(self.lake, item, self._to_manifest(item, item.work.marks), self.suppression.secrets)
         inputs = {table: self.lake.state(table) for table in item.work.resolved.inputs}
         rows = self._without_suppressed(spec, self._evaluate(spec))
-        manifest = self.lake.begin(self._to_manifest(item, inputs), spec.name, also=spec.name.quarantine)
+        marks = _mark_inputs(item, inputs)
+        manifest = self.lake.begin(self._to_manifest(item, marks), spec.name, also=spec.name.quarantine)
         fault_point("derive.after_attempt", name)
         code = UserCode(self.root, spec)
         with code.boundary("the computation"):
@@ -80,12 +84,8 @@ class DerivedLoad:
         fault_point("derive.after_commit", name)
         return LoadResult(commit.version, int(commit.metrics.get("numOutputRows", 0)), outcomes)
 
-    def _to_manifest(self, item: DerivedItem, inputs: Mapping[DatasetName, TableState[None]]) -> Manifest:
+    def _to_manifest(self, item: DerivedItem, marks: Mapping[str, InputMark]) -> Manifest:
         work = item.work
-        marks = {
-            str(name): mark_input(state, state.schema, work.resolved.columns.get(name))
-            for name, state in inputs.items()
-        }
         return Manifest(
             dataset=str(item.dataset),
             number=0,
@@ -157,6 +157,11 @@ class DerivedLoad:
         if drops or self.lake.state(spec.name.quarantine).exists:
             layout = TableLayout(comment=f"rows that {spec.name} dropped")
             self.lake.replace(keep_dropped(rows, spec.expectations), spec.name.quarantine, number, layout)
+
+
+def _mark_inputs(item: DerivedItem, inputs: Mapping[DatasetName, TableState[None]]) -> dict[str, InputMark]:
+    columns = item.work.resolved.columns
+    return {str(name): mark_input(state, state.schema, columns.get(name)) for name, state in inputs.items()}
 
 
 def _check_expectations(rows: DataFrame, spec: DatasetSpec) -> tuple[ExpectationOutcome, ...]:

@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from penstock.kinds.derived.progress import DerivedProgress
-from penstock.kinds.derived.values import DerivedObservation, ResolvedSpec, fingerprint_settings, resolve_views
+from penstock.kinds.derived.values import (
+    DerivedObservation,
+    HiddenKeys,
+    HiddenRows,
+    HiddenSince,
+    ResolvedSpec,
+    fingerprint_settings,
+    resolve_views,
+)
 from penstock.kinds.protocol import Workspace
+from penstock.lake.marks import find_hiding_requests
+from penstock.lake.sizes import read_size
+from penstock.model.clock import SystemClock
 from penstock.model.dataset import Dataset, Found
+from penstock.model.keys import KeyColumn
 from penstock.model.progress import TableState
-from penstock.model.spec import DatasetKind
+from penstock.model.spec import DatasetKind, DatasetSpec
+from penstock.model.tombstones import Tombstone, TombstoneState
+from penstock.tombstones.store import TombstoneStore
 
 NAMES = frozenset(map(str, (DatasetKind.MATERIALIZED_VIEW, DatasetKind.TABLE, DatasetKind.TEMPORARY_VIEW)))
 
@@ -28,3 +45,43 @@ def observe(dataset: Dataset, state: TableState[DerivedProgress], workspace: Wor
     """The definition, the settings that shape its table, and the table."""
     resolved: ResolvedSpec = dataset.subject
     return DerivedObservation(resolved, state, fingerprint_settings(resolved.spec, workspace.project.configuration))
+
+
+def observe_hidden(given: DerivedObservation, asked: HiddenSince, workspace: Workspace) -> DerivedObservation:
+    """The observation with what was hidden in the input, if nothing else happened to it and this table keeps the keys."""
+    spec, storage = given.resolved.spec, workspace.storage
+    keys = _follow_keys(spec, _find_tombstones(asked, workspace))
+    if not keys:
+        return replace(given, hidden=HiddenRows())
+    return replace(given, hidden=HiddenRows(keys, read_size(storage, spec.name), read_size(storage, asked.input)))
+
+
+def _find_tombstones(asked: HiddenSince, workspace: Workspace) -> Sequence[Tombstone]:
+    """The tombstones whose rows are all that the input lost; none when more happened to it."""
+    requests = find_hiding_requests(workspace.storage, asked.input, asked.mark.version, asked.mark.at)
+    if not requests:
+        return ()
+    known = TombstoneStore(workspace.storage, SystemClock()).read(asked.input)
+    found = [each for each in known if each.batch in requests]
+    secrets = workspace.project.erasure.secrets
+    # When a tombstone was withdrawn, its rows can still be hidden by another one.
+    is_usable = all(each.state is not TombstoneState.WITHDRAWN and each.secret_id in secrets for each in found)
+    return found if is_usable and {each.batch for each in found} == requests else ()
+
+
+def _follow_keys(spec: DatasetSpec, tombstones: Sequence[Tombstone]) -> tuple[HiddenKeys, ...]:
+    """The tombstones by key, with the columns of this table; none unless each of its rows is proven to come from one row."""
+    if not tombstones or spec.sql is None:
+        return ()
+    from penstock.definitions.sql_row_wise import follow_columns
+
+    found: dict[tuple[tuple[KeyColumn, ...], str], list[Tombstone]] = {}
+    for each in tombstones:
+        found.setdefault((each.key, each.secret_id), []).append(each)
+    names = follow_columns(spec.sql, {column.name for key, _ in found for column in key})
+    if names is None:
+        return ()
+    return tuple(
+        HiddenKeys(tuple(replace(column, name=names[column.name]) for column in key), secret_id, tuple(group))
+        for (key, secret_id), group in found.items()
+    )

@@ -8,11 +8,14 @@ from typing import Any
 
 from penstock.errors import Location
 from penstock.kinds.derived.progress import DerivedProgress
+from penstock.lake.sizes import TableSize
 from penstock.model.fingerprint import fingerprint
+from penstock.model.keys import KeyColumn
 from penstock.model.names import DatasetName
 from penstock.model.progress import InputMark, TableState
 from penstock.model.schema import Schema
 from penstock.model.spec import DatasetSpec, Untraced
+from penstock.model.tombstones import Tombstone
 
 _IRRELEVANT = (
     "spark.hadoop.",
@@ -106,12 +109,61 @@ def fingerprint_settings(spec: DatasetSpec, configuration: Mapping[str, str]) ->
 
 
 @dataclass(frozen=True, slots=True)
+class HiddenSince:
+    """A question: was nothing but rows of tombstones removed from the only input since it was read?"""
+
+    input: DatasetName
+    mark: InputMark
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenKeys:
+    """Tombstones of the input with the same key and secret. The key has the names of this table's columns."""
+
+    key: tuple[KeyColumn, ...]
+    secret_id: str
+    tombstones: tuple[Tombstone, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenRows:
+    """The answer: the keys whose rows are all that this table has too much, and how large the tables are.
+
+    Without keys, the table can only be recomputed.
+    """
+
+    keys: tuple[HiddenKeys, ...] = ()
+    table: TableSize | None = None
+    input: TableSize | None = None
+
+    @property
+    def count(self) -> int:
+        """How many tombstones there are."""
+        return sum(len(each.tombstones) for each in self.keys)
+
+    @property
+    def is_less_work(self) -> bool:
+        """Whether it is less to remove the rows from this table than to compute it again, in bytes read and written.
+
+        To remove them is to search the table, then to read and write the files that have such rows: at most one for each row
+        that the input lost. To compute it again is to read the input and to write the table.
+        """
+        if not self.keys or self.table is None or self.input is None:
+            return False
+        rows = sum(max(each.rows, 1) for keys in self.keys for each in keys.tombstones)
+        touched = self.table.bytes * min(rows / max(self.table.files, 1), 1)
+        return self.table.bytes + 2 * touched < self.input.bytes + self.table.bytes
+
+
+@dataclass(frozen=True, slots=True)
 class DerivedObservation:
     """Everything known about one derived dataset before the decision."""
 
     resolved: ResolvedSpec
     state: TableState[DerivedProgress]
     settings: str
+    hidden: HiddenRows | None = None
+    """None before the decision has asked for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,3 +174,7 @@ class DerivedWork:
     settings: str
     parent: int | None = None
     """The number of the load that is replaced."""
+    hidden: tuple[HiddenKeys, ...] = ()
+    """The keys whose rows are removed; without any, the table is computed."""
+    marks: Mapping[str, InputMark] = field(default_factory=dict)
+    """Where the inputs are once these rows are removed."""

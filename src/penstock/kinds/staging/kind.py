@@ -47,7 +47,8 @@ class StagingKind:
     def open(self, lake: Lake, run: PipelineRun) -> Loader:
         from penstock.kinds.staging.load import StagingLoad
 
-        return StagingLoad(lake, observe.open_raw(run.workspace.project), run.build_request_id, run.suppression)
+        project = run.workspace.project
+        return StagingLoad(lake, observe.open_raw(project), run.build_request_id, run.suppression, project.compaction)
 
     def undo(self, lake: Lake, dataset: Dataset, run: PipelineRun) -> Undo | None:
         from penstock.kinds.undo import RowsUndo

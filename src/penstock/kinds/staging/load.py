@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from pyspark.sql import functions as F
 
@@ -19,6 +20,7 @@ from penstock.kinds.staging.values import NewFile
 from penstock.lake.delta_log import Commit
 from penstock.lake.manifests import LONGEST_CHAIN
 from penstock.lake.tables import Lake
+from penstock.model.compaction import CompactionSettings
 from penstock.model.contract import OnDrift
 from penstock.model.names import DatasetName
 from penstock.model.plan import Action
@@ -31,6 +33,7 @@ from penstock.storage.files import Files
 from penstock.storage.local import LocalFiles
 from penstock.tombstones.suppression import Suppression
 from penstock.transforms.conform import NANOSECONDS_FOUND
+from penstock.transforms.duplicates import DeclaredKey, count_duplicates, find_declared_key, keep_last
 from penstock.transforms.suppress import TOMBSTONE
 
 _HASHERS = 4
@@ -47,6 +50,8 @@ class StagingLoad:
     """None in a project without raw files, where tables can only be dropped."""
     build_request_id: str
     suppression: Suppression = field(default_factory=Suppression)
+    compaction: CompactionSettings = field(default_factory=CompactionSettings)
+    """Declares the keys whose duplicates a rebuild leaves out."""
 
     def close(self) -> None:
         """The loader keeps nothing in the session."""
@@ -64,16 +69,25 @@ class StagingLoad:
         manifest = self._begin(item)
         fault_point("staging.after_attempt", str(name))
         rows = RawRows(self.lake.session, self._raw_folder, item.work, self.suppression.of(name))
+        key = self._find_key(item, rows)
         with _nanoseconds_named(name):
             self._check_required(item, rows)
             self._keep_aside(item, rows, manifest.number)
             set_aside = self._quarantine(item, rows, manifest.number)
             fault_point("staging.before_commit", str(name))
-            commit = self._write(item, rows, manifest.number)
+            commit = self._write(item, rows, manifest.number, key)
         fault_point("staging.after_commit", str(name))
         promised = sum(new.rows for new in item.work.files) - set_aside
-        suppressed = self._check_rows(name, commit, promised, rows.count_suppressed)
-        return LoadResult(commit.version, promised - suppressed, quarantined=set_aside, suppressed=suppressed)
+        suppressed, duplicates = self._check_rows(
+            name, commit, promised, rows.count_suppressed, partial(_count_duplicates, rows, key)
+        )
+        return LoadResult(
+            commit.version,
+            promised - suppressed - duplicates,
+            quarantined=set_aside,
+            suppressed=suppressed,
+            duplicates=duplicates,
+        )
 
     @property
     def _raw_folder(self) -> Files:
@@ -144,10 +158,17 @@ class StagingLoad:
                     location=item.work.contract.location,
                 )
 
-    def _write(self, item: StagingItem, rows: RawRows, number: int) -> Commit:
+    def _write(self, item: StagingItem, rows: RawRows, number: int, key: DeclaredKey | None) -> Commit:
         if item.action in IN_PLACE:
             return self.lake.append(rows.admitted(), item.dataset, number, evolve=item.action is Action.EVOLVE)
-        return self.lake.replace(rows.admitted(), item.dataset, number, TableLayout())
+        admitted = keep_last(rows.admitted(), key) if key else rows.admitted()
+        return self.lake.replace(admitted, item.dataset, number, TableLayout())
+
+    def _find_key(self, item: StagingItem, rows: RawRows) -> DeclaredKey | None:
+        """The key whose duplicates are left out where the whole table is written; an append leaves them to compaction."""
+        policy = self.compaction.policy_of(item.dataset)
+        is_wanted = bool(policy.keys) and item.action not in IN_PLACE
+        return find_declared_key(rows.admitted(), item.dataset, policy) if is_wanted else None
 
     def _keep_aside(self, item: StagingItem, rows: RawRows, number: int) -> None:
         """Keep the rows that are left out, encrypted, if their tombstones can still be withdrawn."""
@@ -161,21 +182,28 @@ class StagingLoad:
             fault_point("staging.after_aside", str(item.dataset))
 
     def _check_rows(
-        self, name: DatasetName, commit: Commit, promised: int, count_suppressed: Callable[[], int] = lambda: 0
-    ) -> int:
-        """Check that every row of the footers was written, or left out because its key is suppressed; count the latter.
+        self,
+        name: DatasetName,
+        commit: Commit,
+        promised: int,
+        count_suppressed: Callable[[], int] = lambda: 0,
+        count_duplicates: Callable[[], int] = lambda: 0,
+    ) -> tuple[int, int]:
+        """Check that every row of the footers was written, or left out: because its key is suppressed, or as a duplicate.
 
-        Otherwise the manifest is removed, so that the next plan rebuilds the table.
+        Both are counted, if rows are missing. If they do not explain it, the manifest is removed, so that the next plan
+        rebuilds the table.
         """
         written = int(commit.metrics.get("numOutputRows", promised))
         suppressed = count_suppressed() if written != promised else 0
-        if written + suppressed != promised and commit.number is not None:
+        duplicates = count_duplicates() if written + suppressed != promised else 0
+        if written + suppressed + duplicates != promised and commit.number is not None:
             self.lake.disown(name, commit.number)
             raise VerificationError(
                 f"{name}: {written} rows were written, but the footers of the files count {promised}",
                 hint="a raw file changed while it was read; the next run rebuilds the table",
             )
-        return suppressed
+        return suppressed, duplicates
 
     def _begin(self, item: StagingItem) -> Manifest:
         manifest = self._to_manifest(item)
@@ -210,6 +238,10 @@ class StagingLoad:
         except OSError:
             raise RawFileError(f"raw file {new.file.path} cannot be read", hint="run again once it is back") from None
         return ConsumedFile(new.file, new.rows, content_hash)
+
+
+def _count_duplicates(rows: RawRows, key: DeclaredKey | None) -> int:
+    return int(count_duplicates(rows.admitted(), key).collect()[0]["duplicates"]) if key else 0
 
 
 def _rename(column: Column, renames: dict[str, str]) -> Column:

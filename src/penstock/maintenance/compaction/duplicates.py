@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from functools import reduce
 from operator import and_
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
 from penstock.errors import ConfigError, VerificationError
 from penstock.faults import fault_point, is_armed
@@ -18,12 +17,9 @@ from penstock.maintenance.tables.purge import add_up
 from penstock.maintenance.tables.values import Checksum
 from penstock.maintenance.tables.watch import Watch
 from penstock.model.compaction import Policy
-from penstock.model.nearest import did_you_mean
 from penstock.model.progress import Manifest
 from penstock.model.types import quote_name
-from penstock.transforms.checksums import hash_row
-
-_RANK = "__penstock_rank"
+from penstock.transforms.duplicates import RANK, DeclaredKey, count_by_key, find_declared_key, rank_rows
 
 
 def remove_duplicates(
@@ -35,24 +31,24 @@ def remove_duplicates(
     """
     name = watch.name
     rows = lake.session.read.format("delta").option("versionAsOf", watch.version).load(lake.files.spark_path(name.path))
-    keys, by = (_find_columns(rows, watch, policy, names) for names in (policy.keys, policy.keep_last_by))
+    key = find_declared_key(rows, name, policy)
     if lake.has_change_feed(name):
         raise ConfigError(
             f"duplicates of {name} cannot be removed: readers of its change data feed would take them for deletes",
             hint="remove `keys` from its compaction policy, or switch the feed off",
             location=policy.location,
         )
-    doubled = _find_doubled(rows, keys)
+    doubled = count_by_key(rows, key).where("rows > 1").drop("rows")
     if doubled.isEmpty():
         return 0
-    ranked = _rank(rows, doubled, keys, by)
-    last, others = (ranked.where(each).drop(_RANK) for each in (F.col(_RANK) == 1, F.col(_RANK) > 1))
+    ranked = _rank(rows, doubled, key)
+    last, others = (ranked.where(each).drop(RANK) for each in (F.col(RANK) == 1, F.col(RANK) > 1))
     before, gone = add_up(rows), add_up(others)
     begun = lake.begin_again(name, build_request_id)
     watch.pass_fences()
     fault_point("compact.before_duplicates", str(name))
     watch.check()
-    source, condition, new = _to_source(last, doubled, keys)
+    source, condition, new = _to_source(last, doubled, key.names)
     watch.note(lake.exchange(source, condition, name, begun.number, new))
     fault_point("compact.after_duplicates", str(name))
     expected = Checksum(before.rows - gone.rows, before.total - gone.total, before.mixed ^ gone.mixed)
@@ -60,46 +56,10 @@ def remove_duplicates(
     return gone.rows
 
 
-def _find_columns(rows: DataFrame, watch: Watch, policy: Policy, names: Sequence[str]) -> list[str]:
-    """The declared columns as the table spells them."""
-    known = {field.name.lower(): field for field in rows.schema.fields}
-    found = []
-    for name in names:
-        field = known.get(name.lower())
-        if field is None:
-            raise ConfigError(
-                f"{watch.name} has no column {name}{did_you_mean(name, known)}; nothing was changed",
-                hint="correct `keys` and `keep_last_by` of its compaction policy",
-                location=policy.location,
-            )
-        if isinstance(field.dataType, T.MapType | T.VariantType):
-            raise ConfigError(
-                f"{watch.name}.{name} cannot be compared: it is a {field.dataType.typeName()}; nothing was changed",
-                location=policy.location,
-            )
-        found.append(field.name)
-    return found
-
-
-def _find_doubled(rows: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """The keys that several rows have, as columns k0, k1 and so on."""
-    columns = [F.col(quote_name(key)) for key in keys]
-    known = rows.where(reduce(and_, (column.isNotNull() for column in columns)))
-    groups = known.groupBy(*(column.alias(f"k{place}") for place, column in enumerate(columns)))
-    return groups.agg(F.count(F.lit(1)).alias("rows")).where("rows > 1").drop("rows")
-
-
-def _rank(rows: DataFrame, doubled: DataFrame, keys: Sequence[str], by: Sequence[str]) -> DataFrame:
-    """The rows of these keys, the last of each with rank 1.
-
-    A tie must not be decided by the order of files, or a rebuild would keep another row: so it is decided by the rows.
-    """
-    columns = [F.col(quote_name(key)) for key in keys]
-    same = reduce(and_, (F.col(f"t.{quote_name(key)}") == F.col(f"s.k{place}") for place, key in enumerate(keys)))
-    order = [F.col(quote_name(column)).desc_nulls_last() for column in by]
-    window = Window.partitionBy(*columns).orderBy(*order, hash_row(rows).desc())
-    found = rows.alias("t").join(doubled.alias("s"), same, "left_semi")
-    return found.withColumn(_RANK, F.row_number().over(window))
+def _rank(rows: DataFrame, doubled: DataFrame, key: DeclaredKey) -> DataFrame:
+    """The rows of these keys, the last of each with rank 1."""
+    same = reduce(and_, (F.col(f"t.{quote_name(name)}") == F.col(f"s.k{n}") for n, name in enumerate(key.names)))
+    return rank_rows(rows.alias("t").join(doubled.alias("s"), same, "left_semi"), key)
 
 
 def _to_source(last: DataFrame, doubled: DataFrame, keys: Sequence[str]) -> tuple[DataFrame, str, str]:

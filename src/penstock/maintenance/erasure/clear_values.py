@@ -10,14 +10,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.maintenance.erasure.tombstones import KEYS
+from penstock.kinds.catalog import Catalog
+from penstock.maintenance.erasure.tombstones import KEYS, name_of
 from penstock.maintenance.scan.needles import Column, Needle, Role
+from penstock.model.dataset import Form, Place
 from penstock.model.erasure import ErasureSettings
 from penstock.model.tombstones import Tombstone
 from penstock.tombstones.vault import Vault
 
 _ENTRY = re.compile(r"(?P<table>.+)\.\d{20}\.(rows|all|misfits|all-misfits|values)")
-_QUARANTINED = ("raw_row", "row_json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,26 +41,38 @@ class ClearValues:
         )
 
 
-def read_clear_values(vault: Vault, tombstones: Sequence[Tombstone], settings: ErasureSettings) -> ClearValues:
+def read_clear_values(catalog: Catalog, vault: Vault, tombstones: Sequence[Tombstone]) -> ClearValues:
     """Everything that the vault has about these tombstones."""
     found: dict[tuple[str, str], set[Any]] = {}
     texts: dict[str, set[str]] = {}
     ids = {each.id for each in tombstones}
-    columns = columns_by_table(settings, tombstones)
+    columns = columns_by_table(catalog.workspace.project.erasure, tombstones)
+    stored = _find_places(catalog, tombstones)
     for batch in dict.fromkeys(each.batch for each in tombstones):
         for name in vault.names(batch):
             if name == KEYS:
                 for row in vault.get_table(batch, name).to_pylist():
                     if row["id"] in ids:
                         texts.setdefault(row["table"], set()).add(row["text"])
-            elif match := _ENTRY.fullmatch(name):
-                table = match["table"].removesuffix("__quarantine")
-                for column, value in _values_in(vault.get_table(batch, name), columns.get(table, ())):
+            elif (match := _ENTRY.fullmatch(name)) and match["table"] in stored:
+                table, place = stored[match["table"]]
+                for column, value in _values_in(vault.get_table(batch, name), place, columns.get(table, ())):
                     found.setdefault((table, column), set()).add(value)
     return ClearValues(
         {where: frozenset(values) for where, values in found.items()},
         {table: tuple(sorted(values)) for table, values in texts.items()},
     )
+
+
+def _find_places(catalog: Catalog, tombstones: Iterable[Tombstone]) -> dict[str, tuple[str, Place]]:
+    """The Delta tables that rows of these tombstones are in, each with its dataset: its own table, and its quarantine."""
+    found = {}
+    tables = {each.table for each in tombstones}
+    for dataset in (catalog.datasets[table] for table in tables if table in catalog.datasets):
+        for place in catalog.kind_of(dataset.kind).places(dataset, catalog.state(dataset)):
+            if place.form is Form.DELTA and place.is_ours:
+                found[str(name_of(place.uri))] = (str(dataset.name), place)
+    return found
 
 
 def columns_of(settings: ErasureSettings, tombstone: Tombstone) -> tuple[str, ...]:
@@ -77,26 +90,27 @@ def columns_by_table(settings: ErasureSettings, tombstones: Iterable[Tombstone])
     return {table: tuple(names) for table, names in found.items()}
 
 
-def _values_in(rows: pa.Table, columns: Sequence[str]) -> Iterator[tuple[str, Any]]:
-    """The values of these columns; in rows kept as JSON text, of the fields with these names."""
+def _values_in(rows: pa.Table, place: Place, columns: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    """The values of these columns; in rows kept as JSON text, of the fields with one of their names."""
+    named = {name: column for column in columns for name in (*place.names_of(column), column)}
     for name in rows.column_names:
-        if name.lower() in columns:
+        if name == place.json_column:
+            for text in rows.column(name).to_pylist():
+                yield from _fields_in(text, named)
+        elif name.lower() in named:
             for value in rows.column(name).unique().to_pylist():
                 if value is not None:
-                    yield name.lower(), value
-        elif name in _QUARANTINED:
-            for text in rows.column(name).to_pylist():
-                yield from _fields_in(text, columns)
+                    yield named[name.lower()], value
 
 
-def _fields_in(text: str | None, columns: Sequence[str]) -> Iterator[tuple[str, Any]]:
+def _fields_in(text: str | None, named: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
     try:
         row = json.loads(text or "{}")
     except ValueError:
         return
     for name, value in row.items() if isinstance(row, dict) else ():
-        if name.lower() in columns and value is not None and not isinstance(value, dict | list):
-            yield name.lower(), value
+        if name.lower() in named and value is not None and not isinstance(value, dict | list):
+            yield named[name.lower()], value
 
 
 def to_needles(

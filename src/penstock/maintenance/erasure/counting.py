@@ -74,7 +74,7 @@ def count_erasure(tombstones: Tombstones, chosen: Sequence[Tombstone], tables: S
     lake, catalog = tombstones.lake, tombstones.catalog
     counted: list[TableCount] = []
     sources: list[FileErased] = []
-    texts = read_clear_values(tombstones.vault, chosen, catalog.workspace.project.erasure).texts
+    texts = read_clear_values(catalog, tombstones.vault, chosen).texts
     for table in tables:
         rows = sum(each.rows for each in chosen if each.table == table)
         existing = [name for name in delta_tables_of(catalog, table) if lake.state(name).exists]

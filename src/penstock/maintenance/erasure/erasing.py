@@ -1,7 +1,7 @@
 """Making hidden rows physical, everywhere: the order of steps is that of the contract, and each one can be repeated after a kill.
 
-Table by table: rewrite, verify, remove files, truncate the log; then source files and stored events; then the event log; then the
-residue scan. Only when it finds nothing do the clear values go, and the receipt is written.
+Table by table: verify what hiding wrote again, rewrite, verify, remove files, truncate the log; then source files and stored
+events; then the event log; then the residue scan. Only when it finds nothing do the clear values go, and the receipt is written.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from penstock.faults import fault_point
 from penstock.kinds.catalog import Catalog
 from penstock.lake.tables import Lake
 from penstock.maintenance import receipts
-from penstock.maintenance.erasure.clear_values import ClearValues, columns_by_table, read_clear_values, to_needles
+from penstock.maintenance.erasure.clear_values import ClearValues, columns_by_table, read_clear_values
 from penstock.maintenance.erasure.logs import redact_logs
-from penstock.maintenance.erasure.places import columns_at, scan_places
+from penstock.maintenance.erasure.rewritten import verify_hiding
+from penstock.maintenance.erasure.searching import Wanted, search_values
 from penstock.maintenance.erasure.survivors import find_survivors
 from penstock.maintenance.erasure.tombstones import Tombstones, name_of
+from penstock.maintenance.erasure.values import DRAFTS
 from penstock.maintenance.scan.results import ScanResult, check_no_residue
-from penstock.maintenance.scan.scanner import OnProgress, scan_for_residue
+from penstock.maintenance.scan.scanner import OnProgress
 from penstock.maintenance.sources.erasing import erase_sources
 from penstock.maintenance.sources.searched import digest, note_searched, read_searched
 from penstock.maintenance.tables.physical import make_physical
 from penstock.maintenance.tables.values import Caution, Physical
+from penstock.maintenance.tables.values import Checksum as SurvivorsChecksum
 from penstock.model.clock import uuid7
-from penstock.model.dataset import Form
+from penstock.model.dataset import Form, Place
 from penstock.model.names import DatasetName
 from penstock.model.receipts import Checksum, ErasedSource, ErasedTable, Receipt, to_erased_keys
 from penstock.model.tombstones import Tombstone, TombstoneState
 from penstock.tombstones.secrets import Secrets, to_secrets
 from penstock.tombstones.suppression import find_committed, forget_failed
-
-DRAFTS = "_penstock/erasures"
-"""Receipts of erasures whose clear values are being destroyed: enough to finish after a kill."""
 
 
 @dataclass(slots=True)
@@ -64,19 +64,20 @@ class Erasure:
 
     @property
     def values(self) -> ClearValues:
-        settings = self.catalog.workspace.project.erasure
-        return read_clear_values(self.tombstones.vault, self.chosen, settings)
+        return read_clear_values(self.catalog, self.tombstones.vault, self.chosen)
 
     def erase_table(self, table: DatasetName) -> Physical | None:
         """Make it physical in every Delta table of a dataset, then in its source files; the result is that of its own table."""
         own: Physical | None = None
         self._forget_failed(table)
-        for name in delta_tables_of(self.catalog, table):
+        for place in _delta_places_of(self.catalog, table):
+            name = name_of(place.uri)
             if self.lake.state(name).exists:
+                survivors = verify_hiding(self.tombstones, place, self.chosen)
                 done = make_physical(
                     self.lake, name, caution=self.caution, build_request_id=self.tombstones.build_request_id
                 )
-                self._done[str(name)] = self._to_erased(name, done, is_own=name == table)
+                self._done[str(name)] = self._to_erased(name, done, survivors, is_own=name == table)
                 own = done if name == table else own
                 fault_point("erase.after_table", str(name))
         self.erase_sources(table)
@@ -100,12 +101,14 @@ class Erasure:
             for batch in self.tombstones.vault.batches():
                 forget_failed(self.tombstones.vault, batch, name, committed, loads)
 
-    def _to_erased(self, name: DatasetName, done: Physical, *, is_own: bool) -> ErasedTable:
+    def _to_erased(
+        self, name: DatasetName, done: Physical, survivors: SurvivorsChecksum | None, *, is_own: bool
+    ) -> ErasedTable:
+        """What was done to a table; `survivors` are the rows that stayed when hiding wrote its files again."""
         hidden = sum(each.rows for each in self.chosen if each.table == name) if is_own else 0
-        before, after = (
-            Checksum(each.rows, each.total, each.mixed) if each else None
-            for each in (done.checksum_before, done.checksum_after)
-        )
+        is_rewritten = done.checksum_before is not None
+        found = (done.checksum_before, done.checksum_after) if is_rewritten else (survivors, survivors)
+        before, after = (Checksum(each.rows, each.total, each.mixed) if each else None for each in found)
         return ErasedTable(
             str(name),
             max(hidden, done.rows),
@@ -157,32 +160,24 @@ class Erasure:
                 note_searched(self.catalog, dataset, physical, files)
 
     def _scan(self, values: ClearValues, on_progress: OnProgress | None) -> ScanResult:
-        settings = self.catalog.workspace.project.erasure
-        keys: dict[str, set[str]] = {}
-        for table, key in {(each.table, each.key) for each in self.chosen}:
-            if len(key) == 1:
-                keys.setdefault(str(table), set()).add(key[0].name)
-        tables = {str(table): table for table in dict.fromkeys(each.table for each in self.chosen)}
-        by_table = columns_by_table(settings, self.chosen)
-        columns = {
-            (table, column): columns_at(self.catalog, self.catalog.datasets[tables[table]], column)
-            for table, names in by_table.items()
-            for column in names
-        }
-        survivors = find_survivors(self.lake, values, tables.values(), by_table)
-        result = scan_for_residue(
-            to_needles(values, keys, columns), scan_places(self.catalog), survivors, on_progress=on_progress
-        )
+        columns = columns_by_table(self.catalog.workspace.project.erasure, self.chosen)
+        wanted = Wanted(values, frozenset((each.table, each.key) for each in self.chosen), columns)
+        survivors = find_survivors(self.lake, values, wanted.tables.values(), columns)
+        result = search_values(self.catalog, wanted, survivors, on_progress)
         check_no_residue(result)
         return result
 
 
 def delta_tables_of(catalog: Catalog, table: DatasetName) -> Iterator[DatasetName]:
     """The Delta tables of a dataset: its own, its quarantine, and whatever else its kind has."""
+    return (name_of(place.uri) for place in _delta_places_of(catalog, table))
+
+
+def _delta_places_of(catalog: Catalog, table: DatasetName) -> Iterator[Place]:
     dataset = catalog.datasets[table]
     for place in catalog.kind_of(dataset.kind).places(dataset):
         if place.form is Form.DELTA and place.is_ours:
-            yield name_of(place.uri)
+            yield place
 
 
 @dataclass(frozen=True, slots=True)

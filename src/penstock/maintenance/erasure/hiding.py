@@ -17,9 +17,11 @@ from penstock.faults import fault_point
 from penstock.kinds.undo import Undo
 from penstock.lake.tables import Lake
 from penstock.maintenance.erasure.values import HiddenTable
+from penstock.maintenance.tables.log_facts import read_state
 from penstock.model.dataset import Place
 from penstock.model.erasure import Hide
 from penstock.model.names import DatasetName
+from penstock.model.progress import TableState
 from penstock.model.tombstones import SuppressedKeys
 from penstock.model.types import quote_name
 from penstock.tombstones.suppression import Suppression
@@ -68,20 +70,22 @@ class Hider:
 
     def _try_to_hide(self, table: TableToHide) -> tuple[HiddenTable, dict[str, int]]:
         name, keys = table.name, len(table.keys.tombstones)
-        if not self.lake.state(name).exists:
+        state = self.lake.state(name)
+        if not state.exists:
             return HiddenTable(name, keys, 0, None), {}
-        found = find_stored_keys(self.lake.read(name), table)
+        found, kept = self._find(table)
         if not found.num_rows:
             return HiddenTable(name, keys, 0, None), {}
-        if self.hide is Hide.VECTORS and self.lake.read_properties(name).get(_VECTORS) != "true":
-            self.lake.set_properties(name, {_VECTORS: "true"})
-        begun = self.lake.begin_again(name, self.build_request_id)
+        begun = self.lake.begin_again(name, self.build_request_id, hides=table.keys.tombstones[0].batch)
         fault_point("hide.after_begin", str(name))
-        if table.undo is not None or table.keeps_rows:
+        self._check_unchanged(name, state)
+        self._allow_vectors(name)
+        if kept is None and (table.undo is not None or table.keeps_rows):
             kept = table.undo.take((table.keys,)) if table.undo is not None else self._take(table, found)
+        if kept is not None:
             of = table.keys.tombstones
             self.suppression.keep_aside(name, begun.number, kept, TOMBSTONE, is_all=False, of=of)
-        self._keep_values(table, begun.number)
+        self._keep_values(table, begun.number, kept)
         fault_point("hide.after_aside", str(name))
         names = [column for column in found.column_names if column not in {TOMBSTONE, _ROWS}]
         gone = found.group_by(names).aggregate([]).select(names)
@@ -91,12 +95,35 @@ class Hider:
         fault_point("hide.after_commit", str(name))
         return HiddenTable(name, keys, _sum_rows(found, names), commit.version), _count_by_tombstone(found)
 
-    def _keep_values(self, table: TableToHide, number: int) -> None:
-        """Keep the values that must be gone, for the proof that they are. Rows kept as JSON are kept as a whole.
+    def _find(self, table: TableToHide) -> tuple[pa.Table, pa.Table | None]:
+        """The keys as the table has them, and its rows with them where these are what is kept aside: then one pass is enough."""
+        if table.undo is None or not table.undo.keeps_rows:
+            return find_stored_keys(self.lake.read(table.name), table), None
+        kept = table.undo.take((table.keys,))
+        known = {name.lower(): name for name in kept.column_names}
+        names = [known[column.name.lower()] for column in table.keys.key]
+        found = kept.select([*names, TOMBSTONE]).group_by([*names, TOMBSTONE]).aggregate([([], "count_all")])
+        return found.rename_columns([*names, TOMBSTONE, _ROWS]), kept
+
+    def _check_unchanged(self, name: DatasetName, before: TableState[None]) -> None:
+        """Another program may have added rows that were not kept aside; then all is done again."""
+        if self.lake.state(name).data_version != before.data_version:
+            raise ConcurrentRunError(f"{name} was changed while its rows were looked for", hint="run again")
+
+    def _allow_vectors(self, name: DatasetName) -> None:
+        if self.hide is Hide.VECTORS:
+            properties = read_state(self.lake.files, name.path).properties
+            if properties.get(_VECTORS) != "true":
+                self.lake.set_properties(name, {_VECTORS: "true"})
+
+    def _keep_values(self, table: TableToHide, number: int, kept: pa.Table | None) -> None:
+        """Keep the values that must be gone, for the proof that they are, unless they are among what was kept.
 
         Not of keys whose erasure is over: nothing would destroy the values again.
         """
         if table.place.json_column is not None or self.suppression.vault is None or not table.keys.can_be_undone:
+            return
+        if kept is not None and table.undo is not None and table.undo.keeps_rows:
             return
         wanted = {name.lower() for name in (*(column.name for column in table.keys.key), *table.personal)}
         rows = self.lake.read(table.name)

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 NULL = "\\N"
 """The spelling of NULL in arguments and CSV files."""
-_NUMBER = "__number"
 _TIMES = (T.DateType, T.TimestampType, T.TimestampNTZType)
 
 
@@ -116,19 +115,23 @@ def hash_keys(
     secret: bytes,
 ) -> list[HashedKey]:
     """The keys hashed, each once; UsageError when a value does not fit the type of its column."""
-    names = [f"k{number}" for number in range(len(key))]
-    numbers = pa.array(range(given.num_rows), pa.int64())
-    rows = to_frame(session, given.rename_columns(names).append_column(_NUMBER, numbers))
-    typed = {name: _to_type(rows, name, types[column.name.lower()]) for name, column in zip(names, key, strict=True)}
-    _check_fit(rows, typed, key, types)
-    found = rows.select(_NUMBER, *(value.alias(name) for name, value in typed.items()))
-    columns = [KeyColumn(name, column.normal_form) for name, column in zip(names, key, strict=True)]
+    found, columns = type_keys(session, given, key, types)
     hashed = hash_key(found, columns, to_pads(secret_id, secret))
-    table = found.select(
-        _NUMBER, hashed.full.alias("full"), hashed.mark.alias("mark"), key_text(found, columns).alias("text")
-    )
+    table = found.select(hashed.full.alias("full"), hashed.mark.alias("mark"), key_text(found, columns).alias("text"))
     unique = {row["full"]: HashedKey(row["full"], row["mark"], row["text"]) for row in table.collect()}
     return list(unique.values())
+
+
+def type_keys(
+    session: SparkSession, given: pa.Table, key: Sequence[KeyColumn], types: Mapping[str, T.DataType]
+) -> tuple[DataFrame, list[KeyColumn]]:
+    """The keys in the types of the table's columns, and the key by the names that it has there; UsageError as above."""
+    names = [f"k{number}" for number in range(len(key))]
+    rows = to_frame(session, given.rename_columns(names))
+    typed = {name: _to_type(rows, name, types[column.name.lower()]) for name, column in zip(names, key, strict=True)}
+    _check_fit(rows, typed, key, types)
+    columns = [KeyColumn(name, column.normal_form) for name, column in zip(names, key, strict=True)]
+    return rows.select(*(value.alias(name) for name, value in typed.items())), columns
 
 
 def _to_type(rows: DataFrame, name: str, type_: T.DataType) -> Column:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from penstock.lake.tables import Lake
@@ -21,12 +22,18 @@ _MOST = 10_000
 
 
 def find_survivors(
-    lake: Lake, values: ClearValues, tables: Iterable[DatasetName], columns: Mapping[str, Iterable[str]]
+    lake: Lake,
+    values: ClearValues,
+    tables: Iterable[DatasetName],
+    columns: Mapping[str, Iterable[str]],
+    remaining_of: Callable[[DatasetName], DataFrame] | None = None,
 ) -> Survivors:
     """Which values remaining rows have too, and what their long values begin with.
 
     Every table is compared with the values of all tables: a person's city in one can be somebody's city in another.
+    `remaining_of` reads the rows of a table that stay; by default these are all that it shows.
     """
+    read = remaining_of or lake.read
     shared: set[str] = set()
     beginnings: set[str] = set()
     wanted = _to_texts(lake, {value for found in values.found.values() for value in found})
@@ -38,7 +45,7 @@ def find_survivors(
     for table in tables:
         if not lake.state(table).exists:
             continue
-        rows = lake.read(table)
+        rows = read(table)
         known = {name.lower(): name for name in rows.columns}
         for column in columns.get(str(table), ()):
             if column.lower() not in known:

@@ -10,6 +10,9 @@ from penstock.model.receipt_json import to_json
 from penstock.model.receipts import Receipt
 from penstock.model.tombstones import Tombstone
 
+DRAFTS = "_penstock/erasures"
+"""Receipts of erasures whose clear values are being destroyed: enough to finish after a kill."""
+
 
 @dataclass(frozen=True, slots=True)
 class HiddenTable:
@@ -33,6 +36,8 @@ class Hidden:
     tombstones: tuple[Tombstone, ...]
     tables: tuple[HiddenTable, ...]
     recomputed: tuple[str, ...] = ()
+    erased: tuple[str, ...] = ()
+    """Datasets computed from the tables whose rows were removed without computing them again."""
     failed: tuple[str, ...] = ()
     """Datasets computed from the tables that could not be brought up to date."""
 
@@ -42,6 +47,7 @@ class Hidden:
             "tombstones": [each.id for each in self.tombstones],
             "tables": [each.to_json() for each in self.tables],
             "recomputed": list(self.recomputed),
+            "erased_directly": list(self.erased),
             "failed": list(self.failed),
         }
 

@@ -7,19 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from penstock.errors import StorageError
+from penstock.errors import StorageError, VerificationError
 from penstock.lake.leases import TERMS, Terms, hold_exclusive
 from penstock.lake.standing import read_standing
 from penstock.lake.tables import Lake
 from penstock.maintenance.tables.clones import check_no_clones
 from penstock.maintenance.tables.excerpt import remove_places
 from penstock.maintenance.tables.log_facts import LogState, read_state
-from penstock.maintenance.tables.purge import purge_hidden_rows
+from penstock.maintenance.tables.purge import purge_hidden_rows, sum_up, verify_left
 from penstock.maintenance.tables.removal import remove_dead_files, wait_for_writers
-from penstock.maintenance.tables.truncation import restore_properties, truncate_log
-from penstock.maintenance.tables.values import Caution, Physical
+from penstock.maintenance.tables.truncation import (
+    Head,
+    Truncated,
+    commit_head,
+    find_truncated,
+    prepare_head,
+    restore_properties,
+    truncate_log,
+)
+from penstock.maintenance.tables.values import Caution, Physical, Purged
 from penstock.maintenance.tables.watch import Watch
 from penstock.model.names import DatasetName
+from penstock.model.progress import Manifest
 
 CAUTION = Caution()
 _UNSUPPORTED = {
@@ -54,12 +63,11 @@ def make_physical(
         remove_places(files, table)
         wait_for_writers(watch, caution)
         standing = read_standing(files, name)
-        purged = purge_hidden_rows(lake, watch, standing, build_request_id)
-        watch.check()
+        purged, head = _purge(lake, watch, standing, build_request_id)
         consume()
         wait_for_writers(watch, caution)
         removed = remove_dead_files(watch, caution)
-        truncated = truncate_log(lake, watch, standing, build_request_id)
+        truncated = truncate_log(lake, watch, head) if isinstance(head, Head) else head
         after = read_state(files, table)
     return Physical(
         table=str(name),
@@ -78,6 +86,28 @@ def make_physical(
         earliest_version=truncated.earliest,
         young=removed.young,
     )
+
+
+def _purge(
+    lake: Lake, watch: Watch, standing: Manifest | None, build_request_id: str
+) -> tuple[Purged, Head | Truncated]:
+    """Rewrite what holds hidden rows, and commit the head of the new log; what it is already, when there is nothing to do."""
+    done = verify_left(lake, watch.name, standing, build_request_id)
+    state = read_state(lake.files, watch.name.path)
+    known = None if done or state.hidden_in else find_truncated(lake.files, watch.name.path)
+    if known is not None:
+        return sum_up(watch.version, done), Truncated(known)
+    if standing is not None:
+        prepare_head(lake, watch, 2 if state.hidden_in else 1)
+    try:
+        done += purge_hidden_rows(lake, watch, state, standing, build_request_id)
+    except VerificationError:
+        watch.begin_anew()
+        restore_properties(lake, watch)
+        raise
+    if standing is None:  # no commit of ours can follow: that of the properties is the head
+        prepare_head(lake, watch, 0)
+    return sum_up(watch.version, done), commit_head(lake, watch, standing, build_request_id)
 
 
 def check_supported(lake: Lake, name: DatasetName, state: LogState) -> None:

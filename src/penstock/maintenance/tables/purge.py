@@ -27,10 +27,10 @@ from penstock.maintenance.tables.watch import Watch
 from penstock.model.names import DatasetName
 from penstock.model.progress import Manifest
 from penstock.storage.files import Files
-from penstock.transforms.checksums import add_up_rows
+from penstock.transforms.checksums import add_up_rows, add_up_sides
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, Row
 
 _ATTEMPTS = 10
 _FEWEST_BYTES = 32 << 20
@@ -59,21 +59,26 @@ class _Rewrite:
         return sum(int((file.get("deletionVector") or {}).get("cardinality", 0)) for file in self.before)
 
 
-def purge_hidden_rows(lake: Lake, watch: Watch, standing: Manifest | None, build_request_id: str) -> Purged:
-    """Rewrite what holds hidden rows; VerificationError when a row was lost or changed, and the table is what it was before."""
-    name = watch.name
-    done = [verify_rewrite(lake, name, standing, version, build_request_id) for version in _find_left(lake, name)]
-    state = read_state(lake.files, name.path)
+def verify_left(lake: Lake, name: DatasetName, standing: Manifest | None, build_request_id: str) -> list[Purged]:
+    """Verify the rewrites of a run that died before it had done so."""
+    return [verify_rewrite(lake, name, standing, version, build_request_id) for version in _find_left(lake, name)]
+
+
+def purge_hidden_rows(
+    lake: Lake, watch: Watch, state: LogState, standing: Manifest | None, build_request_id: str
+) -> list[Purged]:
+    """Rewrite what holds hidden rows; VerificationError when a row was lost or changed, and the table is what it was before.
+
+    A numbered commit must follow: it says that the rewrite is verified.
+    """
+    name, done = watch.name, list[Purged]()
     if state.hidden_in:
         fault_point("purge.before_rewrite", str(name))
         version = _rewrite(lake, watch, state)
         fault_point("purge.after_rewrite", str(name))
         done.append(verify_rewrite(lake, name, standing, version, build_request_id))
     fault_point("purge.after_verify", str(name))
-    if standing is not None and (done or lake.state(name).progress is None):
-        watch.note(lake.restate(name, standing, build_request_id))
-        fault_point("purge.after_commit", str(name))
-    return _sum_up(watch.version, done)
+    return done
 
 
 def compute_checksum(lake: Lake, name: DatasetName) -> Checksum:
@@ -81,16 +86,27 @@ def compute_checksum(lake: Lake, name: DatasetName) -> Checksum:
     return add_up(lake.read(name))
 
 
-def compute_checksum_of(lake: Lake, name: DatasetName, stored: Iterable[Mapping[str, Any]]) -> Checksum:
-    """The checksum of the rows in these files, without hidden ones; they are given as the actions of the log that name them."""
-    with excerpt_of(lake.files, name.path, read_state(lake.files, name.path), stored) as place:
-        return add_up(lake.session.read.format("delta").load(lake.files.spark_path(place)))
+def compare_checksums(
+    lake: Lake, name: DatasetName, before: Iterable[Mapping[str, Any]], after: Iterable[Mapping[str, Any]]
+) -> tuple[Checksum, Checksum]:
+    """The checksums of the rows in two sets of files, without hidden ones; given as the actions that name the files."""
+    state, read = read_state(lake.files, name.path), lake.session.read.format("delta")
+    with (
+        excerpt_of(lake.files, name.path, state, before) as one,
+        excerpt_of(lake.files, name.path, state, after) as two,
+    ):
+        sides = [read.load(lake.files.spark_path(place)) for place in (one, two)]
+        found = {row["side"]: _to_checksum(row) for row in add_up_sides(sides).collect()}
+        return found[0], found[1]
 
 
 def add_up(rows: DataFrame) -> Checksum:
     """The checksum of these rows."""
-    found = add_up_rows(rows).collect()[0]
-    return Checksum(int(found["rows"]), int(found["total"]), int(found["mixed"]))
+    return _to_checksum(add_up_rows(rows).collect()[0])
+
+
+def _to_checksum(row: Row) -> Checksum:
+    return Checksum(int(row["rows"]), int(row["total"]), int(row["mixed"]))
 
 
 def _rewrite(lake: Lake, watch: Watch, state: LogState) -> int:
@@ -140,7 +156,7 @@ def verify_rewrite(
 ) -> Purged:
     """Compare the rows before and after a rewrite; when they differ, undo it, unless somebody has written since."""
     rewrite = _read_rewrite(lake.files, name.path, version)
-    before, after = (compute_checksum_of(lake, name, files) for files in (rewrite.before, rewrite.after))
+    before, after = compare_checksums(lake, name, rewrite.before, rewrite.after)
     if before == after and not is_armed("purge.unequal"):
         size_before, size_after = (
             sum(int(file["size"]) for file in files) for files in (rewrite.before, rewrite.after)
@@ -169,7 +185,8 @@ def _read_rewrite(files: Files, table: str, version: int) -> _Rewrite:
     return _Rewrite(version, before, tuple(action["add"] for action in actions if "add" in action))
 
 
-def _sum_up(version: int, done: list[Purged]) -> Purged:
+def sum_up(version: int, done: Sequence[Purged]) -> Purged:
+    """Several rewrites as one."""
     if not done:
         return Purged(version)
     before, after = (_add([each.before for each in done]), _add([each.after for each in done]))

@@ -1,8 +1,8 @@
 """Truncating a table's log: what old commits and checkpoints say about removed rows is gone, and the table is the same.
 
 A commit that changes nothing is made the head, with a checkpoint of its own; once that is proven, everything below goes, oldest
-first. The properties that this needs are set for two commits. What they were is kept in a property meanwhile, so
-that a run after a kill can set them back.
+first. The properties that this needs are set before the rewrite, and set back after the head. What they were is kept in a
+property meanwhile, so that a run after a kill can set them back.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from penstock.errors import VerificationError
 from penstock.faults import fault_point
 from penstock.lake.delta_log import Commit, iter_commits
 from penstock.lake.tables import Lake
-from penstock.maintenance.tables.excerpt import remove_places
 from penstock.maintenance.tables.log_facts import find_sidecars, read_facts, read_state
 from penstock.maintenance.tables.log_names import (
     LAST_CHECKPOINT,
@@ -30,8 +29,9 @@ from penstock.maintenance.tables.watch import Watch
 from penstock.model.progress import Manifest
 from penstock.storage.files import Files
 
-_WHILE = {"delta.checkpointInterval": "1", "delta.deletedFileRetentionDuration": "interval 0 seconds"}
-"""A checkpoint after every commit, which names no removed file."""
+_INTERVAL = "delta.checkpointInterval"
+_RETENTION = {"delta.deletedFileRetentionDuration": "interval 0 seconds"}
+"""So that the checkpoint names no removed file."""
 _BEFORE = "penstock.truncating"
 _PROPERTY_CHANGES = frozenset({"SET TBLPROPERTIES", "UNSET TBLPROPERTIES"})
 
@@ -45,20 +45,51 @@ class Truncated:
     log_files: int = 0
 
 
-def truncate_log(lake: Lake, watch: Watch, standing: Manifest | None, build_request_id: str) -> Truncated:
-    """Remove everything of the log below a new, proven checkpoint; nothing when that has been done already."""
-    files, name = lake.files, watch.name
-    remove_places(files, name.path)
-    restore_properties(lake, watch)
-    known = _find_truncated(files, name.path)
-    if known is not None:
-        return Truncated(known)
-    head, checkpoint = _write_head(lake, watch, standing, build_request_id)
-    prove_checkpoint(lake, name, checkpoint, head.version)
-    fault_point("truncation.after_proof", str(name))
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The commit that becomes the oldest one, and its checkpoint."""
+
+    version: int
+    checkpoint: Checkpoint
+
+
+def prepare_head(lake: Lake, watch: Watch, commits: int) -> None:
+    """Let the head get a checkpoint that names no removed file; it is the commit that comes after this many others from now on.
+
+    The interval is the head's own version, so that no other commit writes a checkpoint meanwhile.
+    """
+    now = read_state(lake.files, watch.name.path).properties
+    wanted = {_INTERVAL: str(watch.version + 1 + commits), **_RETENTION}
+    before = json.dumps({key: now.get(key) for key in wanted})
     watch.check()
-    removed = _remove_below(watch, checkpoint)
-    fault_point("truncation.after_files", str(name))
+    lake.set_properties(watch.name, {**wanted, _BEFORE: before})
+    watch.advance()
+    fault_point("truncation.after_properties", str(watch.name))
+
+
+def commit_head(lake: Lake, watch: Watch, standing: Manifest | None, build_request_id: str) -> Head:
+    """Commit the head, and give the table its properties back; a table without usable progress needs no commit of its own."""
+    name = watch.name
+    if standing is not None:
+        watch.note(lake.restate(name, standing, build_request_id))
+    version = watch.version
+    fault_point("truncation.after_head", str(name))
+    restore_properties(lake, watch)
+    fault_point("truncation.after_restored", str(name))
+    checkpoints = find_checkpoints(lake.files.names(f"{name.path}/{LOG}"))
+    found = next((each for each in checkpoints if each.version == version), None)
+    if found is None:
+        raise VerificationError(f"{name}: Delta wrote no checkpoint of version {version}; the log was left as it is")
+    return Head(version, found)
+
+
+def truncate_log(lake: Lake, watch: Watch, head: Head) -> Truncated:
+    """Remove everything of the log below the head, once its checkpoint is proven."""
+    prove_checkpoint(lake, watch.name, head.checkpoint, head.version)
+    fault_point("truncation.after_proof", str(watch.name))
+    watch.check()
+    removed = _remove_below(watch, head.checkpoint)
+    fault_point("truncation.after_files", str(watch.name))
     return Truncated(head.version, removed)
 
 
@@ -75,33 +106,6 @@ def restore_properties(lake: Lake, watch: Watch) -> None:
         watch.check()
         lake.set_properties(watch.name, change)
         watch.advance()
-
-
-def _write_head(
-    lake: Lake, watch: Watch, standing: Manifest | None, build_request_id: str
-) -> tuple[Commit, Checkpoint]:
-    """A commit that changes nothing, with a checkpoint of its own."""
-    files, name = lake.files, watch.name
-    now = read_state(files, name.path).properties
-    before = json.dumps({key: now.get(key) for key in _WHILE})
-    watch.check()
-    lake.set_properties(name, {**_WHILE, _BEFORE: before})
-    watch.advance()
-    fault_point("truncation.after_properties", str(name))
-    head = next(iter_commits(files, name.path))  # a table without usable progress needs no number
-    if standing is not None:
-        head = lake.restate(name, standing, build_request_id)
-        watch.note(head)
-    fault_point("truncation.after_head", str(name))
-    restore_properties(lake, watch)
-    fault_point("truncation.after_restored", str(name))
-    checkpoints = find_checkpoints(files.names(f"{name.path}/{LOG}"))
-    found = next((each for each in checkpoints if each.version == head.version), None)
-    if found is None:
-        raise VerificationError(
-            f"{name}: Delta wrote no checkpoint of version {head.version}; the log was left as it is"
-        )
-    return head, found
 
 
 def _remove_below(watch: Watch, checkpoint: Checkpoint) -> int:
@@ -142,7 +146,7 @@ def _check_pointer(files: Files, watch: Watch, checkpoint: Checkpoint) -> None:
         )
 
 
-def _find_truncated(files: Files, table: str) -> int | None:
+def find_truncated(files: Files, table: str) -> int | None:
     """The version at which the log was truncated, when nothing but changes of properties has happened since; else None."""
     facts = read_facts(files, table)
     names = files.names(f"{table}/{LOG}")

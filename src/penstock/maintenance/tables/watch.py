@@ -30,6 +30,10 @@ class Watch:
         self._expect(find_version(self.files, self.name.path), self.version + 1)
         self.version += 1
 
+    def begin_anew(self) -> None:
+        """Take the version as it is now: to be used only where nothing can be destroyed any more."""
+        self.version = find_version(self.files, self.name.path) or self.version
+
     def note(self, commit: Commit) -> None:
         """Take note of this commit of our own; ConcurrentRunError when others came before or after it."""
         self._expect(commit.version, self.version + 1)

@@ -11,11 +11,24 @@ from builders import make_item, make_spec, to_name
 from penstock.errors import Location
 from penstock.kinds.derived.decide import DerivedItem, decide
 from penstock.kinds.derived.progress import DerivedProgress
-from penstock.kinds.derived.values import DerivedObservation, fingerprint_settings, mark_input, resolve_views
+from penstock.kinds.derived.values import (
+    DerivedObservation,
+    HiddenKeys,
+    HiddenRows,
+    HiddenSince,
+    fingerprint_settings,
+    mark_input,
+    resolve_views,
+)
+from penstock.kinds.protocol import Needs
+from penstock.lake.sizes import TableSize
+from penstock.model.keys import KeyColumn
 from penstock.model.names import DatasetName
 from penstock.model.plan import Action, Item, Problem, Upstream, Wishes
 from penstock.model.progress import Damage, InputMark, Progress, TableState
+from penstock.model.schema import Column, Schema
 from penstock.model.spec import DatasetKind, DatasetSpec, Expectation, OnViolation, TableLayout, Untraced
+from penstock.model.tombstones import Tombstone
 
 SPEC = make_spec("totals", "orders customers")
 RESOLVED = resolve_views(SPEC, {})
@@ -42,7 +55,9 @@ def given(
 
 
 def decided(situation: Situation) -> DerivedItem:
-    return decide(*situation)[0]
+    found = decide(*situation)
+    assert not isinstance(found, Needs)
+    return found[0]
 
 
 def state(**changes: Any) -> TableState[DerivedProgress]:
@@ -285,3 +300,77 @@ def test_the_order_in_which_settings_are_written_does_not_count() -> None:
     first = replace(SPEC, layout=TableLayout(table_properties=(one, two)), expectations=(PAID, other))
     second = replace(SPEC, layout=TableLayout(table_properties=(two, one)), expectations=(other, PAID))
     assert fingerprint_settings(first, dict([one, two])) == fingerprint_settings(second, dict([two, one]))
+
+
+COPY = make_spec("copy", "orders", sql="SELECT * FROM orders")
+VIEW = view("clean", "orders")
+
+
+def a_copy(spec: DatasetSpec = COPY, hidden: HiddenRows | None = None, now: int = 6, **wishes: Any) -> Situation:
+    """A table with one input, which changed since it was read."""
+    resolved = resolve_views(spec, {})
+    marks = {"main.orders": InputMark(5, 0)}
+    known = DerivedProgress(marks, resolved.definition, "s")
+    table = TableState(version=2, number=3, progress=Progress(3, (3,), known))
+    upstream = Upstream(ORDERS, TableState(version=now, data_version=now))
+    return DerivedObservation(resolved, table, "s", hidden), Wishes(**wishes), {ORDERS: upstream}
+
+
+def hidden_rows(rows: int = 1, files: int = 10, size: int = 1000, input_size: int | None = 1000) -> HiddenRows:
+    tombstone = Tombstone("t", "b", ORDERS, (KeyColumn("id"),), "", 0, "1", "DSR-1", "dpo", 0, rows=rows)
+    keys = HiddenKeys((KeyColumn("number"),), "1", (tombstone,))
+    return HiddenRows((keys,), TableSize(files, size), TableSize(1, input_size) if input_size is not None else None)
+
+
+def test_what_was_hidden_is_asked_for_only_when_it_may_be_the_only_change() -> None:
+    found = decide(*a_copy())
+    assert isinstance(found, Needs)
+    assert found.what == HiddenSince(ORDERS, InputMark(5, 0))
+
+
+@pytest.mark.parametrize(
+    "situation",
+    [
+        a_copy(replace(COPY, sql=None)),
+        a_copy(replace(COPY, expectations=(Expectation("paid", "amount > 0", OnViolation.WARN),))),
+        a_copy(replace(COPY, untraced=(NOW,))),
+        a_copy(full_refresh=True),
+        a_copy(hidden=HiddenRows()),
+        a_copy(hidden=hidden_rows(rows=5)),
+        a_copy(hidden=hidden_rows(files=1)),
+        a_copy(hidden=hidden_rows(input_size=100)),
+        a_copy(hidden=hidden_rows(input_size=None)),
+    ],
+)
+def test_otherwise_it_is_recomputed(situation: Situation) -> None:
+    plan = decided(situation)
+    assert plan.action is Action.RECOMPUTE
+    assert not plan.work.hidden
+
+
+def test_a_definition_through_a_view_is_recomputed() -> None:
+    observation, wishes, upstream = a_copy()
+    resolved = resolve_views(make_spec("copy", "clean", sql="SELECT * FROM clean"), {VIEW.name: VIEW})
+    payload = DerivedProgress({"main.orders": InputMark(5, 0)}, resolved.definition, "s")
+    given = replace(observation, resolved=resolved, state=TableState(2, 3, Progress(3, (3,), payload)))
+    assert decided((given, wishes, upstream)).action is Action.RECOMPUTE
+
+
+def test_other_columns_of_the_input_need_a_recompute() -> None:
+    observation, wishes, _ = a_copy()
+    progress = Progress(9, (9,), None, Schema((Column("id", "bigint"),)))
+    upstream = Upstream(ORDERS, TableState(version=6, data_version=6, progress=progress))
+    assert decided((observation, wishes, {ORDERS: upstream})).action is Action.RECOMPUTE
+
+
+def test_hidden_rows_are_erased_directly_and_then_nothing_is_left_to_do() -> None:
+    situation = a_copy(hidden=hidden_rows())
+    plan = decided(situation)
+    assert plan.action is Action.HIDE
+    assert [reason.code for reason in plan.reasons] == ["erased_directly"]
+    assert (plan.effect.rows_change, plan.effect.replaces_rows, plan.work.parent) == (True, True, 3)
+    assert [column.name for each in plan.work.hidden for column in each.key] == ["number"]
+    payload = DerivedProgress(plan.work.marks, plan.work.resolved.definition, plan.work.settings)
+    observation, wishes, upstream = situation
+    after = replace(observation, state=TableState(3, 4, Progress(4, (4,), payload)), hidden=None)
+    assert decided((after, wishes, upstream)).action is Action.NONE

@@ -1,0 +1,181 @@
+"""Which queries are proven to make each row from one row of one table, and where they keep columns of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.definitions.sql_row_wise import follow_columns
+
+
+@pytest.mark.parametrize(
+    ("query", "email"),
+    [
+        ("SELECT email FROM t", "email"),
+        ("SELECT Email, name FROM staging.t", "Email"),
+        ("SELECT email AS Mail FROM t", "Mail"),
+        ("SELECT email mail FROM t", "mail"),
+        ("FROM t SELECT email", "email"),
+        ("SELECT ALL email FROM t;", "email"),
+        ("SELECT `email` AS `the mail` FROM `staging`.`t`", "the mail"),
+        ("SELECT t.email FROM staging.t", "email"),
+        ("SELECT c.email AS e FROM staging.customers AS c WHERE c.age > 1", "e"),
+        ("SELECT C.email FROM t c", "email"),
+        ("SELECT * FROM t", "email"),
+        ("SELECT t.* FROM t", "email"),
+        ("SELECT *, lower(email) AS small FROM t", "email"),
+        ("SELECT * EXCEPT (age) FROM t", "email"),
+        ("SELECT * EXCEPT (email), email AS mail FROM t", "mail"),
+        ("SELECT lower(email) AS email, email AS raw FROM t", "raw"),
+        ("SELECT email AS a, email AS b FROM t", "a"),
+        ("SELECT email -- SELECT max(x) FROM u\nFROM t /* LIMIT 1 */", "email"),
+        ("SELECT email, s.city, s.home.city AS home, tags[0] AS tag, extra['a'] AS a, rows[0].x AS x FROM t", "email"),
+        ("SELECT email, CASE WHEN age > 17 THEN 'adult' ELSE NULL END AS is_adult FROM t", "email"),
+        ("SELECT email, coalesce(email, name) AS who, nvl(a, 1) AS a, if(a, b, c) AS d FROM t", "email"),
+        ("SELECT email, cast(age AS bigint) AS age, try_cast(x AS decimal(9, 2)) AS x, y::date AS y FROM t", "email"),
+        ("SELECT email, upper(trim(name)) || '!' AS name, concat(a, b) AS c, substring(d, 1, 2) AS d FROM t", "email"),
+        ("SELECT email, year(day) AS y, date_trunc('month', day) AS m, day + INTERVAL 1 DAY AS next FROM t", "email"),
+        ("SELECT email, DATE '2024-01-31' AS d, 1.5 AS n, -x AS m, (a + b) * c % 2 AS k FROM t", "email"),
+        ("SELECT email FROM t WHERE a IN (1, 2) AND NOT b LIKE 'x%' OR c IS NOT NULL AND d BETWEEN 1 AND 2", "email"),
+        ("SELECT email FROM t WHERE a <=> b AND c RLIKE 'x' AND d IS DISTINCT FROM 3", "email"),
+        ('SELECT email FROM t WHERE name = "x"', "email"),
+        ("SELECT email, coalesce(city, 'nowhere') AS city FROM t", "email"),
+    ],
+)
+def test_a_row_wise_query_keeps_the_key(query: str, email: str) -> None:
+    assert follow_columns(query, ["email"]) == {"email": email}
+
+
+def test_all_columns_of_a_key_are_followed() -> None:
+    query = "SELECT shop AS s, * EXCEPT (shop) FROM t"
+    assert follow_columns(query, ["Shop", "number"]) == {"Shop": "s", "number": "number"}
+    assert follow_columns("SELECT shop FROM t", ["shop", "number"]) is None
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT name FROM t",
+        "SELECT lower(email) AS email FROM t",
+        "SELECT coalesce(email, '') AS email FROM t",
+        "SELECT cast(email AS string) AS email FROM t",
+        "SELECT email::string FROM t",
+        "SELECT (email) AS email FROM t",
+        "SELECT email COLLATE UTF8_LCASE AS email FROM t",
+        "SELECT name AS email FROM t",
+        "SELECT lower(email) AS x, x AS email FROM t",
+        "SELECT * EXCEPT (email) FROM t",
+        "SELECT * EXCEPT (EMAIL), lower(email) AS email FROM t",
+        "SELECT *, name AS email FROM t",
+        "SELECT email AS x, name AS X FROM t",
+        "SELECT address.email FROM t",
+        "SELECT customers.email FROM customers c",
+        "SELECT staging.t.email FROM staging.t",
+        "SELECT c.t.email FROM t AS c",
+        "SELECT other.* FROM t",
+        "SELECT s.* FROM t",
+    ],
+)
+def test_a_key_that_is_not_kept_as_it_is(query: str) -> None:
+    assert follow_columns(query, ["email"]) is None
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT email, count(*) AS n FROM t GROUP BY email",
+        "SELECT email, max(x) AS x FROM t GROUP BY ALL",
+        "SELECT max(email) AS email FROM t",
+        "SELECT first(email) AS x, email FROM t",
+        "SELECT DISTINCT email FROM t",
+        "SELECT email, row_number() OVER (ORDER BY x) AS n FROM t",
+        "SELECT email, sum(x) OVER w AS n FROM t WINDOW w AS (PARTITION BY email)",
+        "SELECT email FROM t QUALIFY row_number() OVER (ORDER BY x) = 1",
+        "SELECT email FROM t LIMIT 10",
+        "SELECT email FROM t ORDER BY x LIMIT 10",
+        "SELECT email FROM t ORDER BY x",
+        "SELECT email FROM t OFFSET 3",
+        "SELECT email FROM t SORT BY x",
+        "SELECT email FROM t CLUSTER BY x",
+        "SELECT email FROM t DISTRIBUTE BY x",
+        "SELECT email FROM t HAVING x > 1",
+        "SELECT t.email FROM t JOIN u ON t.id = u.id",
+        "SELECT t.email FROM t, u",
+        "SELECT t.email FROM t, t AS u",
+        "SELECT t.email FROM t LEFT ANTI JOIN t AS u ON t.id = u.parent",
+        "SELECT email FROM t UNION ALL SELECT email FROM t",
+        "SELECT email FROM t EXCEPT SELECT email FROM u",
+        "SELECT email FROM t INTERSECT SELECT email FROM t",
+        "SELECT email FROM (SELECT email FROM t)",
+        "SELECT email FROM (t)",
+        "(SELECT email FROM t)",
+        "WITH c AS (SELECT email FROM t) SELECT email FROM c",
+        "WITH t AS (SELECT 'x' AS email) SELECT email FROM t",
+        "SELECT email, (SELECT max(x) FROM t) AS m FROM t",
+        "SELECT email FROM t WHERE id IN (SELECT id FROM u)",
+        "SELECT email FROM t WHERE EXISTS (SELECT 1 FROM u)",
+        "SELECT email FROM t WHERE x > (SELECT avg(x) FROM t)",
+        "SELECT email FROM t WHERE max(x) > 1",
+        "SELECT email FROM VALUES ('a') AS t(email)",
+        "VALUES ('a')",
+        "SELECT 'a' AS email",
+        "TABLE t",
+        "SELECT email FROM t TABLESAMPLE (10 PERCENT)",
+        "SELECT email FROM t TABLESAMPLE (10 ROWS) REPEATABLE (1)",
+        "SELECT email FROM t VERSION AS OF 3",
+        "SELECT email FROM t TIMESTAMP AS OF '2024-01-01'",
+        "SELECT email FROM t@v1",
+        "SELECT email FROM `t@v1`",
+        "SELECT email FROM t AS x(a, email)",
+        "SELECT email FROM IDENTIFIER('t')",
+        "SELECT email FROM range(10)",
+        "SELECT email FROM parquet.`/some/path`",
+        "SELECT email FROM t PIVOT (sum(x) FOR y IN (1, 2))",
+        "SELECT email FROM t UNPIVOT (x FOR y IN (a, b))",
+        "SELECT email, z FROM t LATERAL VIEW explode(x) y AS z",
+        "SELECT email, explode(x) AS z FROM t",
+        "SELECT email, stack(2, a, b) AS z FROM t",
+        "SELECT email, inline(x) FROM t",
+        "SELECT email, posexplode(x) AS (p, z) FROM t",
+        "SELECT /*+ REPARTITION(3) */ email FROM t",
+        "SELECT TRANSFORM(email) USING 'cat' AS (email) FROM t",
+        "SELECT email FROM t |> LIMIT 1",
+        "SELECT email, struct(*) AS s FROM t",
+        "SELECT email, transform(x, y -> y + 1) AS x FROM t",
+        "SELECT email, my_function(x) AS x FROM t",
+        "SELECT email, main.lower(x) AS x FROM t",
+        "SELECT email, x.lower(y) AS x FROM t",
+        "SELECT email, `lower`(x) AS x, `my function`(y) AS y FROM t",
+        "SELECT email, rand() AS x FROM t",
+        "SELECT email FROM t WHERE rand() < 0.5",
+        "SELECT email, uuid() AS x FROM t",
+        "SELECT email, current_date AS x FROM t",
+        "SELECT email, current_timestamp() AS x FROM t",
+        "SELECT email, now() AS x FROM t",
+        "SELECT email, unix_timestamp() AS x FROM t",
+        "SELECT email, datediff(day, now()) AS x FROM t",
+        "SELECT email, DATE 'today' AS x FROM t",
+        "SELECT email, cast(' Now UTC' AS timestamp) AS x FROM t",
+        "SELECT email, to_date('yesterday') AS x FROM t",
+        "SELECT email, timestamp('NOW+01:00') AS x FROM t",
+        "SELECT email, user AS x FROM t",
+        "SELECT email, session_user AS x FROM t",
+        "SELECT email, current_user() AS x FROM t",
+        "SELECT email, monotonically_increasing_id() AS x FROM t",
+        "SELECT email, spark_partition_id() AS x FROM t",
+        "SELECT email, input_file_name() AS x FROM t",
+        "SELECT email, _metadata.file_path AS x FROM t",
+        "SELECT email, t._metadata.row_index AS x FROM t",
+        "SELECT email, java_method('java.util.UUID', 'randomUUID') AS x FROM t",
+        "SELECT email, `(email)?+.+` FROM t",
+        "SELECT email, :x AS x FROM t",
+        "SELECT email, ? AS x FROM t",
+        "SELECT email FROM t; SELECT email FROM t",
+        "SELECT email FROM t WHERE",
+        "SELECT 'email FROM t",
+        "",
+        "SELECT email, " + "(" * 3000 + "x" + ")" * 3000 + " AS x FROM t",
+    ],
+)
+def test_what_is_not_known_is_not_row_wise(query: str) -> None:
+    assert follow_columns(query, ["email"]) is None
+    assert follow_columns(query, []) is None
