@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
-from penstock.errors import VerificationError
+from penstock.errors import PenstockError, VerificationError
 from penstock.kinds.cdc import batch as change_batch
 from penstock.maintenance.erasure.erasing import Erasure
 from penstock.maintenance.erasure.tombstones import Tombstones
+from penstock.maintenance.erasure.values import Erased
 from penstock.maintenance.tables.values import Caution
 from penstock.model.names import DatasetName
 from penstock.model.results import Outcome
@@ -34,6 +37,7 @@ from tests.spark.test_tombstones import look, run
 pytestmark = pytest.mark.spark
 
 CAUTION = Caution(settle=0.5, wait=20)
+T = TypeVar("T")
 
 
 def find_bytes(root: Path, *texts: str) -> list[str]:
@@ -49,6 +53,7 @@ def find_bytes(root: Path, *texts: str) -> list[str]:
 def test_a_person_is_gone_from_every_file_and_stays_gone(
     spark: Any, people: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    originals = keep_originals(people)
     before = look(spark, people)
     erasure = open_people(people).erasure
     erasure.add("customer", [f"email={ANN}"], reason="DSR-17", actor="dpo")
@@ -96,6 +101,51 @@ def test_a_person_is_gone_from_every_file_and_stays_gone(
         "main.people": 3,
     }
     assert ANN not in repr(look(spark, people)).lower()
+    deliver_again(people, originals)
+    check_files_that_came_again(spark, people, monkeypatch)
+
+
+def check_files_that_came_again(spark: Any, people: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some of the new files with the person were loaded; the originals, with their old times, were not."""
+    loaded = look(spark, people)
+    assert {item.id: [reason.code for reason in item.reasons] for item in open_people(people).maintenance.due()} == {
+        "staging.customers": ["sources_unsearched"],
+        "main.people": ["sources_unsearched"],
+    }
+    done = open_people(people).erasure.erase(caution=CAUTION)
+    (receipt,) = done.receipts
+    assert (done.files_searched, receipt.tables, receipt.scan.hits) == (5, (), 0)
+    assert receipt.records_removed == 9
+    assert find_bytes(people.root, ANN, "Ann Miller") == []
+    assert look(spark, people) == loaded, "other people are unharmed"
+    assert open_people(people).erasure.verify("customer", [f"email={ANN}"]).is_clean
+    assert refuse_spark(monkeypatch, open_people(people).erasure.erase) == Erased()
+    assert refuse_spark(monkeypatch, open_people(people).maintenance.maintain).is_empty
+
+
+def keep_originals(project: ProjectFolder) -> dict[Path, tuple[bytes, int]]:
+    """Every source file as it was delivered, with its time."""
+    files = [path for folder in ("raw", "feeds") for path in (project.root / folder).rglob("*") if path.is_file()]
+    return {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
+
+
+def deliver_again(project: ProjectFolder, originals: dict[Path, tuple[bytes, int]]) -> None:
+    """Put original files beside those that were erased, as `cp -p` does."""
+    for path, (content, time) in originals.items():
+        copy = path.with_stem(f"{path.stem}-again")
+        copy.write_bytes(content)
+        os.utime(copy, ns=(time, time))
+
+
+def refuse_spark(monkeypatch: pytest.MonkeyPatch, act: Callable[[], T]) -> T:
+    """Do something that must not need Spark."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("Spark was started")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("penstock.run.executor.Executor.open_lake", refuse)
+        return act()
 
 
 def check_no_file_goes_when_hiding_lost_rows(people: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,11 +161,12 @@ def check_no_file_goes_when_hiding_lost_rows(people: ProjectFolder, monkeypatch:
 
 
 @pytest.mark.deep
-def test_a_person_is_gone_from_every_kind_of_place(spark: Any, tmp_path: Path) -> None:
+def test_a_person_is_gone_from_every_kind_of_place(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project = make_everywhere(tmp_path / "everywhere")
     assert not open_people(project).run().has_failed
     add_odd_rows(project)
     assert not open_people(project).run().has_failed
+    originals = keep_originals(project)
     everyone = find_bytes(project.root, ANN)
     for place in (
         "raw/",
@@ -149,6 +200,35 @@ def test_a_person_is_gone_from_every_kind_of_place(spark: Any, tmp_path: Path) -
         not in repr([read_table(spark, path).to_pylist() for path in tables if "_penstock" not in str(path)]).lower()
     )
     assert checksums(spark, project) == before
+
+    # an export below the storage has the person too: no receipt, and nothing is forgotten until it is gone
+    deliver_again(project, originals)
+    export = project.root / "storage" / "export.txt"
+    export.write_text(f"sent to {ANN}\n")
+    with pytest.raises(PenstockError, match="export"):
+        open_people(project).erasure.erase(caution=CAUTION)
+    assert find_bytes(project.root, ANN) == ["storage/export.txt"]
+    with pytest.raises(PenstockError, match="export"):
+        open_people(project).erasure.erase(caution=CAUTION)
+    export.unlink()
+    (receipt,) = open_people(project).erasure.erase(caution=CAUTION).receipts
+    assert receipt.scan.hits == 0
+    assert find_bytes(project.root, ANN, "Ann Miller") == []
+    assert open_people(project).erasure.verify("customer", [f"email={ANN}"]).is_clean
+    assert not list((project.root / "storage/_penstock/aside").glob("*"))
+    assert checksums(spark, project) == before
+    assert refuse_spark(monkeypatch, open_people(project).erasure.erase) == Erased()
+
+    # an original in its old place: the table is rebuilt from it, and then the file is erased once more
+    for path, (content, _) in originals.items():
+        path.write_bytes(content)
+    run(project)
+    loaded = checksums(spark, project)
+    assert open_people(project).erasure.count().sources
+    (receipt,) = open_people(project).erasure.erase(caution=CAUTION).receipts
+    assert find_bytes(project.root, ANN, "Ann Miller") == []
+    assert all(item.outcome is Outcome.NO_OP for item in run(project).values()), "nothing looks changed"
+    assert checksums(spark, project) == loaded
     forget_tables(spark)
 
 

@@ -20,9 +20,11 @@ from penstock.maintenance.sources.rewriting import Rewriter
 from penstock.maintenance.sources.searching import Search
 from penstock.model.changes import FeedFiles
 from penstock.model.keys import KeyColumn, NormalForm
+from penstock.model.names import DatasetName
+from penstock.model.tombstones import SuppressedKeys, Tombstone
 from penstock.storage.files import open_files
-from penstock.transforms.key_hashes import key_text
-from penstock.transforms.key_match import RecordKey, to_key_set
+from penstock.transforms.key_hashes import hash_text, key_text, to_pads
+from penstock.transforms.key_match import TEXT, RecordKey, to_key_set
 
 pytestmark = pytest.mark.spark
 
@@ -85,6 +87,28 @@ def rewritten(rewriter: Rewriter, folder: Path) -> dict[str, bytes]:
     rewriter.verify(files, done, open_files(str(folder.parent)), "copies")
     assert not list((folder.parent / "copies").iterdir())
     return {each.path: files.read(each.aside or "") for each in done}
+
+
+def check_hashes(search: Search, file: Path) -> None:
+    """By their hashes alone, the same keys are found."""
+    files, paths = open_files(str(file.parent)), [file.name]
+    texts = [row["text"] for row in search.keys.texts.collect()]
+    found = search.find_suppressed(files, paths, to_suppressed(search, texts))
+    assert found == {(text, text[::-1]) for text in texts}
+    values = search.read_values(files, paths)
+    assert {text for table in values for text in table[TEXT].to_pylist()} == set(texts)
+    assert {tuple(table.column_names[1:]) for table in values} == {tuple(column.name for column in search.keys.key)}
+
+
+def to_suppressed(search: Search, texts: Sequence[str]) -> SuppressedKeys:
+    """Tombstones of these keys, and of one that nobody has; the id of each is the text of its key, backwards."""
+    secret, key = b"a secret of the tests", search.keys.key
+    rows = search.session.createDataFrame([(text,) for text in (*texts, "v6:nobody")], "text string")
+    hashed = hash_text(search.session, rows["text"], to_pads("1", secret))
+    found = rows.select("text", hashed.full.alias("full"), hashed.mark.alias("mark")).collect()
+    table = DatasetName("main", "people")
+    made = [Tombstone(t[::-1], "b", table, key, full, mark, "1", "r", "a", 1) for t, full, mark in found]
+    return SuppressedKeys(key, "1", secret, tuple(made))
 
 
 def to_json(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -152,7 +176,9 @@ def test_keys_of_every_type_and_form(spark: Any, tmp_path: Path) -> None:
     pq.write_table(nanoseconds, tmp_path / "parquet/b.parquet")
     pq.write_table(table, tmp_path / "parquet/c.parquet", use_deprecated_int96_timestamps=True)
     pq.write_table(table.slice(GONE), tmp_path / "parquet/d.parquet")
-    found = rewritten(make_search(spark, FeedFiles("", "parquet"), KEY, types, [text]), tmp_path / "parquet")
+    rewriter = make_search(spark, FeedFiles("", "parquet"), KEY, types, [text])
+    check_hashes(rewriter.search, tmp_path / "parquet/a.parquet")
+    found = rewritten(rewriter, tmp_path / "parquet")
     assert sorted(found) == ["a.parquet", "b.parquet", "c.parquet"]
     for path, content in found.items():
         old = pq.read_table(tmp_path / "parquet" / path)
@@ -198,6 +224,8 @@ def test_every_row_of_an_envelope_is_searched(spark: Any, tmp_path: Path) -> Non
         kept = [line for line, (_, is_gone) in zip(lines, records, strict=True) if not is_gone]
         found = rewritten(make_search(spark, feed, key, ["double"], ["v2:42"]), folder)
         assert found["a.json"].decode().splitlines() == kept, envelope
+        if envelope == "debezium":
+            check_hashes(make_search(spark, feed, key, ["double"], ["v2:42"]).search, folder / "a.json")
         (folder / "a.json").write_text(json.dumps([record for record, _ in records]))
         many = FeedFiles("", "json", envelope, options=(("multiLine", "true"),))
         found = rewritten(make_search(spark, many, key, ["double"], ["v2:42"]), folder)
@@ -228,5 +256,8 @@ def test_what_cannot_be_searched_is_refused(spark: Any, tmp_path: Path) -> None:
             rewritten(rewriter, tmp_path / "a")
         assert "a.json" in f"{error.value} {error.value.location}"
         assert "42" not in str(error.value)
+        if line.endswith("x"):
+            with pytest.raises(RewriteError, match="records that cannot be read"):
+                check_hashes(rewriter.search, file)
         assert file.read_bytes() == before
         assert [path.name for path in (tmp_path / "a").iterdir()] == ["a.json"]

@@ -62,6 +62,8 @@ def _draw_maintained(done: Maintained, output: TextOutput) -> None:
         output.table(_COLUMNS, map(_to_line, done.tables))
     if done.store_files_merged:
         output.text(f"{counted(done.store_files_merged, 'file')} of the tombstones merged.")
+    if done.files_searched:
+        output.text(f"{counted(done.files_searched, 'new source file')} searched for keys that were erased before.")
     for receipt in done.receipts:
         output.text(f"Erased: penstock receipt show {receipt}")
 

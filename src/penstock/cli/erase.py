@@ -39,7 +39,10 @@ def erase(
         bool, typer.Option("--dry-run", help="Count what would be rewritten and removed; change nothing.")
     ] = False,
 ) -> None:
-    """Remove everything that is hidden from every file, prove it, and write a receipt."""
+    """Remove everything that is hidden from every file, prove it, and write a receipt.
+
+    Also searches source files that came after earlier erasures, and removes the erased keys from them.
+    """
     settings = current_settings()
     output = make_output(settings)
     with open_from_settings(settings) as engine:
@@ -109,7 +112,7 @@ def _scan_progress(settings: Settings) -> Iterator[Callable[[Progress], None] | 
 
 
 def _draw_count(dry: DryRun, output: TextOutput) -> None:
-    if not dry.tombstones:
+    if not dry.tombstones and not dry.sources:
         output.text("Nothing is hidden: there is nothing to erase.")
         return
     rows = (
@@ -120,7 +123,8 @@ def _draw_count(dry: DryRun, output: TextOutput) -> None:
         )
         for each in dry.tables
     )  # fmt: skip
-    output.table(("table", "rows", "files to rewrite", "files to remove", "log files"), rows)
+    if dry.tables:
+        output.table(("table", "rows", "files to rewrite", "files to remove", "log files"), rows)
     found = (
         (each.place, str(each.searched), f"{each.rewritten}, {show_bytes(each.bytes_before)}", f"{each.removed:,}")
         for each in dry.sources
@@ -131,6 +135,8 @@ def _draw_count(dry: DryRun, output: TextOutput) -> None:
 
 def draw_erased(erased: Erased, output: TextOutput) -> None:
     """Print what an erasure removed, and where its receipt is."""
+    if erased.files_searched:
+        output.text(f"{counted(erased.files_searched, 'new source file')} searched for keys that were erased before.")
     if not erased.receipts:
         output.text("Nothing is hidden: there is nothing to erase.")
     for receipt in erased.receipts:
@@ -141,7 +147,8 @@ def draw_erased(erased: Erased, output: TextOutput) -> None:
             )
             for each in receipt.tables
         )  # fmt: skip
-        output.table(("table", "rows removed", "rewritten", "removed", "log files", "version"), rows)
+        if receipt.tables:
+            output.table(("table", "rows removed", "rewritten", "removed", "log files", "version"), rows)
         if changed := [each for each in receipt.sources if each.records_removed]:
             lines = ((each.place, str(each.files_rewritten), f"{each.records_removed:,}") for each in changed)
             output.table(("source", "files rewritten", "records removed"), lines)

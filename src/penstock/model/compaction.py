@@ -86,6 +86,8 @@ class TableFacts:
     """When the oldest of these was added, in nanoseconds since 1970."""
     has_unchecked_keys: bool = False
     """Keys are declared, and rows changed since they were last checked."""
+    unsearched_files: int = 0
+    """Source files that came after an erasure, and were not yet searched for erased keys."""
 
     @property
     def visible_rows(self) -> int | None:
@@ -169,14 +171,17 @@ class Maintained:
     """The ids of the receipts of what was erased."""
     store_files_merged: int = 0
     """Files of the store of tombstones."""
+    files_searched: int = 0
+    """Source files that came after an erasure, and were searched for erased keys."""
 
     @property
     def is_empty(self) -> bool:
-        return not (self.tables or self.receipts or self.store_files_merged)
+        return not (self.tables or self.receipts or self.store_files_merged or self.files_searched)
 
     def to_json(self) -> dict[str, Any]:
         return {
             "tables": [each.to_json() for each in self.tables],
             "receipts": list(self.receipts),
             "store_files_merged": self.store_files_merged,
+            "files_searched": self.files_searched,
         }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from penstock.model.progress import RawFile
+
 
 @dataclass(frozen=True, slots=True)
 class FileErased:
@@ -23,3 +25,5 @@ class FileErased:
     """None when it was only counted."""
     notes: tuple[str, ...] = ()
     """What could not be kept and does not matter to any reader's rows, such as a bloom filter."""
+    files: tuple[RawFile, ...] = ()
+    """The files as they are now, as far as they were searched: none of them has a record of the keys."""

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from penstock.errors import EventLogError, PenstockError
+from penstock.eventlog.redaction import redact_texts
 from penstock.kinds.protocol import Kind, Workspace
 from penstock.lake.tables import Lake
 from penstock.model.clock import Clock
@@ -56,6 +57,10 @@ class Bench:
     @property
     def build_request_id(self) -> str:
         return self.recorder.events.build_request_id
+
+    def redact(self, texts: Sequence[str]) -> int:
+        """Take texts out of the event log; gives the number of events changed."""
+        return len(redact_texts(self.recorder.log, texts).event_ids) if texts else 0
 
     def execute(self, items: Sequence[Item], load: Callable[[Item], LoadResult]) -> tuple[ItemResult, ...]:
         """Do the items one after the other, each recorded as a job run; raises the first error when all that can be done is."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -12,12 +13,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from penstock.errors import ConcurrentRunError, PenstockError, UsageError
-from penstock.eventlog.redaction import redact_texts
 from penstock.kinds.catalog import Catalog, open_catalog
 from penstock.lake.tables import Lake
-from penstock.maintenance.erasure.requests import read_column_types
 from penstock.maintenance.erasure.resurrected import find_resurrected
 from penstock.maintenance.erasure.values import DRAFTS, Erased, Hidden, HiddenTable
+from penstock.maintenance.sources.searched import find_unsearched
 from penstock.maintenance.tables.values import Caution
 from penstock.model.graph import downstream, order
 from penstock.model.names import DatasetName
@@ -27,14 +27,16 @@ from penstock.model.results import LoadResult, Outcome
 from penstock.model.tombstones import Release, Tombstone, TombstoneState
 from penstock.model.wording import counted
 from penstock.run.bench import Bench, Host, open_bench, raise_first
-from penstock.run.given_keys import read_given_keys
+from penstock.run.given_keys import check_release, read_given_keys
 from penstock.run.planner import PlanRequest
 from penstock.run.scheduler import RunListener
 from penstock.tombstones.secrets import to_secrets
 from penstock.tombstones.store import TombstoneStore
+from penstock.tombstones.vault import Vault
 
 if TYPE_CHECKING:
     from penstock.maintenance.erasure.counting import DryRun
+    from penstock.maintenance.erasure.erasing import Erasure
     from penstock.maintenance.erasure.tombstones import Tombstones
     from penstock.maintenance.erasure.verifying import HashCheck
     from penstock.maintenance.scan.results import ScanResult
@@ -164,7 +166,7 @@ class Erasing:
         found = left or found  # a subject or table stands for those that are erased
         catalog = self.catalog
         for table in {each.table for each in found}:
-            _check_release(catalog, table, column)
+            check_release(catalog, table, column)
         with self.host.recorded():
             self._store.move(found, TombstoneState.RELEASED, release=Release(value, column))
         ids = {each.id for each in found}
@@ -181,10 +183,52 @@ class Erasing:
         """Make everything that is hidden physical, prove that it is gone, and write a receipt.
 
         All tombstones of a request go together: those of the subject or table that is named, and the others of their requests.
+        Then the source files that came after earlier erasures are searched for their keys, and erased too.
         """
+        self._check_known(what)
+        hidden = self._erase_hidden(what, caution or Caution(), on_progress, listeners)
+        tables = {each.table for each in self._pick(what, TombstoneState.PHYSICAL)}
+        more = self.erase_redelivered(tables, on_progress=on_progress, listeners=listeners)
+        return replace(more, receipts=(*hidden.receipts, *more.receipts))
+
+    def erase_redelivered(
+        self,
+        tables: AbstractSet[DatasetName],
+        *,
+        on_progress: OnProgress | None = None,
+        listeners: tuple[RunListener, ...] = (),
+    ) -> Erased:
+        """Erase keys that are physical from source files that were delivered since. Without new files, no JVM starts."""
+        from penstock.maintenance.erasure.redelivered import Redelivery, find_unfinished
+        from penstock.run.redelivering import Redelivering
+
+        project, known = self.host.workspace.project, self._store.read()
+        chosen = [each for each in known if each.table in tables]
+        vault = Vault(self.host.workspace.storage, to_secrets(project.erasure.secrets))
+        if not find_unsearched(self.catalog, chosen) and not find_unfinished(vault, chosen):
+            return Erased()
+        with open_bench(self.host, "penstock erase", self._places, listeners) as bench:
+            tombstones = self._open(bench)
+            chosen = [each for each in self._store.read() if each.table in tables]
+            look = partial(find_unsearched, tombstones.catalog, chosen)
+            start = partial(self._start, bench, tombstones, Caution())
+            return Redelivering(bench, Redelivery(tombstones), KIND, look, start).erase(on_progress)
+
+    def _start(self, bench: Bench, tombstones: Tombstones, caution: Caution, chosen: Sequence[Tombstone]) -> Erasure:
+        from penstock.maintenance.erasure.erasing import Erasure
+
+        tables = order_of(tombstones.catalog, {each.table for each in chosen})
+        return Erasure(tombstones, tuple(chosen), tables, bench.redact, caution, self.host.clock.now_ns())
+
+    def _erase_hidden(
+        self,
+        what: str | None,
+        caution: Caution,
+        on_progress: OnProgress | None,
+        listeners: tuple[RunListener, ...],
+    ) -> Erased:
         from penstock.maintenance.erasure.erasing import Settlement
 
-        self._check_known(what)
         open_states = {TombstoneState.PENDING, TombstoneState.HIDDEN}
         is_open = any(each.state in open_states for each in self._store.read())
         if not is_open and not self.host.workspace.storage.names(DRAFTS):
@@ -199,7 +243,7 @@ class Erasing:
                     return Erased(tuple(settled))
                 roots = {each.table for each in chosen}
                 if versions == {table: bench.lake.state(table).version for table in roots}:
-                    return self._erase(bench, tombstones, chosen, settled, caution or Caution(), on_progress)
+                    return self._erase(bench, tombstones, chosen, settled, caution, on_progress)
         raise ConcurrentRunError(
             "tables were loaded again and again while they should be erased", hint="run again later"
         )
@@ -216,14 +260,19 @@ class Erasing:
     def count(self, what: str | None = None) -> DryRun:
         """What `erase` would do: files, rows and bytes of each table; an error when one cannot be searched."""
         from penstock.maintenance.erasure.counting import DryRun, count_erasure
+        from penstock.maintenance.erasure.redelivered import Redelivery
 
         self._check_known(what)
-        if not self._pick(what):
+        tables = {each.table for each in self._pick(what, TombstoneState.PHYSICAL)}
+        due = find_unsearched(self.catalog, [each for each in self._store.read() if each.table in tables])
+        if not self._pick(what) and not due:
             return DryRun()
         with self.host.lake(self._places) as lake:
             tombstones = self._look(lake)
             chosen = self._pick(what)
-            return count_erasure(tombstones, chosen, order_of(self.catalog, {each.table for each in chosen}))
+            counted = count_erasure(tombstones, chosen, order_of(self.catalog, {each.table for each in chosen}))
+            again = Redelivery(tombstones).count(due)
+            return replace(counted, sources=(*counted.sources, *again))
 
     def verify(
         self,
@@ -278,18 +327,13 @@ class Erasing:
         caution: Caution,
         on_progress: OnProgress | None,
     ) -> Erased:
-        from penstock.maintenance.erasure.erasing import Erasure
-
-        catalog = tombstones.catalog
-        tables = order_of(catalog, {each.table for each in chosen})
-        redact = partial(_redact, bench)
-        erasure = Erasure(tombstones, tuple(chosen), tables, redact, caution, self.host.clock.now_ns())
+        erasure = self._start(bench, tombstones, caution, chosen)
 
         def load(item: Item) -> LoadResult:
             done = erasure.erase_table(item.dataset)
             return LoadResult(done.version if done else None, done.rows if done else 0)
 
-        bench.execute([_to_item(table, chosen, Action.ERASE) for table in tables], load)
+        bench.execute([_to_item(table, chosen, Action.ERASE) for table in erasure.tables], load)
         raise_first(bench.results)
         return Erased((*settled, erasure.finish(on_progress)))
 
@@ -299,9 +343,9 @@ class Erasing:
         if what is not None and what not in subjects and _table_name(self.catalog, what) is None:
             self._choose(self._store.read(), (what,))
 
-    def _pick(self, what: str | None) -> list[Tombstone]:
-        """Hidden tombstones: all, or those of the requests that a subject, table or id belongs to."""
-        known = [each for each in self._store.read() if each.state is TombstoneState.HIDDEN]
+    def _pick(self, what: str | None, state: TombstoneState = TombstoneState.HIDDEN) -> list[Tombstone]:
+        """Tombstones in a state: all, or those of the requests that a subject, table or id belongs to."""
+        known = [each for each in self._store.read() if each.state is state]
         if what is None:
             return known
         try:
@@ -336,10 +380,6 @@ def order_of(catalog: Catalog, roots: Iterable[DatasetName]) -> tuple[DatasetNam
     return tuple(name for name in order(catalog.graph) if name in chosen)
 
 
-def _redact(bench: Bench, texts: Sequence[str]) -> int:
-    return len(redact_texts(bench.recorder.log, texts).event_ids) if texts else 0
-
-
 def _by_table(tombstones: Iterable[Tombstone]) -> dict[DatasetName, list[Tombstone]]:
     found: dict[DatasetName, list[Tombstone]] = {}
     for each in tombstones:
@@ -357,16 +397,3 @@ def _table_name(catalog: Catalog, what: str) -> DatasetName | None:
         return catalog.find(what).name
     except UsageError:
         return None
-
-
-def _check_release(catalog: Catalog, table: DatasetName, column: str | None) -> None:
-    """A streaming table is released by sequence; any other by a column that it has."""
-    types = read_column_types(catalog, table) or {}
-    dataset = catalog.datasets.get(table)
-    if dataset is not None and dataset.keys:
-        if column is not None:
-            raise UsageError(f"{table} is released by its sequence, not by a column", hint="--from SEQUENCE")
-    elif column is None or column.lower() not in types:
-        raise UsageError(
-            f"name a column of {table} that tells new rows from old ones", hint="--from VALUE --column NAME"
-        )

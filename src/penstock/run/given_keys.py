@@ -1,4 +1,4 @@
-"""The keys of a request as users give them, and the tables that it concerns."""
+"""What users give to a request: its keys, the tables that it concerns, and from which point on a key may come back."""
 
 from __future__ import annotations
 
@@ -88,3 +88,16 @@ def _columns_of(source: Source) -> list[str]:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{source} cannot be read: {getattr(error, 'strerror', None) or 'not UTF-8'}") from None
     return [name.strip() for name in next(csv.reader(io.StringIO(text)), []) if name.strip()]
+
+
+def check_release(catalog: Catalog, table: DatasetName, column: str | None) -> None:
+    """A streaming table is released by sequence; any other by a column that it has."""
+    types = read_column_types(catalog, table) or {}
+    dataset = catalog.datasets.get(table)
+    if dataset is not None and dataset.keys:
+        if column is not None:
+            raise UsageError(f"{table} is released by its sequence, not by a column", hint="--from SEQUENCE")
+    elif column is None or column.lower() not in types:
+        raise UsageError(
+            f"name a column of {table} that tells new rows from old ones", hint="--from VALUE --column NAME"
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from penstock.errors import ConfigError, UsageError
 from penstock.kinds.catalog import Catalog, open_catalog
 from penstock.lake.delta_log import DamagedLogError
-from penstock.maintenance.compaction.decide import TOMBSTONES_DUE, decide_maintenance
+from penstock.maintenance.compaction.decide import SOURCES_DUE, TOMBSTONES_DUE, decide_maintenance
 from penstock.maintenance.compaction.facts import read_table_facts, with_tombstones
+from penstock.maintenance.sources.searched import find_unsearched
 from penstock.maintenance.tables.values import Caution
 from penstock.model.compaction import Compacted, Maintained, Policy, TableFacts, sum_up
 from penstock.model.dataset import Dataset
@@ -56,8 +58,13 @@ class DueTable:
         return any(reason.code == TOMBSTONES_DUE for reason in self.reasons)
 
     @property
+    def needs_search(self) -> bool:
+        """Whether source files must be searched for keys that were erased before."""
+        return any(reason.code == SOURCES_DUE for reason in self.reasons)
+
+    @property
     def needs_compaction(self) -> bool:
-        return any(reason.code != TOMBSTONES_DUE for reason in self.reasons)
+        return any(reason.code not in {TOMBSTONES_DUE, SOURCES_DUE} for reason in self.reasons)
 
     def to_item(self, action: Action) -> Item:
         return WorkItem(self.name, KIND, action, self.reasons, self)
@@ -124,12 +131,14 @@ class Maintaining:
         """The tables that need maintenance, of all or of those chosen; `soften` changes their policies first."""
         tombstones, now = self._store.read(), self.host.clock.now_ns()
         datasets = catalog.listed() if chosen is None else chosen
+        unsearched = {each.name: len(each.files) for each in find_unsearched(catalog, tombstones)}
         found = []
         for dataset in datasets:
             if not dataset.is_stored:
                 continue
             policy = soften(self._policy_of(dataset))
             facts = self._read_facts(catalog, dataset, policy, tombstones)
+            facts = replace(facts, unsearched_files=unsearched.get(dataset.name, 0))
             if reasons := decide_maintenance(facts, policy, now):
                 found.append(DueTable(dataset, policy, facts, reasons))
         return found
@@ -162,9 +171,21 @@ class Maintaining:
         return with_tombstones(TableFacts(dataset.name, -1 if state.version is None else state.version), tombstones)
 
     def _work(self, catalog: Catalog, found: Sequence[DueTable], message: str) -> Maintained:
-        """Erase what must be erased, then compact; Spark starts only if there is something to do."""
-        if not found:
-            return Maintained()
+        """Erase what must be erased, compact, search new source files; Spark starts only if there is something to do."""
+        to_search = {each.name for each in found if each.needs_search}
+        found = [each for each in found if each.needs_erasure or each.needs_compaction]
+        done = self._work_on_tables(catalog, found, message) if found else Maintained()
+        return self._search(done, to_search) if to_search else done
+
+    def _search(self, done: Maintained, tables: AbstractSet[DatasetName]) -> Maintained:
+        """Erase keys from source files that came after their erasure. Tombstones that are hidden stay so."""
+        from penstock.run.erasing import Erasing
+
+        more = Erasing(self.host).erase_redelivered(tables, listeners=self.listeners)
+        receipts = (*done.receipts, *(receipt.id for receipt in more.receipts))
+        return replace(done, receipts=receipts, files_searched=more.files_searched)
+
+    def _work_on_tables(self, catalog: Catalog, found: Sequence[DueTable], message: str) -> Maintained:
         before = {each.name: self._count(catalog, each) for each in found}
         waiting = {each.name: self._waiting(each.name) for each in found if each.needs_erasure}
         receipts = self._erase(tuple(waiting))

@@ -6,7 +6,7 @@ A local folder is served by `local`, an object store by `object_store`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
@@ -92,3 +92,14 @@ def open_files(
     return ObjectFiles(
         uri, to_store_options(given, settings, patience), {**to_reader_options(given), **(settings or {})}
     )
+
+
+def overwrite(files: Files, path: str, content: bytes) -> None:
+    """Create a small file, or replace it: a reader sees all of it or what was there before."""
+    with suppress(FileExistsError):
+        files.create(path, content)
+        return
+    stamp = files.stamp(path) or ""
+    with files.open_new(f"{path}.new", path) as stream:
+        stream.write(content)
+    files.replace(f"{path}.new", path, stamp)

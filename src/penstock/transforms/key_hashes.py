@@ -18,7 +18,7 @@ from penstock.model.keys import KeyColumn, NormalForm
 from penstock.model.types import quote_name
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 _BLOCK = 64
 """Bytes of a block of SHA-256."""
@@ -66,15 +66,19 @@ class KeyHash:
 
 
 def hash_key(rows: DataFrame, key: Sequence[KeyColumn], pads: Pads) -> KeyHash:
-    """The hashes of the key of each row.
+    """The hashes of the key of each row."""
+    return hash_text(rows.sparkSession, key_text(rows, key), pads)
+
+
+def hash_text(session: SparkSession, text: Column, pads: Pads) -> KeyHash:
+    """The hashes of a canonical text of a key.
 
     The pads are scalar subqueries: a join that brings them to every row costs more than the hash itself.
     """
-    secret = rows.sparkSession.createDataFrame(
+    secret = session.createDataFrame(
         pa.table({"inner": pa.array([pads.inner], pa.binary()), "outer": pa.array([pads.outer], pa.binary())})
     )
     inner, outer = (secret.select(name).scalar() for name in ("inner", "outer"))
-    text = key_text(rows, key)
     first = F.unhex(F.sha2(F.concat(inner, text.cast("binary")), 256))
     mark = F.xxhash64(inner, text).bitwiseAND(F.lit(_MARKS))
     return KeyHash(mark, F.sha2(F.concat(outer, first), 256))

@@ -19,14 +19,19 @@ from penstock.model.keys import KeyColumn
 from penstock.model.schema import NANOSECONDS
 from penstock.transforms.conform import convert, try_convert
 from penstock.transforms.key_hashes import key_text
+from penstock.transforms.suppress import TOMBSTONE, with_tombstones
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+    from penstock.model.tombstones import SuppressedKeys
+
 FILE, ROW = "__penstock_file", "__penstock_row"
 """The address of a record's file without its scheme, and what distinguishes the record there."""
 IS_BAD = "__penstock_bad"
-_TEXT, _HIT = "__penstock_text", "__penstock_hit"
+TEXT = "__penstock_text"
+"""The canonical text of a key."""
+_HIT = "__penstock_hit"
 _BAD = "bad"
 """Not a text of a key: those start with `n` or with `v` and a length."""
 _PARSING = frozenset(
@@ -80,39 +85,70 @@ def find_matches(rows: DataFrame, images: Sequence[Image], keys: KeySet, is_bad:
 
     Needs rows with FILE and ROW.
     """
-    given, texts = _with_texts(rows, images, keys)
-    found = [F.col(text) for text in texts]
+    wanted = F.broadcast(keys.texts.select(F.col("text").alias(TEXT), F.lit(True).alias(_HIT)))
+    each = _each_text(rows, images, keys.key, is_bad)
+    hits = each.join(wanted, TEXT, "left").where(F.col(_HIT) | (F.col(TEXT) == _BAD))
+    return hits.select(FILE, ROW, (F.col(TEXT) == _BAD).alias(IS_BAD)).distinct()
+
+
+def find_suppressed(
+    rows: DataFrame, images: Sequence[Image], keys: SuppressedKeys, is_bad: Column | None = None
+) -> DataFrame:
+    """FILE, TEXT and TOMBSTONE of each suppressed key in a record; and those of bad records, with IS_BAD.
+
+    Here only hashes tell which keys are looked for. What is found repeats: to tell it apart, Spark would write clear texts to the
+    disk between two stages. Needs rows with FILE and ROW.
+    """
+    each = _each_text(rows, images, keys.key, is_bad)
+    found = with_tombstones(each, TEXT, keys).where(F.col(TOMBSTONE).isNotNull() | (F.col(TEXT) == _BAD))
+    return found.select(FILE, TEXT, TOMBSTONE, (F.col(TEXT) == _BAD).alias(IS_BAD))
+
+
+def read_key_values(rows: DataFrame, images: Sequence[Image], keys: KeySet) -> list[DataFrame]:
+    """The keys of the set as the records have them, in their own types: TEXT and the parts of the key, for each image.
+
+    They repeat, as those of `find_suppressed`.
+    """
+    given, texts = _with_texts(rows, images, keys.key)
+    found = []
+    for text, image in zip(texts, images, strict=True):
+        wanted = F.broadcast(keys.texts.select(F.col("text").alias(text)))
+        parts = [F.col(f"{text}_{place}") for place in range(len(image.parts))]
+        found.append(given.join(wanted, text, "left_semi").select(F.col(text).alias(TEXT), *parts))
+    return found
+
+
+def _each_text(rows: DataFrame, images: Sequence[Image], key: Sequence[KeyColumn], is_bad: Column | None) -> DataFrame:
+    """FILE, ROW and TEXT of each key in a record, once; for a bad record also a TEXT that is none."""
+    given, texts = _with_texts(rows, images, key)
     bad = [F.when(is_bad, F.lit(_BAD))] if is_bad is not None else []
-    every = F.array_distinct(F.array_compact(F.array(*found, *bad)))
-    each = given.select(FILE, ROW, F.explode(every).alias(_TEXT))
-    wanted = F.broadcast(keys.texts.select(F.col("text").alias(_TEXT), F.lit(True).alias(_HIT)))
-    hits = each.join(wanted, _TEXT, "left").where(F.col(_HIT) | (F.col(_TEXT) == _BAD))
-    return hits.select(FILE, ROW, (F.col(_TEXT) == _BAD).alias(IS_BAD)).distinct()
+    every = F.array_distinct(F.array_compact(F.array(*(F.col(text) for text in texts), *bad)))
+    return given.select(FILE, ROW, F.explode(every).alias(TEXT))
 
 
 def leave_out(rows: DataFrame, images: Sequence[Image], keys: KeySet) -> DataFrame:
     """The rows that do not match."""
-    given, texts = _with_texts(rows, images, keys)
+    given, texts = _with_texts(rows, images, keys.key)
     for text in texts:
         wanted = F.broadcast(keys.texts.select(F.col("text").alias(text)))
         given = given.join(wanted, text, "left_anti")
     return given.select(*rows.columns)
 
 
-def _with_texts(rows: DataFrame, images: Sequence[Image], keys: KeySet) -> tuple[DataFrame, list[str]]:
+def _with_texts(rows: DataFrame, images: Sequence[Image], key: Sequence[KeyColumn]) -> tuple[DataFrame, list[str]]:
     """The rows with the text of each image's key, NULL where it is not there; and the names of these columns."""
     parts: dict[str, Column] = {}
     for number, image in enumerate(images):
-        parts |= {f"{_TEXT}_{number}_{place}": part for place, part in enumerate(image.parts)}
+        parts |= {f"{TEXT}_{number}_{place}": part for place, part in enumerate(image.parts)}
     given = rows.withColumns(parts) if parts else rows
     texts: dict[str, Column] = {}
     for number, image in enumerate(images):
-        key = [
-            KeyColumn(f"{_TEXT}_{number}_{place}", column.normal_form)
-            for place, column in zip(range(len(image.parts)), keys.key, strict=True)
+        columns = [
+            KeyColumn(f"{TEXT}_{number}_{place}", column.normal_form)
+            for place, column in zip(range(len(image.parts)), key, strict=True)
         ]
-        text = key_text(given, key)
-        texts[f"{_TEXT}_{number}"] = F.when(image.is_there, text) if image.is_there is not None else text
+        text = key_text(given, columns)
+        texts[f"{TEXT}_{number}"] = F.when(image.is_there, text) if image.is_there is not None else text
     return (given.withColumns(texts) if texts else given), list(texts)
 
 

@@ -16,7 +16,7 @@ from penstock.errors import ConfigError
 from penstock.model.keys import KeyColumn, NormalForm
 from penstock.model.tombstones import SuppressedKeys, Tombstone
 from penstock.model.types import quote_name
-from penstock.transforms.key_hashes import hash_key, normal_text, to_pads
+from penstock.transforms.key_hashes import KeyHash, hash_key, hash_text, normal_text, to_pads
 
 TOMBSTONE = "__tombstone"
 """The column that `match` adds: the id of a row's tombstone."""
@@ -74,9 +74,7 @@ class Screen:
         named, columns = self._named(rows, keys.key)
         hashed = hash_key(named, columns, to_pads(keys.secret_id, keys.secret))
         found = rows.sparkSession.createDataFrame(_to_table(keys.tombstones))
-        # A mark that differs decides without the full hash. Written as an equality, Spark would hash every row for its join.
-        is_same = (hashed.mark == F.col(_MARK)) & (hashed.full >= F.col(_FULL)) & (hashed.full <= F.col(_FULL))
-        condition = is_same & ~self._is_released(named, keys.tombstones)
+        condition = _is_same(hashed) & ~self._is_released(named, keys.tombstones)
         if self.exempt is not None:
             condition &= ~F.coalesce(self.exempt.cast("boolean"), F.lit(False))
         joined = named.join(F.broadcast(found), condition, how)
@@ -117,6 +115,24 @@ class Screen:
             is_its = F.col(_FROM_COLUMN).eqNullSafe(F.lit(name))
             found |= is_its & F.coalesce(value >= point, F.lit(False))
         return found
+
+
+def with_tombstones(rows: DataFrame, text: str, keys: SuppressedKeys) -> DataFrame:
+    """The rows with the id of the tombstone of the key whose canonical text this column has; NULL where there is none.
+
+    Releases are not looked at: give no tombstone that has one.
+    """
+    hashed = hash_text(rows.sparkSession, F.col(text), to_pads(keys.secret_id, keys.secret))
+    found = rows.sparkSession.createDataFrame(_to_table(keys.tombstones))
+    return rows.join(F.broadcast(found), _is_same(hashed), "left").drop(_MARK, _FULL)
+
+
+def _is_same(hashed: KeyHash) -> Column:
+    """Whether a row's key is that of a tombstone.
+
+    A mark that differs decides without the full hash. Written as an equality, Spark would hash every row for its join.
+    """
+    return (hashed.mark == F.col(_MARK)) & (hashed.full >= F.col(_FULL)) & (hashed.full <= F.col(_FULL))
 
 
 def _without_repeats(keys: SuppressedKeys) -> list[SuppressedKeys]:

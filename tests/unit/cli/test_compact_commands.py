@@ -44,7 +44,8 @@ def add_tombstone(storage: LocalFiles, age_days: int, table: DatasetName = NAME)
 
 def test_nothing_is_due(storage: LocalFiles, penstock: Penstock) -> None:
     assert penstock("maintain").out == "Nothing is due.\n"
-    assert penstock("maintain", "--json").json == {"tables": [], "receipts": [], "store_files_merged": 0}
+    nothing = {"tables": [], "receipts": [], "store_files_merged": 0, "files_searched": 0}
+    assert penstock("maintain", "--json").json == nothing
     assert "Maintenance" not in penstock("plan").out
     assert penstock("plan", "--json").json["maintenance"] == []
 
@@ -65,6 +66,16 @@ def test_the_plan_names_what_is_due(storage: LocalFiles, penstock: Penstock, sho
     )
     (shop.root / "penstock.yml").write_text("name: shop\nerasure: {physical_within: 60 days}\n")
     assert penstock("plan", "--json").json["maintenance"] == []
+
+
+def test_the_plan_names_files_that_came_after_an_erasure(storage: LocalFiles, penstock: Penstock) -> None:
+    add_tombstone(storage, 40)
+    store = TombstoneStore(storage, SystemClock())
+    store.move(store.read(), TombstoneState.PHYSICAL)
+    assert "1 source file not yet searched for erased keys" in penstock("plan").out
+    (due,) = penstock("plan", "--json").json["maintenance"]
+    assert (due["dataset"], due["action"]) == ("staging.orders", "erase")
+    assert [reason["code"] for reason in due["reasons"]] == ["sources_unsearched"]
 
 
 def test_tombstones_of_tables_that_cannot_be_read_or_are_gone_are_not_forgotten(

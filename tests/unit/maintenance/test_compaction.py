@@ -41,6 +41,7 @@ def tombstone(age: int, state: TombstoneState = TombstoneState.HIDDEN, rows: int
         (replace(QUIET, has_unchecked_keys=True), ["keys_unchecked"]),
         (replace(QUIET, tombstones=1, oldest_tombstone=NOW - 29 * DAY * 10**9), []),
         (replace(QUIET, tombstones=2, oldest_tombstone=NOW - 30 * DAY * 10**9), ["tombstones_due"]),
+        (replace(QUIET, unsearched_files=1), ["sources_unsearched"]),
         (replace(QUIET, small_files=99, hidden_rows=500), ["small_files", "hidden_rows"]),
     ],
 )

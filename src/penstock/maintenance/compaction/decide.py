@@ -7,6 +7,7 @@ from penstock.model.plan import Reason
 from penstock.model.wording import counted
 
 TOMBSTONES_DUE = "tombstones_due"
+SOURCES_DUE = "sources_unsearched"
 
 
 def decide_maintenance(facts: TableFacts, policy: Policy, now: int) -> tuple[Reason, ...]:
@@ -29,6 +30,9 @@ def decide_maintenance(facts: TableFacts, policy: Policy, now: int) -> tuple[Rea
             limit = f"; the limit is {_show_time(policy.physical_within)}" if policy.physical_within else ""
             text = f"{counted(facts.tombstones, 'tombstone')} not yet physical, the oldest for {_show_time(age)}{limit}"
             found.append(Reason("tombstones_due", text))
+    if facts.unsearched_files:
+        text = f"{counted(facts.unsearched_files, 'source file')} not yet searched for erased keys"
+        found.append(Reason("sources_unsearched", text))
     return tuple(found)
 
 

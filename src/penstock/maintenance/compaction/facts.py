@@ -17,7 +17,7 @@ from penstock.model.compaction import Policy, TableFacts
 from penstock.model.names import DatasetName
 from penstock.model.progress import TableState
 from penstock.model.tombstones import Tombstone
-from penstock.storage.files import Files
+from penstock.storage.files import Files, overwrite
 
 _CHECKED = f"{FOLDER}/checked-keys.json"
 """Beside a table whose keys are declared: up to which change of rows it has no duplicates."""
@@ -111,11 +111,4 @@ def read_checked(files: Files, name: DatasetName) -> dict[str, Any] | None:
 
 def note_checked(files: Files, name: DatasetName, checked: dict[str, Any]) -> None:
     """Note that a table has no duplicates up to a change of rows."""
-    path, content = f"{name.path}/{_CHECKED}", json.dumps(checked).encode()
-    with suppress(FileExistsError):
-        files.create(path, content)
-        return
-    stamp = files.stamp(path) or ""
-    with files.open_new(f"{path}.new", path) as stream:
-        stream.write(content)
-    files.replace(f"{path}.new", path, stamp)
+    overwrite(files, f"{name.path}/{_CHECKED}", json.dumps(checked).encode())

@@ -24,6 +24,7 @@ from penstock.maintenance.erasure.values import DRAFTS
 from penstock.maintenance.scan.results import ScanResult, check_no_residue
 from penstock.maintenance.scan.scanner import OnProgress
 from penstock.maintenance.sources.erasing import erase_sources
+from penstock.maintenance.sources.searched import digest, note_searched, read_searched
 from penstock.maintenance.tables.physical import make_physical
 from penstock.maintenance.tables.values import Caution, Physical
 from penstock.maintenance.tables.values import Checksum as SurvivorsChecksum
@@ -50,6 +51,8 @@ class Erasure:
     started_at: int = 0
     _done: dict[str, ErasedTable] = field(default_factory=dict)
     _sources: list[ErasedSource] = field(default_factory=list)
+    _clean: dict[DatasetName, set[str]] = field(default_factory=dict)
+    """The source files, by their digests, that have no record of the keys any more."""
 
     @property
     def lake(self) -> Lake:
@@ -77,12 +80,18 @@ class Erasure:
                 self._done[str(name)] = self._to_erased(name, done, survivors, is_own=name == table)
                 own = done if name == table else own
                 fault_point("erase.after_table", str(name))
+        self.erase_sources(table)
+        return own
+
+    def erase_sources(self, table: DatasetName) -> None:
+        """Remove the records of the keys from the source files of a dataset, and from events that it has stored."""
         texts, dataset = self.values.texts.get(str(table), ()), self.catalog.datasets[table]
         for key in dict.fromkeys(each.key for each in self.chosen if each.table == table):
             files = erase_sources(self.lake, self.catalog, dataset, key, texts)
             self._sources += [ErasedSource(f"{table}: {each.place}", each.rewritten, each.removed) for each in files]
+            clean = {digest(each.place, file) for each in files for file in each.files}
+            self._clean[table] = self._clean.get(table, clean) & clean
             fault_point("erase.after_sources", str(table))
-        return own
 
     def _forget_failed(self, table: DatasetName) -> None:
         """Once the logs are truncated, nobody could tell any more which of the rows kept aside were committed."""
@@ -135,7 +144,20 @@ class Erasure:
             finished_at=self.tombstones.clock.now_ns(),
             tool_version=version("penstock"),
         )
-        return Settlement(self.tombstones).settle(receipt)
+        settled = Settlement(self.tombstones).settle(receipt)
+        self._note_searched()
+        return settled
+
+    def _note_searched(self) -> None:
+        """Note which files need not be searched for keys that are erased: those that were searched for all keys of the table."""
+        ids = {each.id for each in self.chosen}
+        for table, clean in self._clean.items():
+            dataset, known = self.catalog.datasets[table], self.tombstones.store.read(table)
+            physical = [each for each in known if each.state is TombstoneState.PHYSICAL]
+            others = [each for each in physical if each.id not in ids]
+            files = clean & read_searched(self.catalog, dataset, others) if others else clean
+            if files:
+                note_searched(self.catalog, dataset, physical, files)
 
     def _scan(self, values: ClearValues, on_progress: OnProgress | None) -> ScanResult:
         columns = columns_by_table(self.catalog.workspace.project.erasure, self.chosen)

@@ -57,6 +57,8 @@ class Erased:
     """What an erasure proved; nothing when there was nothing to erase."""
 
     receipts: tuple[Receipt, ...] = ()
+    files_searched: int = 0
+    """Source files that came after an erasure, and were searched for erased keys."""
 
     def to_json(self) -> dict[str, Any]:
-        return {"receipts": [to_json(each) for each in self.receipts]}
+        return {"receipts": [to_json(each) for each in self.receipts], "files_searched": self.files_searched}

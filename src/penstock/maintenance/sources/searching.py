@@ -15,11 +15,24 @@ from penstock.storage.addresses import to_glob_literal, without_scheme
 from penstock.storage.files import Files
 from penstock.storage.footers import read_footers
 from penstock.transforms import parquet_records, raw_records
-from penstock.transforms.key_match import FILE, IS_BAD, ROW, KeySet, RecordKey, find_matches
+from penstock.transforms.key_match import (
+    FILE,
+    IS_BAD,
+    ROW,
+    TEXT,
+    KeySet,
+    RecordKey,
+    find_matches,
+    find_suppressed,
+    read_key_values,
+)
+from penstock.transforms.suppress import TOMBSTONE
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+    from penstock.model.tombstones import SuppressedKeys
     from penstock.transforms.key_match import Image
 
 _OURS = frozenset({"mode", "inferschema", "header"})
@@ -59,6 +72,34 @@ class Search:
                     found.setdefault(addresses[address], []).append(row)
         is_parquet = self.key.format == "parquet"
         return {path: Hits(len(rows), tuple(sorted(rows)) if is_parquet else ()) for path, rows in found.items()}
+
+    def find_suppressed(self, files: Files, paths: Sequence[str], keys: SuppressedKeys) -> set[tuple[str, str]]:
+        """The canonical texts of keys with a tombstone in these files, each with the tombstone's id; errors as `find` has."""
+        addresses = {without_scheme(files.spark_path(path)): path for path in paths}
+        found: set[tuple[str, str]] = set()
+        with _problems_named(files):
+            for rows, images in self._read(files, paths):
+                bad = rows[raw_records.CORRUPT] if raw_records.CORRUPT in rows.columns else None
+                if not images and bad is None:
+                    continue
+                hits = find_suppressed(rows, images, keys, bad).toArrow()
+                for address, text, tombstone, is_bad in zip(
+                    *(hits[name].to_pylist() for name in (FILE, TEXT, TOMBSTONE, IS_BAD)), strict=True
+                ):
+                    if is_bad:
+                        raise _unreadable(files, addresses[address])
+                    found.add((text, tombstone))
+        return found
+
+    def read_values(self, files: Files, paths: Sequence[str]) -> list[pa.Table]:
+        """The keys that are looked for as these files have them: TEXT and the columns of the key, in the types of the files."""
+        found = []
+        with _problems_named(files):
+            for rows, images in self._read(files, paths):
+                tables = (each.toArrow() for each in read_key_values(rows, images, self.keys))
+                found += [table.group_by(table.column_names).aggregate([]) for table in tables if table.num_rows]
+        names = [TEXT, *(column.name for column in self.keys.key)]
+        return [table.rename_columns(names) for table in found]
 
     def find_texts(self, candidates: Sequence[tuple[str | None, ...]]) -> set[tuple[str | None, ...]]:
         """Which of these keys, as they are written in text files, are among those that are looked for."""
