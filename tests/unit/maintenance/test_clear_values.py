@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -21,6 +22,7 @@ from penstock.tombstones.vault import Vault
 
 NAME = DatasetName("main", "people")
 KEY = (KeyColumn("id"),)
+ANN = Tombstone("t", "b", NAME, KEY, "", 0, "1", "", "", 0, subject="person")
 
 
 def catalog_of(*places: Place) -> Any:
@@ -34,15 +36,37 @@ def catalog_of(*places: Place) -> Any:
     )
 
 
+def keep(vault: Vault, name: str, columns: dict[str, Any], ids: list[str] | None = None) -> None:
+    rows = pa.table(columns)
+    vault.put_table("b", name, rows.append_column("__tombstone", [ids or ["t"] * rows.num_rows]))
+
+
 def test_values_are_found_in_the_json_column_of_a_place_by_every_name(tmp_path: Path) -> None:
     quarantine = Place(
         "main/odd_people", Form.DELTA, names={"name": frozenset({"name", "full_name"})}, json_column="line"
     )
     vault = Vault(open_files(str(tmp_path)), to_secrets({"1": "a secret that is long enough"}))
-    vault.put_table("b", f"{NAME}.{1:020d}.values", pa.table({"id": [7], "name": ["Ann"], "line": ["{}"]}))
+    keep(vault, f"{NAME}.{1:020d}.values", {"id": [7], "name": ["Ann"], "line": ["{}"]})
     lines = [json.dumps({"ID": "seven", "full_name": "Ann Miller", "city": "Rome"}), "no JSON", None]
-    vault.put_table("b", f"main.odd_people.{2:020d}.rows", pa.table({"line": lines, "raw_row": ['{"id": 1}'] * 3}))
-    vault.put_table("b", f"main.others.{2:020d}.rows", pa.table({"id": [8]}))
-    tombstone = Tombstone("t", "b", NAME, KEY, "", 0, "1", "", "", 0, subject="person")
-    found = read_clear_values(cast("Any", catalog_of(*table_places(NAME, quarantine))), vault, [tombstone]).found
+    keep(vault, f"main.odd_people.{2:020d}.rows", {"line": lines, "raw_row": ['{"id": 1}'] * 3})
+    keep(vault, f"main.others.{2:020d}.rows", {"id": [8]})
+    found = read_clear_values(cast("Any", catalog_of(*table_places(NAME, quarantine))), vault, [ANN]).found
     assert found == {("main.people", "id"): {7, "seven"}, ("main.people", "name"): {"Ann", "Ann Miller"}}
+
+
+def test_only_the_columns_of_a_row_s_own_tombstone_count(tmp_path: Path) -> None:
+    """Somebody else of the request was withdrawn; another tombstone has another column as its key.
+
+    Keys that were found in source files say nothing of a tombstone.
+    """
+    vault = Vault(open_files(str(tmp_path)), to_secrets({"1": "a secret that is long enough"}))
+    rows = {"id": [7, 8, 9], "name": ["Ann", "Bob", "Zoe"], "city": ["Rome", "Oslo", "Bonn"]}
+    keep(vault, f"{NAME}.{1:020d}.rows", rows, ids=["t", "withdrawn", "by city"])
+    vault.put_table("b", f"{NAME}.{2:020d}.values", pa.table({"id": ["007"]}))
+    by_city = replace(ANN, id="by city", key=(KeyColumn("city"),), subject="")
+    found = read_clear_values(cast("Any", catalog_of(*table_places(NAME))), vault, [ANN, by_city]).found
+    assert found == {
+        ("main.people", "id"): {7, "007"},
+        ("main.people", "name"): {"Ann"},
+        ("main.people", "city"): {"Bonn"},
+    }

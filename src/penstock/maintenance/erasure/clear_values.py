@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.kinds.catalog import Catalog
 from penstock.maintenance.erasure.tombstones import KEYS, name_of
@@ -17,6 +18,7 @@ from penstock.model.dataset import Form, Place
 from penstock.model.erasure import ErasureSettings
 from penstock.model.tombstones import Tombstone
 from penstock.tombstones.vault import Vault
+from penstock.transforms.suppress import TOMBSTONE
 
 _ENTRY = re.compile(r"(?P<table>.+)\.\d{20}\.(rows|all|misfits|all-misfits|values)")
 
@@ -46,7 +48,7 @@ def read_clear_values(catalog: Catalog, vault: Vault, tombstones: Sequence[Tombs
     found: dict[tuple[str, str], set[Any]] = {}
     texts: dict[str, set[str]] = {}
     ids = {each.id for each in tombstones}
-    columns = columns_by_table(catalog.workspace.project.erasure, tombstones)
+    groups = _group_by_columns(catalog.workspace.project.erasure, tombstones)
     stored = _find_places(catalog, tombstones)
     for batch in dict.fromkeys(each.batch for each in tombstones):
         for name in vault.names(batch):
@@ -56,12 +58,31 @@ def read_clear_values(catalog: Catalog, vault: Vault, tombstones: Sequence[Tombs
                         texts.setdefault(row["table"], set()).add(row["text"])
             elif (match := _ENTRY.fullmatch(name)) and match["table"] in stored:
                 table, place = stored[match["table"]]
-                for column, value in _values_in(vault.get_table(batch, name), place, columns.get(table, ())):
-                    found.setdefault((table, column), set()).add(value)
+                rows = vault.get_table(batch, name)
+                for columns, own in groups.get(table, {}).items():
+                    for column, value in _values_in(_rows_of(rows, own), place, columns):
+                        found.setdefault((table, column), set()).add(value)
     return ClearValues(
         {where: frozenset(values) for where, values in found.items()},
         {table: tuple(sorted(values)) for table, values in texts.items()},
     )
+
+
+def _group_by_columns(
+    settings: ErasureSettings, tombstones: Iterable[Tombstone]
+) -> dict[str, dict[tuple[str, ...], list[str]]]:
+    """By table, the ids of tombstones with the same columns: other columns of a person's row are keys of somebody else only."""
+    found: dict[str, dict[tuple[str, ...], list[str]]] = {}
+    for each in tombstones:
+        found.setdefault(str(each.table), {}).setdefault(columns_of(settings, each), []).append(each.id)
+    return found
+
+
+def _rows_of(rows: pa.Table, ids: Sequence[str]) -> pa.Table:
+    """The rows of some tombstones; all where the vault has only keys, as source files had them."""
+    if TOMBSTONE not in rows.column_names:
+        return rows
+    return rows.filter(pc.is_in(rows.column(TOMBSTONE), pa.array(ids, pa.string())))
 
 
 def _find_places(catalog: Catalog, tombstones: Iterable[Tombstone]) -> dict[str, tuple[str, Place]]:

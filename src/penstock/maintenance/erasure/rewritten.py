@@ -62,14 +62,18 @@ def verify_hiding(tombstones: Tombstones, place: Place, chosen: Sequence[Tombsto
     kept = _find_kept(tombstones, name, chosen)
     for rewrite in _find_rewrites(tombstones.lake.files, name, kept) if kept else ():
         tables = [tombstones.vault.get_table(batch, entry) for batch, entry in kept[rewrite.number]]
-        found.append(_verify(tombstones, name, rewrite, place, tables))
+        if hidden := [table for table in tables if TOMBSTONE in table.column_names]:
+            found.append(_verify(tombstones, name, rewrite, place, hidden))
     return reduce(_add, found) if found else None
 
 
 def _find_kept(
     tombstones: Tombstones, name: DatasetName, chosen: Sequence[Tombstone]
 ) -> dict[int, list[tuple[str, str]]]:
-    """Batch and name of what the vault has of commits that hid rows, or of loads that left some out, by their numbers."""
+    """Batch and name of what the vault has of commits that hid rows, or of loads that left some out, by their numbers.
+
+    Keys that were found in source files have numbers too, but these are no commits.
+    """
     found: dict[int, list[tuple[str, str]]] = {}
     for batch in dict.fromkeys(each.batch for each in chosen):
         for entry in tombstones.vault.names(batch):
