@@ -54,7 +54,7 @@ def main(root: Path, secret: str) -> None:
         project.raw("customers", "0003", values)
         feed(project, "2", (ANN, "Paris", 9), (BOB, "Kiel", 4), (ANN, None, 12))
         found["suppressed"] = check_run(engine)
-        clean = [root / name for name in ("events", "local", ".penstock", "storage/_penstock")]
+        clean = [root / name for name in ("events", ".penstock", "storage/_penstock")]
         found["sealed"] = len(list((root / "storage/_penstock/aside").rglob("*.sealed")))
         found["before"] = scan(clean, (*PERSONAL, *secrets))
         found["secrets before"] = [*scan([root], secrets), *find_bytes(root, raw)]

@@ -201,6 +201,19 @@ def test_what_somebody_restores_is_hidden_again(spark: Any, people: Any) -> None
     with pytest.raises(UsageError, match="its rows are gone and cannot come back"):
         erasure.remove([receipt.keys[0].tombstone])
     run(engine)
+    write_again(spark, project, "staging.customers", [row for row in before[0] if ANN in row[0].lower()])
+    (again,) = erasure.erase("customer", caution=CAUTION).receipts
+    assert [key.tombstone for key in again.keys if key.table == "staging.customers"]
+    assert find_bytes(project.root, ANN, "Ann Miller") == []
+    assert ANN not in repr(look(spark, project, *ALL)).lower()
+    assert erasure.erase("customer", caution=CAUTION).receipts == ()
+
+
+def write_again(spark: Any, project: ProjectFolder, table: str, rows: Any) -> None:
+    """Another program appends rows that were erased."""
+    path = str(project.root / "storage" / table.replace(".", "/"))
+    schema = spark.read.format("delta").load(path).schema
+    spark.createDataFrame(rows, schema).write.format("delta").mode("append").save(path)
 
 
 def version_of(project: ProjectFolder, table: str) -> int:

@@ -10,7 +10,10 @@ from penstock.model.names import DatasetName
 
 
 class TombstoneState(StrEnum):
-    """How far a tombstone is; each state follows from the one before, except that a withdrawn or released one ends."""
+    """How far a tombstone is; each state follows from the one before, except that a withdrawn or released one ends.
+
+    When another program writes rows of an erased key into a table, they are hidden, and so is the tombstone again.
+    """
 
     PENDING = "pending"
     """Accepted; its rows may still be visible."""
@@ -38,7 +41,7 @@ _NEXT = {
     None: {TombstoneState.PENDING},
     TombstoneState.PENDING: {TombstoneState.HIDDEN, TombstoneState.WITHDRAWN},
     TombstoneState.HIDDEN: {TombstoneState.PHYSICAL, TombstoneState.WITHDRAWN},
-    TombstoneState.PHYSICAL: {TombstoneState.RELEASED},
+    TombstoneState.PHYSICAL: {TombstoneState.RELEASED, TombstoneState.HIDDEN},  # another program wrote the rows again
 }
 
 

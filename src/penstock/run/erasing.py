@@ -186,6 +186,7 @@ class Erasing:
         Then the source files that came after earlier erasures are searched for their keys, and erased too.
         """
         self._check_known(what)
+        self.hide_again()
         hidden = self._erase_hidden(what, caution or Caution(), on_progress, listeners)
         tables = {each.table for each in self._pick(what, TombstoneState.PHYSICAL)}
         more = self.erase_redelivered(tables, on_progress=on_progress, listeners=listeners)

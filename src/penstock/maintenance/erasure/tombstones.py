@@ -17,7 +17,7 @@ from penstock.faults import fault_point
 from penstock.kinds.catalog import Catalog
 from penstock.kinds.protocol import PipelineRun
 from penstock.lake.tables import Lake
-from penstock.maintenance.erasure.hiding import Hider, TableToHide
+from penstock.maintenance.erasure.hiding import Hider, TableToHide, find_stored_keys
 from penstock.maintenance.erasure.keys import HashedKey, check_reason, hash_keys
 from penstock.maintenance.erasure.resurrected import find_resurrected
 from penstock.maintenance.erasure.values import HiddenTable
@@ -30,6 +30,7 @@ from penstock.tombstones.secrets import to_secrets
 from penstock.tombstones.store import TombstoneStore
 from penstock.tombstones.suppression import Suppression, mark_table, read_suppression
 from penstock.tombstones.vault import Vault
+from penstock.transforms.suppress import TOMBSTONE
 
 KEYS = "keys"
 """The name under which the vault has the clear texts of a batch's keys."""
@@ -125,7 +126,7 @@ class Tombstones:
         """Hide the rows of tombstones of one table: one commit per request. Rows that are hidden already stay so."""
         suppression, done = self.suppression, list[HiddenTable]()
         hider = Hider(self.lake, suppression, self.catalog.workspace.project.erasure.hide, self.build_request_id)
-        for group in requests_of(tombstones):
+        for group in requests_of(self._reopen(table, tombstones, suppression)):
             counts: dict[str, int] = {}
             for found in self.tables_of(table, group, suppression):
                 hidden, rows = hider.hide_rows(found)
@@ -135,6 +136,20 @@ class Tombstones:
             pending = [each for each in group if each.state is TombstoneState.PENDING]
             self.store.move(pending, TombstoneState.HIDDEN, rows=counts)
         return tuple(done)
+
+    def _reopen(
+        self, table: DatasetName, tombstones: Sequence[Tombstone], suppression: Suppression
+    ) -> Sequence[Tombstone]:
+        """The tombstones; those that were physical, and whose rows another program wrote again, are hidden ones from now on."""
+        physical = [each for each in tombstones if each.state is TombstoneState.PHYSICAL]
+        found: set[str] = set()
+        for group in requests_of(physical):
+            for each in self.tables_of(table, group, suppression):
+                if self.lake.state(each.name).exists:
+                    found.update(find_stored_keys(self.lake.read(each.name), each).column(TOMBSTONE).to_pylist())
+        self.store.move([each for each in physical if each.id in found], TombstoneState.HIDDEN)
+        ids = {each.id for each in tombstones}
+        return [each for each in self.store.read(table) if each.id in ids] if found else tombstones
 
     def tables_of(
         self, table: DatasetName, group: Sequence[Tombstone], suppression: Suppression | None = None
