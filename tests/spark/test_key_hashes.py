@@ -90,7 +90,7 @@ def test_the_hash_is_hmac_sha256(spark: Any, length: int) -> None:
     plan = hashed._jdf.queryExecution().toString() if hasattr(hashed, "_jdf") else ""
     pads = to_pads("s1", secret)
     for needle in (secret.hex(), pads.inner.hex(), pads.outer.hex()):
-        assert needle not in plan.lower()
+        assert len(needle) < 8 or needle not in plan.lower(), "two digits can be part of any number in a plan"
 
 
 def suppress(spark: Any, name: str, secret_id: str, *keys: tuple[str, Release | None]) -> SuppressedKeys:
