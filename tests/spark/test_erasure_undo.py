@@ -202,6 +202,8 @@ def test_what_somebody_restores_is_hidden_again(spark: Any, people: Any) -> None
         erasure.remove([receipt.keys[0].tombstone])
     run(engine)
     write_again(spark, project, "staging.customers", [row for row in before[0] if ANN in row[0].lower()])
+    hidden_again = erasure.add("customer", [f"email={ANN}"], reason="DSR-19")
+    assert (hidden_again.tombstones, sum(table.rows for table in hidden_again.tables)) == ((), 1)
     (again,) = erasure.erase("customer", caution=CAUTION).receipts
     assert [key.tombstone for key in again.keys if key.table == "staging.customers"]
     assert find_bytes(project.root, ANN, "Ann Miller") == []

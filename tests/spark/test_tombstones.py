@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import UsageError
+from penstock.errors import ConfigError, UsageError
 from penstock.model.results import Outcome
 from tests.projects import ProjectFolder
 from tests.spark.erasure_projects import ANN, BOB, SECRET, ZOE, feed, open_people
@@ -128,3 +128,15 @@ def test_without_its_secret_a_table_is_not_loaded(spark: Any, people: ProjectFol
     assert "secret 1 of tombstones is missing" in item.problem.message
     assert engine.run().has_failed
     assert SECRET not in str(item.problem)
+
+    # another value under the same id recognises nobody
+    (people.root / "penstock.yml").write_text(text.replace(SECRET, "another secret under the same id"))
+    engine = open_people(people)
+    (item,) = [item for item in engine.plan().items if str(item.dataset) == "staging.customers"]
+    assert item.problem is not None
+    assert "the secret 1 is not the one of the tombstones" in item.problem.message
+    assert engine.run().has_failed
+    with pytest.raises(ConfigError, match="not the one of the tombstones"):
+        engine.erasure.add("staging.customers", [f"email={BOB}"], reason="DSR-18")
+    (people.root / "penstock.yml").write_text(text)
+    assert not open_people(people).run().has_failed

@@ -30,7 +30,7 @@ from penstock.run.bench import Bench, Host, open_bench, raise_first
 from penstock.run.given_keys import check_release, read_given_keys
 from penstock.run.planner import PlanRequest
 from penstock.run.scheduler import RunListener
-from penstock.tombstones.secrets import to_secrets
+from penstock.tombstones.secrets import Secrets, open_secrets
 from penstock.tombstones.store import TombstoneStore
 from penstock.tombstones.vault import Vault
 
@@ -61,6 +61,10 @@ class Erasing:
     def _store(self) -> TombstoneStore:
         return TombstoneStore(self.host.workspace.storage, self.host.clock)
 
+    @property
+    def _secrets(self) -> Secrets:
+        return open_secrets(self.host.workspace.storage, self.host.workspace.project.erasure.secrets)
+
     def tombstones(self, what: str | None = None) -> list[Tombstone]:
         """All tombstones, or those of a subject, table, request or id; without a JVM."""
         found = self._store.read()
@@ -79,22 +83,24 @@ class Erasing:
         from penstock.maintenance.erasure.tombstones import Request
 
         settings = self.host.workspace.project.erasure
-        to_secrets(settings.secrets).current  # noqa: B018 - refuse before anything starts
+        self._secrets.check([self._secrets.current])  # refuse before anything starts
         targets, given = read_given_keys(self.catalog, what, keys, source)
         subject = what if settings.tables_of(what) else ""
         request = Request(targets, given, reason, actor or getpass.getuser(), subject)
         with open_bench(self.host, f"penstock tombstone add {subject or targets[0].table}") as bench:
             tombstones = self._open(bench)
             pending = tombstones.find_pending()
-            added = tombstones.add(request)
-            tables = self._hide(bench, tombstones, (*pending, *added))
+            added, again = tombstones.add(request)
+            tables = self._hide(
+                bench, tombstones, list({each.id: each for each in (*pending, *again, *added)}.values())
+            )
         ids = {each.id for each in added}
         hidden = Hidden(added[0].batch if added else "", tuple(t for t in self._store.read() if t.id in ids), tables)
-        return self._refresh(hidden, {each.table for each in (*pending, *added)})
+        return self._refresh(hidden, {each.table for each in (*pending, *again, *added)})
 
     def hide_again(self) -> None:
         """Hide rows that another program made visible again, for example by RESTORE. Without any, no JVM starts."""
-        catalog, secrets = self.catalog, self.host.workspace.project.erasure.secrets
+        catalog, secrets = self.catalog, self._secrets
         found = [
             each
             for each in find_resurrected(self.host.workspace.storage, self._store.read())
@@ -203,9 +209,8 @@ class Erasing:
         from penstock.maintenance.erasure.redelivered import Redelivery, find_unfinished
         from penstock.run.redelivering import Redelivering
 
-        project, known = self.host.workspace.project, self._store.read()
-        chosen = [each for each in known if each.table in tables]
-        vault = Vault(self.host.workspace.storage, to_secrets(project.erasure.secrets))
+        chosen = [each for each in self._store.read() if each.table in tables]
+        vault = Vault(self.host.workspace.storage, self._secrets)
         if not find_unsearched(self.catalog, chosen) and not find_unfinished(vault, chosen):
             return Erased()
         with open_bench(self.host, "penstock erase", self._places, listeners) as bench:

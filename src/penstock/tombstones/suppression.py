@@ -16,7 +16,7 @@ from penstock.model.names import DatasetName
 from penstock.model.project import Project
 from penstock.model.tombstones import SuppressedKeys, Tombstone
 from penstock.storage.files import Files
-from penstock.tombstones.secrets import Secrets, to_secrets
+from penstock.tombstones.secrets import Secrets, open_secrets
 from penstock.tombstones.store import TombstoneStore
 from penstock.tombstones.vault import Vault
 
@@ -167,7 +167,7 @@ def read_suppression(project: Project, storage: Files) -> Suppression:
     for each in store.read():
         if each.state.suppresses:
             found.setdefault(each.table, []).append(each)
-    secrets = to_secrets(project.erasure.secrets)
+    secrets = open_secrets(storage, project.erasure.secrets)
     return Suppression(secrets, {name: tuple(each) for name, each in found.items()}, Vault(storage, secrets))
 
 

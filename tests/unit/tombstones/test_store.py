@@ -15,7 +15,7 @@ from penstock.model.tombstones import Release, Tombstone, TombstoneState, can_fo
 from penstock.model.types import parse_type
 from penstock.storage.local import LocalFiles
 from penstock.tombstones import store as stores
-from penstock.tombstones.secrets import Secrets, to_secrets
+from penstock.tombstones.secrets import Secrets, note_secret, open_secrets, to_secrets
 from penstock.tombstones.store import TombstoneStore
 
 CUSTOMERS, ORDERS = DatasetName("staging", "customers"), DatasetName("staging", "orders")
@@ -95,6 +95,21 @@ def test_a_missing_secret_is_named_and_never_shown(monkeypatch: pytest.MonkeyPat
     with pytest.raises(ConfigError, match="shorter") as caught:
         to_secrets({"1": "hunter2"})
     assert "hunter2" not in str(caught.value)
+
+
+def test_another_secret_under_the_same_id_is_refused(tmp_path: Path) -> None:
+    files, given = LocalFiles(tmp_path), {"a/1": "o" * 32, "2": "n" * 32}
+    assert "a/1" in open_secrets(files, given)
+    note_secret(files, to_secrets(given), "a/1")
+    note_secret(files, to_secrets(given), "a/1")
+    assert open_secrets(files, given).get("a/1") == b"o" * 32
+    replaced = open_secrets(files, {**given, "a/1": "x" * 32})
+    assert "a/1" not in replaced
+    assert replaced.get("2") == b"n" * 32
+    with pytest.raises(ConfigError, match="secret a/1 is not the one of the tombstones") as caught:
+        replaced.get("a/1")
+    assert "xxx" not in str(caught.value)
+    assert b"ooo" not in b"".join(path.read_bytes() for path in tmp_path.rglob("*.check"))
 
 
 @pytest.mark.parametrize(

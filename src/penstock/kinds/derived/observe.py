@@ -24,6 +24,7 @@ from penstock.model.keys import KeyColumn
 from penstock.model.progress import TableState
 from penstock.model.spec import DatasetKind, DatasetSpec
 from penstock.model.tombstones import Tombstone, TombstoneState
+from penstock.tombstones.secrets import open_secrets
 from penstock.tombstones.store import TombstoneStore
 
 NAMES = frozenset(map(str, (DatasetKind.MATERIALIZED_VIEW, DatasetKind.TABLE, DatasetKind.TEMPORARY_VIEW)))
@@ -63,7 +64,7 @@ def _find_tombstones(asked: HiddenSince, workspace: Workspace) -> Sequence[Tombs
         return ()
     known = TombstoneStore(workspace.storage, SystemClock()).read(asked.input)
     found = [each for each in known if each.batch in requests]
-    secrets = workspace.project.erasure.secrets
+    secrets = open_secrets(workspace.storage, workspace.project.erasure.secrets)
     # When a tombstone was withdrawn, its rows can still be hidden by another one.
     is_usable = all(each.state is not TombstoneState.WITHDRAWN and each.secret_id in secrets for each in found)
     return found if is_usable and {each.batch for each in found} == requests else ()

@@ -33,7 +33,7 @@ from penstock.model.dataset import Form, Place
 from penstock.model.names import DatasetName
 from penstock.model.receipts import Checksum, ErasedSource, ErasedTable, Receipt, to_erased_keys
 from penstock.model.tombstones import Tombstone, TombstoneState
-from penstock.tombstones.secrets import Secrets, to_secrets
+from penstock.tombstones.secrets import Secrets
 from penstock.tombstones.suppression import find_committed, forget_failed
 
 
@@ -213,4 +213,4 @@ class Settlement:
 
     @property
     def _secrets(self) -> Secrets:
-        return to_secrets(self.tombstones.catalog.workspace.project.erasure.secrets)
+        return self.tombstones.secrets

@@ -16,12 +16,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from penstock.errors import VerificationError
+from penstock.errors import StorageError, VerificationError
 from penstock.faults import is_armed
 from penstock.lake.delta_log import Commit, iter_commits
 from penstock.maintenance.erasure.tombstones import Tombstones, name_of
 from penstock.maintenance.tables.excerpt import excerpt_of
-from penstock.maintenance.tables.log_facts import read_state
+from penstock.maintenance.tables.log_facts import LogState, read_state
 from penstock.maintenance.tables.log_names import LOG
 from penstock.maintenance.tables.purge import add_up
 from penstock.maintenance.tables.stored_paths import to_relative
@@ -108,7 +108,7 @@ def _verify(
     tombstones: Tombstones, name: DatasetName, rewrite: _Rewrite, place: Place, kept: Sequence[pa.Table]
 ) -> Checksum:
     lake = tombstones.lake
-    state = read_state(lake.files, name.path)
+    state = _read_state_of(lake.files, name, rewrite.version)
     with (
         excerpt_of(lake.files, name.path, state, rewrite.before) as old,
         excerpt_of(lake.files, name.path, state, rewrite.after) as new,
@@ -122,6 +122,14 @@ def _verify(
         f"({before} before, {after} after); no file was removed",
         hint=f"version {rewrite.version - 1} still has all rows: keep a copy of the table's folder and report this",
     )
+
+
+def _read_state_of(files: Files, name: DatasetName, version: int) -> LogState:
+    """The table as the commit left it, for its columns may have other types now; as it is now, where the log begins later."""
+    try:
+        return read_state(files, name.path, until=version)
+    except StorageError:
+        return read_state(files, name.path)
 
 
 def _leave_out(tombstones: Tombstones, rows: DataFrame, place: Place, kept: Sequence[pa.Table]) -> DataFrame:

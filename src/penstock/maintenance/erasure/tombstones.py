@@ -26,7 +26,7 @@ from penstock.model.dataset import Dataset, Form
 from penstock.model.erasure import ErasableTable
 from penstock.model.names import DatasetName
 from penstock.model.tombstones import SuppressedKeys, Tombstone, TombstoneState
-from penstock.tombstones.secrets import to_secrets
+from penstock.tombstones.secrets import Secrets, note_secret, open_secrets
 from penstock.tombstones.store import TombstoneStore
 from penstock.tombstones.suppression import Suppression, mark_table, read_suppression
 from penstock.tombstones.vault import Vault
@@ -63,28 +63,35 @@ class Tombstones:
 
     @property
     def vault(self) -> Vault:
-        return Vault(self.lake.files, to_secrets(self.catalog.workspace.project.erasure.secrets))
+        return Vault(self.lake.files, self.secrets)
+
+    @property
+    def secrets(self) -> Secrets:
+        return open_secrets(self.lake.files, self.catalog.workspace.project.erasure.secrets)
 
     @property
     def suppression(self) -> Suppression:
         """As it is now; also for a project whose first tombstone was just added."""
         return read_suppression(self.catalog.workspace.project, self.lake.files)
 
-    def add(self, request: Request) -> tuple[Tombstone, ...]:
-        """Add tombstones for keys; keys that have one already keep it. From here on, no load brings their rows in."""
+    def add(self, request: Request) -> tuple[tuple[Tombstone, ...], tuple[Tombstone, ...]]:
+        """Add tombstones for keys. From here on, no load brings their rows in. Also gives those that keys have already."""
         check_reason(request.reason, request.keys)
         check_reason(request.actor, request.keys, "actor")
         batch, now = uuid7(self.clock), self.clock.now_ns()
         active = [each for each in self.store.read() if each.state.suppresses and each.release is None]
-        known = {(each.table, each.key, each.key_hash) for each in active}
-        added, texts = [], []
+        known = {(each.table, each.key, each.key_hash): each for each in active}
+        added, texts, again = [], [], list[Tombstone]()
         for target in request.targets:
             for key in self._hash(target, request.keys):
                 made = self._make(request, target, key, batch, now)
-                if (made.table, made.key, made.key_hash) not in known:
+                if (other := known.get((made.table, made.key, made.key_hash))) is not None:
+                    again.append(other)
+                else:
                     added.append(made)
                     texts.append(key.text)
         if added:
+            note_secret(self.lake.files, self.secrets, added[0].secret_id)
             kept = {"id": [each.id for each in added], "table": [str(each.table) for each in added], "text": texts}
             self.vault.put_table(batch, KEYS, pa.table({name: pa.array(v, pa.string()) for name, v in kept.items()}))
             fault_point("tombstone.after_vault")
@@ -92,10 +99,10 @@ class Tombstones:
                 mark_table(self.lake.files, table)
             self.store.add(added)
             fault_point("tombstone.after_store")
-        return tuple(added)
+        return tuple(added), tuple(again)
 
     def _hash(self, declared: ErasableTable, keys: pa.Table) -> list[HashedKey]:
-        secrets = to_secrets(self.catalog.workspace.project.erasure.secrets)
+        secrets = self.secrets
         secret_id = secrets.current
         types = self._types(declared.table, declared)
         return hash_keys(self.lake.session, keys, declared.key, types, secret_id, secrets.get(secret_id))
@@ -107,7 +114,7 @@ class Tombstones:
         return {field.name.lower(): field.dataType for field in self.lake.read(table).schema.fields}
 
     def _make(self, request: Request, declared: ErasableTable, key: HashedKey, batch: str, now: int) -> Tombstone:
-        secret_id = to_secrets(self.catalog.workspace.project.erasure.secrets).current
+        secret_id = self.secrets.current
         return Tombstone(
             uuid7(self.clock),
             batch,
@@ -186,9 +193,8 @@ class Tombstones:
 
     def keys_of(self, group: Sequence[Tombstone]) -> SuppressedKeys:
         """Tombstones with the same key columns and secret, ready to be recognized."""
-        secrets = to_secrets(self.catalog.workspace.project.erasure.secrets)
         first = group[0]
-        return SuppressedKeys(first.key, first.secret_id, secrets.get(first.secret_id), tuple(group))
+        return SuppressedKeys(first.key, first.secret_id, self.secrets.get(first.secret_id), tuple(group))
 
     def run_of(self, dataset: Dataset, suppression: Suppression) -> PipelineRun:
         """What a kind needs to know to work on one dataset."""
