@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from penstock.errors import ConcurrentRunError, PenstockError, UsageError
+from penstock.errors import ConcurrentRunError, PenstockError
 from penstock.kinds.catalog import Catalog, open_catalog
 from penstock.lake.tables import Lake
 from penstock.maintenance.erasure.resurrected import find_resurrected
@@ -30,6 +30,7 @@ from penstock.run.bench import Bench, Host, open_bench, raise_first
 from penstock.run.given_keys import check_release, read_given_keys
 from penstock.run.planner import PlanRequest
 from penstock.run.scheduler import RunListener
+from penstock.run.tombstone_choice import TombstoneChoice, is_named
 from penstock.tombstones.secrets import Secrets, open_secrets
 from penstock.tombstones.store import TombstoneStore
 from penstock.tombstones.vault import Vault
@@ -67,8 +68,7 @@ class Erasing:
 
     def tombstones(self, what: str | None = None) -> list[Tombstone]:
         """All tombstones, or those of a subject, table, request or id; without a JVM."""
-        found = self._store.read()
-        return found if what is None else self._choose(found, (what,))
+        return self._store.read() if what is None else self._chosen.choose((what,))
 
     def add(
         self,
@@ -157,8 +157,8 @@ class Erasing:
         """Withdraw tombstones: the rows come back unchanged, with those that were kept out meanwhile."""
         from penstock.maintenance.erasure.undoing import Withdrawal
 
-        found = self._choose(self._store.read(), chosen)
-        left = [each for each in found if each.state.can_be_undone or _is_named(each, chosen)]
+        found = self._chosen.choose(chosen)
+        left = [each for each in found if each.state.can_be_undone or is_named(each, chosen)]
         found = left or found  # a subject or table stands for those that can still be withdrawn
         with open_bench(self.host, "penstock tombstone rm") as bench:
             tombstones = self._open(bench)
@@ -167,8 +167,8 @@ class Erasing:
 
     def release(self, chosen: Sequence[str], value: str, column: str | None = None) -> list[Tombstone]:
         """Let erased keys come back, from a value of a column on; of a streaming table, from a sequence on."""
-        found = self._choose(self._store.read(), chosen)
-        left = [each for each in found if each.state is TombstoneState.PHYSICAL or _is_named(each, chosen)]
+        found = self._chosen.choose(chosen)
+        left = [each for each in found if each.state is TombstoneState.PHYSICAL or is_named(each, chosen)]
         found = left or found  # a subject or table stands for those that are erased
         catalog = self.catalog
         for table in {each.table for each in found}:
@@ -191,10 +191,10 @@ class Erasing:
         All tombstones of a request go together: those of the subject or table that is named, and the others of their requests.
         Then the source files that came after earlier erasures are searched for their keys, and erased too.
         """
-        self._check_known(what)
+        self._chosen.check_known(what)
         self.hide_again()
         hidden = self._erase_hidden(what, caution or Caution(), on_progress, listeners)
-        tables = {each.table for each in self._pick(what, TombstoneState.PHYSICAL)}
+        tables = {each.table for each in self._chosen.pick(what, TombstoneState.PHYSICAL)}
         more = self.erase_redelivered(tables, on_progress=on_progress, listeners=listeners)
         return replace(more, receipts=(*hidden.receipts, *more.receipts))
 
@@ -244,7 +244,7 @@ class Erasing:
             with open_bench(self.host, f"penstock erase {what or ''}".strip(), self._places, listeners) as bench:
                 tombstones = self._open(bench)
                 settled = Settlement(tombstones).resume()
-                chosen = self._pick(what)
+                chosen = self._chosen.pick(what)
                 if not chosen:
                     return Erased(tuple(settled))
                 roots = {each.table for each in chosen}
@@ -268,14 +268,14 @@ class Erasing:
         from penstock.maintenance.erasure.counting import DryRun, count_erasure
         from penstock.maintenance.erasure.redelivered import Redelivery
 
-        self._check_known(what)
-        tables = {each.table for each in self._pick(what, TombstoneState.PHYSICAL)}
+        self._chosen.check_known(what)
+        tables = {each.table for each in self._chosen.pick(what, TombstoneState.PHYSICAL)}
         due = find_unsearched(self.catalog, [each for each in self._store.read() if each.table in tables])
-        if not self._pick(what) and not due:
+        if not self._chosen.pick(what) and not due:
             return DryRun()
         with self.host.lake(self._places) as lake:
             tombstones = self._look(lake)
-            chosen = self._pick(what)
+            chosen = self._chosen.pick(what)
             counted = count_erasure(tombstones, chosen, order_of(self.catalog, {each.table for each in chosen}))
             again = Redelivery(tombstones).count(due)
             return replace(counted, sources=(*counted.sources, *again))
@@ -312,7 +312,7 @@ class Erasing:
         """Hide what is not hidden, let everything that reads the tables go past it; and the tables' versions then."""
         with open_bench(self.host, "penstock tombstone hide") as bench:
             tombstones = self._open(bench)
-            chosen = [*tombstones.find_pending(), *self._pick(what)]
+            chosen = [*tombstones.find_pending(), *self._chosen.pick(what)]
             self._hide(bench, tombstones, list({each.id: each for each in chosen}.values()))
             roots = {each.table for each in chosen}
             versions = {table: bench.lake.state(table).version for table in roots}
@@ -343,34 +343,9 @@ class Erasing:
         raise_first(bench.results)
         return Erased((*settled, erasure.finish(on_progress)))
 
-    def _check_known(self, what: str | None) -> None:
-        """UsageError for a name that nothing has: a typo must not look like "nothing to erase"."""
-        subjects = self.host.workspace.project.erasure.subjects
-        if what is not None and what not in subjects and _table_name(self.catalog, what) is None:
-            self._choose(self._store.read(), (what,))
-
-    def _pick(self, what: str | None, state: TombstoneState = TombstoneState.HIDDEN) -> list[Tombstone]:
-        """Tombstones in a state: all, or those of the requests that a subject, table or id belongs to."""
-        known = [each for each in self._store.read() if each.state is state]
-        if what is None:
-            return known
-        try:
-            batches = {each.batch for each in self._choose(self._store.read(), (what,))}
-        except UsageError:  # `_check_known` knows the name: it has no tombstones
-            return []
-        return [each for each in known if each.batch in batches]
-
-    def _choose(self, known: Sequence[Tombstone], chosen: Sequence[str]) -> list[Tombstone]:
-        """Tombstones by id or its beginning, request, table or subject."""
-        found: dict[str, Tombstone] = {}
-        for what in chosen:
-            names = {what, str(_table_name(self.catalog, what) or what)}
-            matched = [t for t in known if names & {t.id, t.batch, str(t.table), t.subject}]
-            matched = matched or [t for t in known if len(what) >= 8 and t.id.startswith(what)]
-            if not matched:
-                raise UsageError(f"there is no tombstone {what}", hint="`penstock tombstone ls` lists them")
-            found |= {each.id: each for each in matched}
-        return list(found.values())
+    @property
+    def _chosen(self) -> TombstoneChoice:
+        return TombstoneChoice(self.catalog, tuple(self._store.read()))
 
 
 def _to_item(table: DatasetName, group: Sequence[Tombstone], action: Action = Action.HIDE) -> Item:
@@ -391,15 +366,3 @@ def _by_table(tombstones: Iterable[Tombstone]) -> dict[DatasetName, list[Tombsto
     for each in tombstones:
         found.setdefault(each.table, []).append(each)
     return found
-
-
-def _is_named(tombstone: Tombstone, chosen: Sequence[str]) -> bool:
-    """Whether a tombstone itself is meant, by its id or the beginning of it."""
-    return any(len(what) >= 8 and tombstone.id.startswith(what) for what in chosen)
-
-
-def _table_name(catalog: Catalog, what: str) -> DatasetName | None:
-    try:
-        return catalog.find(what).name
-    except UsageError:
-        return None
