@@ -51,7 +51,7 @@ def process_cdc_events(  # noqa: PLR0913 - each has a default
 
     `events` is a list of dicts, or a frame of pandas or Spark. `sequence_by` names the column that orders the events of a key,
     and `operation` the one that says what each does; by default each is found by its usual name. `operation=None` means that
-    every event is an insert or update. The result is that of `penstock.apply_changes`: it does not depend on the order of the events.
+    every event is an insert or update. As with `penstock.apply_changes`, the rows do not depend on the order of the events.
     """
     session = find_session(events, spark)
     rows = to_spark(events, session, "events")

@@ -138,12 +138,13 @@ def _to_length(lookback: int | float | Decimal | timedelta | str) -> timedelta:
     return length
 
 
-def _to_number(name: str, type_: str, lookback: int | float | Decimal | timedelta | str) -> int | Decimal:
-    is_number = isinstance(lookback, int | Decimal) and not isinstance(lookback, bool)
-    if not is_number or lookback < 0 or (isinstance(lookback, Decimal) and not lookback.is_finite()):  # type: ignore[operator]
-        raise PlainLoadError(
-            "lookback",
-            f"lookback of the cursor {name!r} must be a number that is not negative: the cursor is of type {type_}",
-            hint="write for example lookback=1000",
-        )
-    return lookback  # type: ignore[return-value]
+def _to_number(name: str, type_: str, lookback: object) -> int | Decimal:
+    is_whole = isinstance(lookback, int) and not isinstance(lookback, bool)
+    is_exact = isinstance(lookback, Decimal) and lookback.is_finite() and type_ not in _WHOLE
+    if isinstance(lookback, int | Decimal) and (is_whole or is_exact) and lookback >= 0:
+        return lookback
+    raise PlainLoadError(
+        "lookback",
+        f"lookback of the cursor {name!r} must be a number that is not negative: the cursor is of type {type_}",
+        hint="write for example lookback=1000",
+    )

@@ -51,25 +51,27 @@ class Place:
         state = self.lake.read_state(self.name, codec)
         if state.damage is None or take_over:
             return state
-        code, text = state.damage.code, state.damage.text
+        code, text, where = state.damage.code, state.damage.text, self.target.location
         if code == "kind_changed":
-            raise self._refuse(
-                "other_load", f"the table {self.target.location} is written by {self._find_owner()}", _OTHER_TABLE
+            raise PlainLoadError(
+                "other_load",
+                f"the table {where} is written by {self._find_owner()}; nothing was written",
+                hint=_OTHER_TABLE,
             )
         if code == "no_progress":
-            raise self._refuse(
-                "foreign_table", f"the table {self.target.location} was created by another program", _OTHER_TABLE
+            raise PlainLoadError(
+                "foreign_table",
+                f"the table {where} was created by another program; nothing was written",
+                hint=_OTHER_TABLE,
             )
-        raise self._refuse("table_changed", f"the table {self.target.location} cannot be continued: {text}", _RESTORE)
+        raise PlainLoadError(
+            "table_changed", f"the table {where} cannot be continued: {text}; nothing was written", hint=_RESTORE
+        )
 
     def _find_owner(self) -> str:
         newest = max(manifest_numbers(self.lake.files, self.name))
         kind = read_manifest(self.lake.files, self.name, newest).kind
         return _OWNERS.get(kind, f"a pipeline ({kind})")
-
-    @staticmethod
-    def _refuse(code: str, message: str, hint: str) -> PlainLoadError:
-        return PlainLoadError(code, f"{message}; nothing was written", hint=hint)
 
 
 _OTHER_TABLE = "use another path or name; full_refresh_with_swap(..., take_over=True) replaces all its rows"
