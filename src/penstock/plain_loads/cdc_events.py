@@ -17,10 +17,12 @@ from penstock.changes import apply_changes
 from penstock.errors import PlainLoadError
 from penstock.model.changes import ChangeMetrics
 from penstock.model.types import quote_name
-from penstock.plain_loads.frames import find_columns, find_session, to_spark
+from penstock.plain_loads.frames import find_columns, find_session, is_spark_frame, to_arrow, to_spark
 from penstock.plain_loads.targets import open_place
+from penstock.transforms.arrow import to_frame
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
 
 OPERATIONS = ("op", "operation", "_op", "_operation")
@@ -29,6 +31,7 @@ DELETED = ("_deleted", "__deleted")
 UPSERTS = ("insert", "update", "upsert", "create", "read", "i", "u", "c", "r")
 DELETES = ("delete", "d")
 TRUNCATES = ("truncate", "t")
+_KNOWN = (*UPSERTS, *DELETES, *TRUNCATES)
 AUTO = "auto"
 _UNKNOWN = "penstock: an unknown operation"
 
@@ -54,13 +57,16 @@ def process_cdc_events(  # noqa: PLR0913 - each has a default
     every event is an insert or update. As with `penstock.apply_changes`, the rows do not depend on the order of the events.
     """
     session = find_session(events, spark)
-    rows = to_spark(events, session, "events")
+    table = None if is_spark_frame(events) else to_arrow(events, "events", may_leave_out=True)
+    rows = to_spark(events, session, "events") if table is None else to_frame(session, table)
     if not rows.columns:
         open_place(session, into)  # a wrong table is an error even if nothing is to be written to it
         return ChangeMetrics()
     key = find_columns(rows.columns, keys, "keys")
     sequence = _find_sequence(rows.columns, sequence_by)
     meaning = _find_meaning(rows, operation)
+    if table is not None:
+        meaning.check(table)
     left_out = [*find_columns(rows.columns, except_column_list, "except_column_list"), *meaning.columns]
     history = (
         {"track_history_except_column_list": [sequence]} if stored_as_scd_type == 2 and sequence not in key else {}
@@ -81,7 +87,7 @@ def process_cdc_events(  # noqa: PLR0913 - each has a default
             ignore_null_updates=ignore_null_updates,
             batch_id=batch_id,
             quarantine=quarantine,
-            **(history if is_stored else {}),  # type: ignore[arg-type]
+            **(history if is_stored else {}),
         )
 
 
@@ -105,6 +111,22 @@ class _Meaning:
     columns: tuple[str, ...] = ()
     is_delete: Column | None = None
     is_truncate: Column | None = None
+
+    def check(self, table: pa.Table) -> None:
+        """PlainLoadError that names the first event whose operation is not known."""
+        for name in self.columns:
+            values = table.column(name).to_pylist() if table.schema.field(name).type == "string" else []
+            for index, value in enumerate(values):
+                if value is None or value.strip(" ").lower() not in _KNOWN:
+                    raise self.unknown(f" in row {index}")
+
+    def unknown(self, where: str = "") -> PlainLoadError:
+        """For an operation that is not known."""
+        return PlainLoadError(
+            "operation",
+            f"the operation column {self.columns[0]!r} has a value that is not known, or NULL{where}; nothing was written",
+            hint=f"known are {', '.join(_KNOWN)}, in any case",
+        )
 
 
 def _find_meaning(rows: DataFrame, given: str | None) -> _Meaning:
@@ -134,7 +156,7 @@ def _find_meaning(rows: DataFrame, given: str | None) -> _Meaning:
             hint="insert, update, delete, or c, u, d, r",
         )
     operation = F.lower(F.trim(F.col(quote_name(name))))
-    known = operation.isin(*UPSERTS, *DELETES, *TRUNCATES)
+    known = operation.isin(*_KNOWN)
     stop = F.raise_error(F.lit(_UNKNOWN)).cast("boolean")
     is_delete = F.when(F.coalesce(known, F.lit(False)), operation.isin(*DELETES)).otherwise(stop)
     return _Meaning((name,), is_delete, operation.isin(*TRUNCATES))
@@ -148,11 +170,7 @@ def _unknown_named(meaning: _Meaning) -> Iterator[None]:
     except Exception as error:
         if _UNKNOWN not in str(error):
             raise
-        raise PlainLoadError(
-            "operation",
-            f"the operation column {meaning.columns[0]!r} has a value that is not known, or NULL; nothing was written",
-            hint="known are " + ", ".join((*UPSERTS, *DELETES, *TRUNCATES)) + ", in any case",
-        ) from None
+        raise meaning.unknown() from None
 
 
 def _among(columns: Iterable[str], usual: Sequence[str]) -> list[str]:

@@ -36,7 +36,7 @@ def find_session(given: object, spark: SparkSession | None) -> SparkSession:
             ".getOrCreate(), with `from delta import configure_spark_with_delta_pip`",
         )
     check_delta(session)
-    return session  # type: ignore[no-any-return]
+    return session
 
 
 def to_spark(given: object, session: SparkSession, what: str) -> DataFrame:
@@ -61,8 +61,11 @@ def is_spark_frame(given: object) -> bool:
     return is_spark and hasattr(given, "isStreaming") and hasattr(given, "sparkSession")
 
 
-def to_arrow(given: object, what: str) -> pa.Table:
-    """A pandas frame, an Arrow table or a list of dicts as a table; PlainLoadError for anything else."""
+def to_arrow(given: object, what: str, *, may_leave_out: bool = False) -> pa.Table:
+    """A pandas frame, an Arrow table or a list of dicts as a table; PlainLoadError for anything else.
+
+    With `may_leave_out`, keys of dicts whose values are all None are left out.
+    """
     library = type(given).__module__
     if library.partition(".")[0] == "pandas" and type(given).__name__ == "DataFrame":
         from penstock.plain_loads import pandas_columns
@@ -73,7 +76,7 @@ def to_arrow(given: object, what: str) -> pa.Table:
     if isinstance(given, list | tuple):
         from penstock.plain_loads import python_values
 
-        return python_values.to_table(given)
+        return python_values.to_table(given, may_leave_out=may_leave_out)
     known = next((hint for name, hint in _HOW.items() if library.startswith(name)), None)
     raise PlainLoadError(
         "frame",

@@ -34,8 +34,11 @@ Indexed = Sequence[tuple[int, Any]]
 """Values that are not NULL, with the index of the row that each belongs to."""
 
 
-def to_table(rows: Sequence[Any]) -> pa.Table:
-    """A list of dicts as a table: one column for each key of any of them; a key that is missing or only None is left out."""
+def to_table(rows: Sequence[Any], *, may_leave_out: bool = False) -> pa.Table:
+    """A list of dicts as a table: one column for each key of any of them.
+
+    A key whose values are all None has no type: refused, or left out with `may_leave_out`.
+    """
     names: dict[str, None] = {}
     for index, row in enumerate(rows):
         if not isinstance(row, Mapping):
@@ -45,8 +48,10 @@ def to_table(rows: Sequence[Any]) -> pa.Table:
         names.update(dict.fromkeys(row))
     check_names(names)
     columns = {name: to_column(name, [row.get(name) for row in rows]) for name in names}
-    typed = {name: column for name, column in columns.items() if column is not None}
-    return pa.table(typed) if typed else pa.table({})
+    unknown = [name for name, column in columns.items() if column is None]
+    if unknown and not may_leave_out:
+        raise untyped(unknown[0])
+    return pa.table({name: column for name, column in columns.items() if column is not None})
 
 
 def to_column(name: str, values: Iterable[Any], *, nan_is_null: bool = False) -> pa.Array | None:
@@ -83,7 +88,7 @@ def _to_plain(name: str, index: int, value: Any, nan_is_null: bool) -> Any:
 def _check_datetime(name: str, index: int, value: datetime) -> datetime:
     if getattr(value, "nanosecond", 0):  # only pandas.Timestamp has them
         raise _refused(name, index, value, "it has nanoseconds, and tables keep microseconds: round it yourself")
-    return value.to_pydatetime() if hasattr(value, "to_pydatetime") else value  # type: ignore[no-any-return]
+    return value.to_pydatetime() if hasattr(value, "to_pydatetime") else value
 
 
 def _present(values: Iterable[Any]) -> Indexed:

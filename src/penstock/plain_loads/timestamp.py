@@ -117,6 +117,8 @@ def _open_load(wanted: _Wanted, session: SparkSession, place: Place, state: Tabl
     if callable(given) and not is_spark_frame(given):
         last = to_cursor(known.cursor, known.cursor_type, wanted.lookback) if known else None
         given = given(last.to_value(last.since(known.watermark)) if last and known else None)
+    if state.exists and isinstance(given, list | tuple) and not given:
+        given = place.lake.read(place.name).limit(0)  # an empty list has no columns
     rows = to_spark(given, session, "source" if given is wanted.source else "what the source function returned")
     columns, added = columns_of(rows), tuple[Column, ...]()
     (cursor_name,) = find_columns(rows.columns, [wanted.cursor], "cursor")

@@ -121,9 +121,12 @@ def test_nested_values_without_a_type_are_refused(values: list[Any]) -> None:
 
 
 def test_a_list_of_dicts_has_a_column_for_each_key_of_any_of_them() -> None:
-    table = to_table([{"a": 1, "n": None}, {"b": "x", "a": None}])
+    rows = [{"a": 1, "n": None}, {"b": "x", "a": None}]
+    table = to_table(rows, may_leave_out=True)
     assert table.to_pylist() == [{"a": 1, "b": None}, {"a": None, "b": "x"}]
     assert to_table([]).num_columns == 0
+    with pytest.raises(PlainLoadError, match="'n' has no value"):
+        to_table(rows)
 
 
 @pytest.mark.parametrize("rows", [[{"a": 1}, {"A": 2}], [{"": 1}], [{1: 1}], [{"__penstock_x": 1}]])
