@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
+from pyspark.sql import functions as F
 
 import penstock
 from penstock.errors import ConfigError, PenstockError, PlainLoadError
@@ -219,13 +221,13 @@ def test_rows_without_a_key_are_appended_as_often_as_they_are_given(spark: Any, 
     assert Counter(n for (n,) in chosen(spark, table, "n")) == {1: 3, 2: 1, 3: 1, 5: 1}
     with pytest.raises(PlainLoadError) as error:
         penstock.incremental_by_timestamp(
-            spark.createDataFrame([row(6)], schema).withColumn("x", F_lit(1)), "at", table
+            spark.createDataFrame([row(6)], schema).withColumn("x", F.lit(1)), "at", table
         )
     assert code_of(error) == "plain_load.new_column"
 
     values: dict[str, tuple[Any, Any, Any]] = {
         "int": (-(2**31), 2, 2),
-        "decimal(38,2)": (Decimal("-0.01"), Decimal(10**35) + Decimal("0.01"), Decimal("0.01")),
+        "decimal(38,2)": (Decimal("-0.01"), Decimal(f"1{'0' * 35}.01"), Decimal("0.01")),
         "date": (date(2024, 2, 28), date(2024, 3, 1), "1 day"),
         "string": ("10", "9", None),
     }
@@ -238,12 +240,6 @@ def test_rows_without_a_key_are_appended_as_often_as_they_are_given(spark: Any, 
     with pytest.raises(PlainLoadError) as error:
         penstock.incremental_by_timestamp(spark.createDataFrame([(1.5,)], "at double"), "at", f"{table}_f")
     assert code_of(error) == "plain_load.cursor_type"
-
-
-def F_lit(value: object) -> Any:  # noqa: N802
-    from pyspark.sql import functions as F
-
-    return F.lit(value)
 
 
 def test_two_writers_at_once_neither_loses_the_rows_of_the_other(
@@ -341,7 +337,7 @@ def test_values_of_pandas_arrive_as_they_are_whatever_the_zone_of_the_session(sp
                 "aware": pd.to_datetime(["2024-03-10T02:30:00.123456Z", "NaT"]),
                 "naive": pd.to_datetime(["2024-03-10T02:30:00.123456", "NaT"]),
                 "plain": [float("nan"), 0.1],
-                "kept": pd.array([float("nan"), 1.0], dtype=pd.ArrowDtype(__import__("pyarrow").float64())),
+                "kept": pd.array([float("nan"), 1.0], dtype=pd.ArrowDtype(pa.float64())),
                 "whole": pd.array([2**63 - 1, None], dtype="Int64"),
                 "cat": pd.Categorical(["b", None]),
                 "mixed": [Decimal("1.10"), 2],

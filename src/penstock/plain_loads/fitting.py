@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from penstock.errors import PlainLoadError
-from penstock.model.common_type import common_type
+from penstock.model.common_type import widens_in_place
 from penstock.model.schema import Column
 from penstock.model.types import comparable_type
 from penstock.transforms.conform import conform_field
@@ -46,7 +46,7 @@ def fit_to_table(
 
 def _check_type(given: Column, column: Column) -> None:
     is_same = comparable_type(given.type) == comparable_type(column.type)
-    if not is_same and common_type({given.type, column.type}) != column.type:
+    if not is_same and not widens_in_place(given.type, column.type):
         raise PlainLoadError(
             "column_type",
             f"column {given.name!r} is of type {given.type}, in the table {column.type}; nothing was written",
