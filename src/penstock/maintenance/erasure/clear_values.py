@@ -16,6 +16,7 @@ from penstock.maintenance.erasure.tombstones import KEYS, name_of
 from penstock.maintenance.scan.needles import Column, Needle, Role
 from penstock.model.dataset import Form, Place
 from penstock.model.erasure import ErasureSettings
+from penstock.model.keys import split_key_text
 from penstock.model.tombstones import Tombstone
 from penstock.tombstones.vault import Vault
 from penstock.transforms.suppress import TOMBSTONE
@@ -47,21 +48,28 @@ def read_clear_values(catalog: Catalog, vault: Vault, tombstones: Sequence[Tombs
     """Everything that the vault has about these tombstones."""
     found: dict[tuple[str, str], set[Any]] = {}
     texts: dict[str, set[str]] = {}
-    ids = {each.id for each in tombstones}
+    by_id = {each.id: each for each in tombstones}
+    asked: dict[tuple[str, str], set[str]] = {}
     groups = _group_by_columns(catalog.workspace.project.erasure, tombstones)
     stored = _find_places(catalog, tombstones)
     for batch in dict.fromkeys(each.batch for each in tombstones):
         for name in vault.names(batch):
             if name == KEYS:
                 for row in vault.get_table(batch, name).to_pylist():
-                    if row["id"] in ids:
+                    if (tombstone := by_id.get(row["id"])) is not None:
                         texts.setdefault(row["table"], set()).add(row["text"])
+                        for column, part in zip(tombstone.key, split_key_text(row["text"]), strict=False):
+                            if part is not None:
+                                asked.setdefault((row["table"], column.name.lower()), set()).add(part)
             elif (match := _ENTRY.fullmatch(name)) and match["table"] in stored:
                 table, place = stored[match["table"]]
                 rows = vault.get_table(batch, name)
                 for columns, own in groups.get(table, {}).items():
                     for column, value in _values_in(_rows_of(rows, own), place, columns):
                         found.setdefault((table, column), set()).add(value)
+    for where, parts in asked.items():  # a key without a row may still be in a file
+        known = found.setdefault(where, set())
+        known |= parts - {str(value) for value in known}
     return ClearValues(
         {where: frozenset(values) for where, values in found.items()},
         {table: tuple(sorted(values)) for table, values in texts.items()},
