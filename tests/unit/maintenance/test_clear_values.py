@@ -83,4 +83,6 @@ def test_a_key_without_a_row_is_looked_for_too(tmp_path: Path) -> None:
     found = read_clear_values(cast("Any", catalog_of(*table_places(NAME))), vault, [ANN, ghost])
     assert found.found == {("main.people", "id"): {7, "ghost:n v2:x"}}
     assert found.all_texts == ("ghost:n v2:x",)
+    texts = {key.key: found.texts_of(NAME, key.key) for key in (ANN, ghost)}
+    assert texts == {ANN.key: ("v1:7",), ghost.key: ("v12:ghost:n v2:xn",)}, "records of another key must not go"
     assert split_key_text("nv2:v2nv0:") == (None, "v2", None, "")

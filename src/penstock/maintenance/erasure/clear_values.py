@@ -16,7 +16,8 @@ from penstock.maintenance.erasure.tombstones import KEYS, name_of
 from penstock.maintenance.scan.needles import Column, Needle, Role
 from penstock.model.dataset import Form, Place
 from penstock.model.erasure import ErasureSettings
-from penstock.model.keys import split_key_text
+from penstock.model.keys import KeyColumn, split_key_text
+from penstock.model.names import DatasetName
 from penstock.model.tombstones import Tombstone
 from penstock.tombstones.vault import Vault
 from penstock.transforms.suppress import TOMBSTONE
@@ -30,8 +31,11 @@ class ClearValues:
 
     found: Mapping[tuple[str, str], frozenset[Any]] = field(repr=False)
     """By table and column in lower case."""
-    texts: Mapping[str, tuple[str, ...]] = field(repr=False)
-    """The canonical texts of keys, by table."""
+    texts: Mapping[tuple[str, tuple[KeyColumn, ...]], tuple[str, ...]] = field(repr=False)
+    """The canonical texts of keys, by table and columns: the order 42 is not the customer 42."""
+
+    def texts_of(self, table: DatasetName, key: tuple[KeyColumn, ...]) -> tuple[str, ...]:
+        return self.texts.get((str(table), key), ())
 
     def values_of(self, table: str, column: str) -> frozenset[Any]:
         return self.found.get((table, column.lower()), frozenset())
@@ -47,7 +51,7 @@ class ClearValues:
 def read_clear_values(catalog: Catalog, vault: Vault, tombstones: Sequence[Tombstone]) -> ClearValues:
     """Everything that the vault has about these tombstones."""
     found: dict[tuple[str, str], set[Any]] = {}
-    texts: dict[str, set[str]] = {}
+    texts: dict[tuple[str, tuple[KeyColumn, ...]], set[str]] = {}
     by_id = {each.id: each for each in tombstones}
     asked: dict[tuple[str, str], set[str]] = {}
     groups = _group_by_columns(catalog.workspace.project.erasure, tombstones)
@@ -57,7 +61,7 @@ def read_clear_values(catalog: Catalog, vault: Vault, tombstones: Sequence[Tombs
             if name == KEYS:
                 for row in vault.get_table(batch, name).to_pylist():
                     if (tombstone := by_id.get(row["id"])) is not None:
-                        texts.setdefault(row["table"], set()).add(row["text"])
+                        texts.setdefault((row["table"], tombstone.key), set()).add(row["text"])
                         for column, part in zip(tombstone.key, split_key_text(row["text"]), strict=False):
                             if part is not None:
                                 asked.setdefault((row["table"], column.name.lower()), set()).add(part)
@@ -72,7 +76,7 @@ def read_clear_values(catalog: Catalog, vault: Vault, tombstones: Sequence[Tombs
         known |= parts - {str(value) for value in known}
     return ClearValues(
         {where: frozenset(values) for where, values in found.items()},
-        {table: tuple(sorted(values)) for table, values in texts.items()},
+        {where: tuple(sorted(values)) for where, values in texts.items()},
     )
 
 
