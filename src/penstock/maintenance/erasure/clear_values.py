@@ -53,7 +53,6 @@ def read_clear_values(catalog: Catalog, vault: Vault, tombstones: Sequence[Tombs
     found: dict[tuple[str, str], set[Any]] = {}
     texts: dict[tuple[str, tuple[KeyColumn, ...]], set[str]] = {}
     by_id = {each.id: each for each in tombstones}
-    asked: dict[tuple[str, str], set[str]] = {}
     groups = _group_by_columns(catalog.workspace.project.erasure, tombstones)
     stored = _find_places(catalog, tombstones)
     for batch in dict.fromkeys(each.batch for each in tombstones):
@@ -62,22 +61,31 @@ def read_clear_values(catalog: Catalog, vault: Vault, tombstones: Sequence[Tombs
                 for row in vault.get_table(batch, name).to_pylist():
                     if (tombstone := by_id.get(row["id"])) is not None:
                         texts.setdefault((row["table"], tombstone.key), set()).add(row["text"])
-                        for column, part in zip(tombstone.key, split_key_text(row["text"]), strict=False):
-                            if part is not None:
-                                asked.setdefault((row["table"], column.name.lower()), set()).add(part)
             elif (match := _ENTRY.fullmatch(name)) and match["table"] in stored:
                 table, place = stored[match["table"]]
                 rows = vault.get_table(batch, name)
                 for columns, own in groups.get(table, {}).items():
                     for column, value in _values_in(_rows_of(rows, own), place, columns):
                         found.setdefault((table, column), set()).add(value)
-    for where, parts in asked.items():  # a key without a row may still be in a file
-        known = found.setdefault(where, set())
-        known |= parts - {str(value) for value in known}
+    seen = {(where, str(value)) for where, values in found.items() for value in values}
+    for where, part in _parts_of(texts):  # a key without a row may still be in a file
+        if (where, part) not in seen:
+            found.setdefault(where, set()).add(part)
     return ClearValues(
         {where: frozenset(values) for where, values in found.items()},
         {where: tuple(sorted(values)) for where, values in texts.items()},
     )
+
+
+def _parts_of(
+    texts: Mapping[tuple[str, tuple[KeyColumn, ...]], Iterable[str]],
+) -> Iterator[tuple[tuple[str, str], str]]:
+    """The values of keys as they were asked for, in their normal form, with their table and column."""
+    for (table, key), own in texts.items():
+        for text in own:
+            for column, part in zip(key, split_key_text(text), strict=False):
+                if part is not None:
+                    yield (table, column.name.lower()), part
 
 
 def _group_by_columns(
