@@ -17,6 +17,7 @@ LONGEST_FIRST = (
     "tests/spark/test_physical.py",
     "tests/spark/test_compact.py",
     "tests/spark/test_erase.py",
+    "tests/spark/test_plain_loads.py",
     "tests/spark/test_drift.py",
     "tests/spark/test_staging_invariant.py",
     "tests/spark/test_erasure_readers.py",
