@@ -15,6 +15,7 @@ from psycopg import sql
 from psycopg.rows import dict_row
 
 from penstock.databases import evidence_postgres_queries as queries
+from penstock.databases.declared import check_declared
 from penstock.errors import SourceError
 from penstock.model.evidence import Activity, ChangeFeed, CursorEvidence, CursorType, Declared, Evidence
 from penstock.model.nearest import nearest_hint
@@ -105,7 +106,7 @@ class _Collector:
         rows, is_exact = self._count(size) if is_table else self._guess(relation["relkind"])
         indexes = self._ask(queries.INDEXES)
         columns = self._ask(queries.COLUMNS)
-        self._check_declared(columns)
+        check_declared(self._shown, [column["name"] for column in columns], self._declared)
         primary = next((tuple(each["columns"]) for each in indexes if each["is_primary"]), ())
         server = self._ask(queries.SERVER)[0]
         return Evidence(
@@ -167,14 +168,6 @@ class _Collector:
         question = sql.SQL("EXPLAIN (FORMAT JSON) SELECT * FROM {}").format(self._table)
         plan = self._measure(question, "the number of rows")
         return (int(plan["QUERY PLAN"][0]["Plan"]["Plan Rows"]) if plan else None), False
-
-    def _check_declared(self, columns: list[Row]) -> None:
-        known = [column["name"] for column in columns]
-        wanted = [*self._declared.keys, *([self._declared.cursor] if self._declared.cursor else [])]
-        for name in wanted:
-            if name not in known:
-                hint = f"{nearest_hint(name, known)}it has {', '.join(known[:20])}"
-                raise SourceError(f"{self._shown} has no column {name!r}", hint=hint)
 
     def _activity(self) -> Activity | None:
         seen = self._ask(queries.ACTIVITY)[0]

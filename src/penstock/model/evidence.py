@@ -19,6 +19,8 @@ class CursorType(StrEnum):
     DATE = "date"
     NUMBER = "number"
     TEXT = "text"
+    ISO_TEXT = "text with ISO 8601 times"
+    UNIX = "number with Unix times"
 
 
 @dataclass(frozen=True, slots=True)
