@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from typing import Any, LiteralString, TypeAlias
 
 import psycopg
 from psycopg import sql
@@ -16,9 +17,10 @@ from psycopg.rows import dict_row
 
 from penstock.databases import evidence_postgres_queries as queries
 from penstock.databases.declared import check_declared
+from penstock.databases.postgres_activity import ACTIVITY as OPEN_TRANSACTIONS
+from penstock.databases.postgres_activity import find_obstacle, to_activity
 from penstock.errors import SourceError
 from penstock.model.evidence import Activity, ChangeFeed, CursorEvidence, CursorType, Declared, Evidence
-from penstock.model.nearest import nearest_hint
 
 STATEMENT_SECONDS = 5
 """How long one question may take; what takes longer stays unknown, and the advice says so."""
@@ -46,8 +48,18 @@ Row: TypeAlias = dict[str, Any]
 Connection: TypeAlias = "psycopg.Connection[Any]"
 
 
-def collect_postgres(connection: Connection, schema: str | None, table: str, declared: Declared) -> Evidence:
-    """Look at one table, by its exact name; without a schema, the search path finds it."""
+@dataclass(frozen=True, slots=True)
+class FoundTable:
+    """A table as the catalog names it."""
+
+    oid: int
+    schema: str
+    name: str
+    is_foreign: bool = False
+
+
+def collect_postgres(connection: Connection, table: FoundTable, shown: str, declared: Declared) -> Evidence:
+    """Look at one table through a connection whose cursors take `$1`; messages call it `shown`."""
     try:
         with connection.transaction():
             connection.execute("SET TRANSACTION READ ONLY")
@@ -55,44 +67,23 @@ def collect_postgres(connection: Connection, schema: str | None, table: str, dec
             connection.execute(
                 "SET LOCAL enable_seqscan = off"
             )  # the greatest value comes from an index, or not at all
-            return _Collector(connection, _find(connection, schema, table), schema, table, declared).collect()
+            return _Collector(connection, table, shown, declared).collect()
     except psycopg.errors.QueryCanceled:
         raise SourceError(
-            f"looking at {table} took longer than {STATEMENT_SECONDS} s",
+            f"looking at {shown} took longer than {STATEMENT_SECONDS} s",
             hint="another transaction may hold an exclusive lock on it: try again later",
             retryable=True,
         ) from None
 
 
-def _find(connection: Connection, schema: str | None, table: str) -> int:
-    name = "format('%%I.%%I', %(schema)s::text, %(table)s::text)" if schema else "quote_ident(%(table)s)"
-    row = connection.execute(f"SELECT to_regclass({name})::oid", {"schema": schema, "table": table}).fetchone()
-    oid = row and (row[0] if isinstance(row, tuple) else next(iter(row.values())))
-    if not oid:
-        shown = f"{schema}.{table}" if schema else table
-        raise SourceError(f"there is no table {shown}", hint=_near(connection, shown))
-    return int(oid)
-
-
-def _near(connection: Connection, shown: str) -> str:
-    visible = """
-    SELECT n.nspname || '.' || c.relname AS name FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-    WHERE c.relkind IN ('r', 'p', 'm', 'v', 'f') AND n.nspname NOT IN ('pg_catalog', 'information_schema') LIMIT 1000
-    """
-    with connection.cursor(row_factory=dict_row) as cursor:
-        known = [row["name"] for row in cursor.execute(visible)]
-    near = nearest_hint(shown if "." in shown else f"public.{shown}", known)
-    return f"{near}names are exact: case matters, and a schema comes before a dot"
-
-
 class _Collector:
     """The questions about one table, in one transaction."""
 
-    def __init__(self, connection: Connection, oid: int, schema: str | None, table: str, declared: Declared) -> None:
+    def __init__(self, connection: Connection, table: FoundTable, shown: str, declared: Declared) -> None:
         self._connection = connection
-        self._oid = oid
-        self._table = sql.Identifier(schema, table) if schema else sql.Identifier(table)
-        self._shown = f"{schema}.{table}" if schema else table
+        self._found = table
+        self._table = sql.Identifier(table.schema, table.name)
+        self._shown = shown
         self._declared = declared
         self._notes: list[str] = []
 
@@ -119,14 +110,14 @@ class _Collector:
             tuple(self._cursors(columns, indexes, rows, size["pages"] if is_table else 0)),
             _to_feed(relation, server, has_key=bool(primary)),
             self._activity() if is_table else None,
-            _late_commits(server),
+            self._late_commits(),
             self._declared,
             tuple(self._notes),
         )
 
-    def _ask(self, question: str) -> list[Row]:
+    def _ask(self, question: LiteralString) -> list[Row]:
         with self._connection.cursor(row_factory=dict_row) as cursor:
-            return cursor.execute(question, {"oid": self._oid}).fetchall()
+            return cursor.execute(question, [self._found.oid]).fetchall()
 
     def _measure(self, question: sql.Composed, what: str) -> Row | None:
         """The answer to a question that reads the table; None when it takes too long."""
@@ -136,7 +127,7 @@ class _Collector:
         except psycopg.errors.QueryCanceled:
             self._note(f"Not measured: {what} took longer than {STATEMENT_SECONDS} s.")
         except psycopg.errors.InsufficientPrivilege:
-            self._note(f"Not measured: {what}, because the user may read only some columns.")
+            self._note(f"Not measured: {what}, because the user may not read every row and column.")
         return None
 
     def _note(self, text: str) -> None:
@@ -168,6 +159,12 @@ class _Collector:
         question = sql.SQL("EXPLAIN (FORMAT JSON) SELECT * FROM {}").format(self._table)
         plan = self._measure(question, "the number of rows")
         return (int(plan["QUERY PLAN"][0]["Plan"]["Plan Rows"]) if plan else None), False
+
+    def _late_commits(self) -> str | None:
+        """Why open transactions cannot be known; None when they can."""
+        with self._connection.cursor(row_factory=dict_row) as cursor:
+            seen = cursor.execute(sql.SQL(OPEN_TRANSACTIONS)).fetchone() or {}
+        return find_obstacle(to_activity(seen), is_foreign=self._found.is_foreign)
 
     def _activity(self) -> Activity | None:
         seen = self._ask(queries.ACTIVITY)[0]
@@ -276,14 +273,6 @@ def _sets(trigger: Row, column: str) -> bool:
         return column in trigger["arguments"].split()
     assigned = rf'\bnew\s*\.\s*"?{re.escape(column)}"?\s*:?='
     return bool(re.search(assigned, trigger["source"] or "", re.IGNORECASE))
-
-
-def _late_commits(server: Row) -> str | None:
-    if server["is_standby"]:
-        return "the server is a standby, which does not know the open transactions of its primary"
-    if not server["sees_transactions"]:
-        return "the user is not a member of pg_read_all_stats, so it cannot see when other transactions began"
-    return None
 
 
 def _to_feed(relation: Row, server: Row, *, has_key: bool) -> ChangeFeed:

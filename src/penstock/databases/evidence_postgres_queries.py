@@ -6,14 +6,14 @@ RELATION = """
 SELECT c.relkind, c.relpersistence, c.relreplident, c.relrowsecurity,
        pg_has_role(c.relowner, 'USAGE') AS is_owner,
        has_table_privilege(c.oid, 'SELECT') OR has_any_column_privilege(c.oid, 'SELECT') AS is_readable
-FROM pg_class c WHERE c.oid = %(oid)s
+FROM pg_class c WHERE c.oid = $1::oid
 """
 
 SIZE = """
 WITH parts AS (
     SELECT p.oid, p.reltuples, p.relpages, pg_relation_size(p.oid) / current_setting('block_size')::bigint AS pages
     FROM pg_class p
-    WHERE p.relkind IN ('r', 'm') AND (p.oid = %(oid)s OR p.oid IN (SELECT relid FROM pg_partition_tree(%(oid)s)))
+    WHERE p.relkind IN ('r', 'm') AND (p.oid = $1::oid OR p.oid IN (SELECT relid FROM pg_partition_tree($1::oid)))
 )
 SELECT coalesce(sum(pages), 0)::bigint AS pages,
        coalesce(sum(pg_table_size(oid)), 0)::bigint AS bytes,
@@ -34,7 +34,7 @@ JOIN pg_class x ON x.oid = i.indexrelid
 JOIN pg_am m ON m.oid = x.relam
 CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS k(number, place)
 LEFT JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number AND k.number > 0
-WHERE i.indrelid = %(oid)s AND i.indisvalid AND i.indisready AND k.place <= i.indnkeyatts
+WHERE i.indrelid = $1::oid AND i.indisvalid AND i.indisready AND k.place <= i.indnkeyatts
 GROUP BY i.indexrelid, i.indisprimary, i.indisunique, i.indpred IS NULL, i.indimmediate, m.amname
 ORDER BY i.indexrelid
 """
@@ -52,7 +52,7 @@ JOIN pg_namespace n ON n.oid = c.relnamespace
 LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
 LEFT JOIN pg_stats s ON s.schemaname = n.nspname AND s.tablename = c.relname AND s.attname = a.attname
                     AND s.inherited = (c.relkind = 'p')
-WHERE a.attrelid = %(oid)s AND a.attnum > 0 AND NOT a.attisdropped
+WHERE a.attrelid = $1::oid AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attnum
 """
 
@@ -60,7 +60,7 @@ TRIGGERS = """
 SELECT g.tgname::text AS name, p.proname::text AS function, p.prosrc AS source,
        convert_from(replace(encode(g.tgargs, 'escape'), '\\000', ' ')::bytea, 'UTF8') AS arguments
 FROM pg_trigger g JOIN pg_proc p ON p.oid = g.tgfoid
-WHERE g.tgrelid = %(oid)s AND NOT g.tgisinternal AND g.tgenabled IN ('O', 'A')
+WHERE g.tgrelid = $1::oid AND NOT g.tgisinternal AND g.tgenabled IN ('O', 'A')
   AND g.tgtype & 1 > 0 AND g.tgtype & 2 > 0 AND g.tgtype & 16 > 0 AND g.tgqual IS NULL AND g.tgattr = ''
 ORDER BY g.tgname
 """
@@ -69,17 +69,15 @@ ORDER BY g.tgname
 ACTIVITY = """
 SELECT sum(n_tup_ins)::bigint AS inserted, sum(n_tup_upd)::bigint AS updated, sum(n_tup_del)::bigint AS deleted
 FROM pg_stat_all_tables
-WHERE relid = %(oid)s OR relid IN (SELECT relid FROM pg_partition_tree(%(oid)s) WHERE isleaf)
+WHERE relid = $1::oid OR relid IN (SELECT relid FROM pg_partition_tree($1::oid) WHERE isleaf)
 """
 
 SERVER = """
-SELECT pg_is_in_recovery() AS is_standby,
-       pg_has_role(current_user, 'pg_read_all_stats', 'USAGE') AS sees_transactions,
-       current_setting('wal_level') AS wal_level,
+SELECT current_setting('wal_level') AS wal_level,
        current_setting('max_replication_slots')::int AS most_slots,
        (SELECT count(*) FROM pg_replication_slots)::int AS slots,
        (SELECT rolreplication OR rolsuper FROM pg_roles WHERE rolname = current_user) AS may_replicate,
        EXISTS (SELECT FROM pg_publication_tables p JOIN pg_namespace n ON n.nspname = p.schemaname
                JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = p.tablename
-               WHERE c.oid = %(oid)s) AS is_published
+               WHERE c.oid = $1::oid) AS is_published
 """

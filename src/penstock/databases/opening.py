@@ -28,6 +28,14 @@ def open_source(source: JdbcSource | SqliteSource | DeltaSource, zone: str | Non
 
 def _open_postgres(source: JdbcSource, zone: str | None) -> SourceTable:
     uri = parse_postgres(source.connection)
+    check_driver()
+    from penstock.databases.postgres import PostgresTable
+
+    return PostgresTable(uri, source.table, zone)
+
+
+def check_driver() -> None:
+    """SourceError when the driver of PostgreSQL is not installed."""
     try:
         import psycopg  # noqa: F401
     except ImportError:
@@ -35,6 +43,3 @@ def _open_postgres(source: JdbcSource, zone: str | None) -> SourceTable:
             "a load from PostgreSQL needs the driver psycopg, which is not installed",
             hint="pip install 'penstock[postgres]'",
         ) from None
-    from penstock.databases.postgres import PostgresTable
-
-    return PostgresTable(uri, source.table, zone)
