@@ -21,7 +21,7 @@ def collect_delta(path: str, declared: Declared, options: Mapping[str, str] | No
         table = open_delta_table(path, options)
         columns = [field.name for field in table.schema().fields]
         files = table.get_add_actions()
-        rows: list[int | None] = files.column("num_records").to_pylist()
+        rows = [None if count is None else int(count) for count in files.column("num_records").to_pylist()]
         sizes = [int(size) for size in files.column("size_bytes").to_pylist()]
         properties = {name.lower(): value for name, value in table.metadata().configuration.items()}
         features = set(table.protocol().reader_features or ())
