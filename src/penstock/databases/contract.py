@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Protocol
 
 from penstock.storage.files import Files
+
+if TYPE_CHECKING:  # a plan asks a source without reading rows, and pyarrow takes long to import
+    import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +37,27 @@ class Look:
     """An estimate."""
     bytes: int | None = None
     stamp: str | None = None
-    """A text that is the same only if no row has changed since; None where the source cannot promise that."""
+    """A text that is the same only if no row has changed since; None where the source cannot promise that.
+
+    It is taken before anything else is looked at: keep the one of a `look` that came before `open`, or the moment's own.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """How far a timestamp load may read: everything below is committed and visible, and nothing below will be added."""
+    """How far a timestamp load may read: everything below is committed and visible, and nothing below will be added.
+
+    It becomes the watermark with the data. It can be less than the watermark, when something holds it back: there is nothing
+    to read then. A load that merges by key may read beyond it, as long as the watermark does not pass it: it gets the same
+    rows again next time.
+    """
 
     value: str | None
     """The cursor's value, exclusive, as canonical text; None when the source cannot tell: `lookback` decides then."""
     reason: str
     """What holds it back, or why there is none; shown in the plan."""
+    token: str | None = None
+    """What the source wants to be told next time; it is kept with the progress. Only integer and text cursors need it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +105,8 @@ class Moment(Protocol):
     """Sampled before the view was taken; None when no cursor was named."""
     taken_at: str
     """When the view was taken by the clock of the source, ISO 8601 in UTC."""
+    stamp: str | None
+    """`Look.stamp` from before the view was taken."""
 
     def count(self, wanted: Wanted) -> int:
         """How many rows there are."""
@@ -121,13 +134,13 @@ class SourceTable(Protocol):
     def look(self) -> Look:
         """Columns, keys and estimates."""
 
-    def find_news(self, window: Window, where: str | None) -> tuple[Look, Bound, bool]:
+    def find_news(self, window: Window, where: str | None, token: str | None = None) -> tuple[Look, Bound, bool]:
         """For a timestamp load: columns, how far it may read, and whether any row is in the window (its `until` is the bound).
 
-        One query on activity and one indexed query on the table.
+        One query on activity and one indexed query on the table. `token` is the one of the last load's bound.
         """
 
-    def open(self, cursor: str | None = None) -> AbstractContextManager[Moment]:
+    def open(self, cursor: str | None = None, token: str | None = None) -> AbstractContextManager[Moment]:
         """A consistent view of the table now; with a cursor, its bound is sampled first."""
 
     def close(self) -> None:
