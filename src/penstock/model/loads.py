@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
+DELETED_AT = "__DELETED_AT"
+"""The column of a load with soft deletes: when a row was found missing in the source; NULL while the source has it."""
+
 
 class Strategy(StrEnum):
     """How a load finds out what changed."""
@@ -48,6 +51,8 @@ class Connection:
     """Maven coordinates of a JDBC driver, where Spark has to read the table."""
     name: str | None = None
     """Its name under `connections:` in penstock.yml."""
+    password_file: str | None = None
+    """The file that has the password; read when a connection is made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +77,10 @@ class DeltaSource:
     """A Delta table that no definition of this project makes."""
 
     path: str
+
+    @property
+    def table(self) -> str:
+        return self.path
 
 
 Source: TypeAlias = JdbcSource | SqliteSource | DeltaSource
