@@ -6,12 +6,14 @@ The precedence: declared one-time history, change feed, small table, trusted tim
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from penstock.model.cursor_trust import MOST_NULLS, Verdict, judge_cursors
 from penstock.model.evidence import CursorEvidence, CursorType, Evidence
 from penstock.model.evidence_lines import Line, show_evidence, show_rows
 from penstock.model.load_matrix import MATRIX, SMALL, Case, Method, Rule, join
-from penstock.model.loads import Strategy
+from penstock.model.loads import LoadOptions, NullCursor, Strategy
+from penstock.model.quantities import to_seconds
 
 LOOKBACK = "10 minutes"
 """What is proposed where the source cannot bound late commits."""
@@ -137,7 +139,7 @@ def _options(method: Method, case: Case) -> Options:
 
 def _cursor_options(cursor: CursorEvidence, evidence: Evidence) -> Options:
     options: Options = {"cursor": cursor.column}
-    if evidence.late_commits is not None or not _is_set_by_source(cursor):
+    if _needs_lookback(cursor, evidence):
         options["lookback"] = LOOKBACK
     if cursor.type is CursorType.LOCAL:
         options["zone"] = evidence.declared.zone or "UTC"
@@ -148,9 +150,18 @@ def _cursor_options(cursor: CursorEvidence, evidence: Evidence) -> Options:
     return options
 
 
-def _is_set_by_source(cursor: CursorEvidence) -> bool:
+def _needs_lookback(cursor: CursorEvidence, evidence: Evidence) -> bool:
+    """Whether rows may be committed later than the source can tell; numbers have no clock to look back on."""
+    if cursor.type in {CursorType.NUMBER, CursorType.UNIX}:
+        return False
+    return evidence.late_commits is not None or not _is_set_by_source(cursor, evidence)
+
+
+def _is_set_by_source(cursor: CursorEvidence, evidence: Evidence) -> bool:
     """Whether the database sets the time, so that the start of open transactions bounds it."""
-    return cursor.is_now_by_default or cursor.update_trigger is not None
+    seen = evidence.activity
+    is_never_updated = seen is not None and seen.is_known and seen.updated == 0
+    return cursor.update_trigger is not None or (cursor.is_now_by_default and is_never_updated)
 
 
 def _never_deletes(evidence: Evidence) -> bool:
@@ -176,15 +187,33 @@ def _cursor_warnings(verdict: Verdict, evidence: Evidence) -> list[str]:
     if cursor.null_share:
         rule = 'null_cursor="reload" reads them in every run' if evidence.keys else "null_cursor= decides about them"
         warnings.append(f"{cursor.null_share:.1%} of the rows have NULL in {name}: {rule}.")
-    if evidence.late_commits is not None:
+    if _needs_lookback(cursor, evidence) and evidence.late_commits is not None:
         warnings.append(f"Late commits are covered by `lookback` only: {evidence.late_commits}.")
-    elif not _is_set_by_source(cursor):
-        warnings.append(f"The application sets {name}: rows committed later than `lookback` are found by verify only.")
+    if not _is_set_by_source(cursor, evidence):
+        warnings.append(
+            f"Nothing in the database makes an update set {name}: `penstock verify` finds rows that were updated "
+            "without it, or committed later than `lookback`."
+        )
     if cursor.type is CursorType.LOCAL and evidence.declared.zone is None:
         warnings.append(f"{name} has no time zone: UTC is assumed; declare another with `zone=`.")
     if _never_deletes(evidence):
         warnings.append("No deletes were counted, so none are looked for.")
     return warnings
+
+
+def apply_advice(options: LoadOptions, advice: Advice) -> LoadOptions:
+    """A load with `strategy="auto"` as the advisor would run it; what the user declared stays.
+
+    Deletes stay as declared too: a soft delete adds a column, which only the user can want.
+    """
+    lookback, null_cursor = advice.option("lookback"), advice.option("null_cursor")
+    given = {name: value for name, value in advice.options if name in {"keys", "cursor", "zone"}}
+    filled: dict[str, Any] = {name: getattr(options, name) or value for name, value in given.items()}
+    if lookback is not None and options.lookback is None:
+        filled["lookback"] = to_seconds(str(lookback))
+    if null_cursor is not None and options.null_cursor is NullCursor.FAIL:
+        filled["null_cursor"] = NullCursor(str(null_cursor))
+    return replace(options, strategy=advice.strategy, **filled)
 
 
 def find_changes(recorded: Evidence, now: Evidence) -> tuple[str, ...]:

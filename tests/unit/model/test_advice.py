@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
 
 import pytest
+import yaml
 
-from penstock.model.advice import Advice, decide_strategy, find_changes
+from penstock.model.advice import Advice, apply_advice, decide_strategy, find_changes
 from penstock.model.evidence import (
     Activity,
     ChangeFeed,
@@ -17,7 +19,18 @@ from penstock.model.evidence import (
     from_json,
 )
 from penstock.model.load_matrix import Method
-from penstock.model.loads import Strategy
+from penstock.model.load_options import make_options
+from penstock.model.load_snippets import propose_name, to_python, to_yaml
+from penstock.model.loads import (
+    Connection,
+    Deletes,
+    DeltaSource,
+    JdbcSource,
+    LoadOptions,
+    Source,
+    SqliteSource,
+    Strategy,
+)
 
 UPDATED = CursorEvidence("updated_at", CursorType.ZONED, is_indexed=True, null_share=0.0, top_share=0.01)
 TRIGGERED = replace(UPDATED, column="stamp", update_trigger="touch")
@@ -143,6 +156,57 @@ def test_a_small_table_says_what_growth_would_mean() -> None:
     assert advice.would_change == ("From 100,000 rows on, it would be a timestamp load by updated_at.",)
 
 
+@pytest.mark.parametrize("evidence", [case[1] for case in MATRIX], ids=[case[0] for case in MATRIX])
+def test_what_is_proposed_is_accepted(evidence: Evidence) -> None:
+    advice = decide_strategy(evidence)
+    source = SqliteSource("shop.db", "orders")
+    given = {"strategy": advice.strategy.value, **dict(advice.options)}
+    options = make_options(source, given)
+    applied = apply_advice(LoadOptions(source, critical=options.critical), advice)
+    assert replace(applied, deletes=options.deletes) == replace(options, parallel=applied.parallel)
+    python = to_python("shop.orders", source, advice)
+    called = ast.parse(python).body[-1]
+    assert isinstance(called, ast.Expr)
+    assert isinstance(called.value, ast.Call)
+    found = {word.arg: ast.literal_eval(word.value) for word in called.value.keywords if word.arg != "source"}
+    assert make_options(source, found) == options
+    loads = yaml.safe_load(to_yaml("shop.orders", source, advice))["loads"]["shop.orders"]
+    assert make_options(source, {k: v for k, v in loads.items() if k not in {"sqlite", "table"}}) == options
+
+
+def test_what_is_declared_stays() -> None:
+    options = LoadOptions(SqliteSource("a", "t"), keys=("code",), lookback=60, deletes=Deletes.HARD)
+    applied = apply_advice(options, decide_strategy(FOLLOWED))
+    assert (applied.keys, applied.lookback, applied.deletes) == (("code",), 60, Deletes.HARD)
+    assert (applied.strategy, applied.cursor) == (Strategy.TIMESTAMP, "updated_at")
+
+
+@pytest.mark.parametrize(
+    ("source", "name", "python", "yaml_text"),
+    [
+        (
+            JdbcSource(Connection("postgresql://a:hunter2@h/db"), "public.Orders"),
+            "sources.orders",
+            'dp.jdbc(url="${SOURCE_URL}", table="public.Orders")',
+            "connections:\n  source: ${SOURCE_URL}\nloads:\n  sources.orders:\n    connection: source\n",
+        ),
+        (
+            JdbcSource(Connection("postgresql://a:hunter2@h/db", name="crm"), '"Odd ""x".t'),
+            "crm.t",
+            'dp.jdbc(connection="crm", table="\\"Odd \\"\\"x\\".t")',
+            "loads:\n  crm.t:\n    connection: crm\n",
+        ),
+        (DeltaSource("/lake/2024 events/"), "sources.t_2024_events", 'dp.delta(path="/lake/2024 events/")', "loads:\n"),
+    ],
+)
+def test_snippets_name_the_source_without_secrets(source: Source, name: str, python: str, yaml_text: str) -> None:
+    advice = decide_strategy(SMALL)
+    assert propose_name(source) == name
+    assert python in to_python(name, source, advice)
+    assert to_yaml(name, source, advice).startswith(yaml_text)
+    assert "hunter2" not in to_python(name, source, advice) + to_yaml(name, source, advice)
+
+
 def test_why_a_cursor_is_not_trusted() -> None:
     advice = decide_strategy(with_cursor(null_share=0.12, top_share=0.6))
     assert advice.would_change[-1] == (
@@ -172,7 +236,7 @@ def test_warnings_about_the_cursor() -> None:
     assert [warning.split(":")[0] for warning in advice.warnings] == [
         "updated_at has no index",
         "1.0% of the rows have NULL in updated_at",
-        "The application sets updated_at",
+        "Nothing in the database makes an update set updated_at",
         "updated_at has no time zone",
     ]
     assert (advice.option("null_cursor"), advice.option("zone")) == ("reload", "UTC")
