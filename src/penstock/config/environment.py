@@ -22,7 +22,7 @@ from penstock.config.shape import MapOf, Record, has_reference
 from penstock.config.yaml_positions import Node, scalar_node
 from penstock.errors import ConfigError, Location
 from penstock.model.nearest import nearest_names
-from penstock.model.references import ReferenceProblem, fill_text
+from penstock.model.references import ReferenceFillError, fill_text
 
 PREFIX = "PENSTOCK__"
 
@@ -37,7 +37,7 @@ def fill_references(node: Node, environment: Mapping[str, str]) -> Node:
         return node
     try:
         text = fill_text(node.text, environment)
-    except ReferenceProblem as problem:
+    except ReferenceFillError as problem:
         raise ConfigError(problem.message, hint=problem.hint, location=node.location) from None
     return replace(node, value=text, text=text, from_environment=True)
 

@@ -15,7 +15,7 @@ from penstock.model.loads import Connection, DeltaSource, JdbcSource, LoadOption
 from penstock.model.names import DatasetName
 from penstock.model.nearest import did_you_mean
 from penstock.model.project import Project
-from penstock.model.references import ReferenceProblem, fill_text
+from penstock.model.references import ReferenceFillError, fill_text
 from penstock.model.spec import DatasetKind, DatasetSpec
 
 _HINT = "docs/loads.md lists the options of a load"
@@ -31,7 +31,7 @@ def to_load(
     try:
         source = _to_source(declared.given.get("source"), project)
         options = make_options(source, declared.given)
-    except ReferenceProblem as problem:
+    except ReferenceFillError as problem:
         raise DefinitionError(f"load {name}: {problem.message}", hint=problem.hint, location=location) from None
     except ValueError as error:
         raise DefinitionError(f"load {name}: {error}", hint=_HINT, location=location) from None

@@ -10,7 +10,7 @@ from penstock.model.nearest import did_you_mean
 _REFERENCE = re.compile(r"\$\$\{|\$\{(?:(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\})?")
 
 
-class ReferenceProblem(ValueError):
+class ReferenceFillError(ValueError):
     """A reference that cannot be filled in; never with a value of the environment."""
 
     def __init__(self, message: str, hint: str) -> None:
@@ -29,12 +29,12 @@ def _referenced(match: re.Match[str], environment: Mapping[str, str]) -> str:
     if match[0] == "$${":
         return "${"
     if name is None:
-        raise ReferenceProblem("`${` must be followed by a name and `}`", "write `$${` for a literal `${`")
+        raise ReferenceFillError("`${` must be followed by a name and `}`", "write `$${` for a literal `${`")
     value = environment.get(name)
     if default is not None:
         return value or default
     if value is None:
-        raise ReferenceProblem(
+        raise ReferenceFillError(
             f"the environment variable {name} is not set{did_you_mean(name, environment)}",
             f"set it, or give a default: ${{{name}:-value}}",
         )

@@ -1,0 +1,111 @@
+"""Executing loads: reads a source by its strategy and commits the rows with the progress."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
+
+from penstock.databases.contract import SourceTable
+from penstock.errors import PenstockError, SourceError
+from penstock.faults import fault_point
+from penstock.kinds.table_load.columns import resolve
+from penstock.kinds.table_load.decide import LoadItem
+from penstock.kinds.table_load.delta_load import load_delta
+from penstock.kinds.table_load.full_refresh import refresh
+from penstock.kinds.table_load.job import Job
+from penstock.kinds.table_load.landing import remove_left_over
+from penstock.kinds.table_load.snapshot import load_snapshot
+from penstock.kinds.table_load.sources import opened
+from penstock.kinds.table_load.timestamp import load_by_cursor
+from penstock.lake.tables import Lake
+from penstock.model.loads import DeltaSource, Strategy
+from penstock.model.plan import Action
+from penstock.model.results import LoadResult
+from penstock.tombstones.suppression import Suppression
+
+_ATTEMPTS = 3
+_LONGEST_WAIT = 5
+
+
+@dataclass(frozen=True, slots=True)
+class TableLoad:
+    """Loads tables of other systems."""
+
+    lake: Lake
+    build_request_id: str
+    suppression: Suppression = field(default_factory=Suppression)
+    configuration: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def load(self, item: LoadItem) -> LoadResult:
+        """Execute the item; a source that is gone for a moment is asked again, since nothing is written before the commit."""
+        name = item.dataset
+        fault_point("load.begin", str(name))
+        remove_left_over(self.lake.files, name, keep_first=item.action is Action.REBUILD)
+        retrying = Retrying(
+            retry=retry_if_exception(_is_transient),
+            wait=wait_random_exponential(multiplier=0.5, max=_LONGEST_WAIT),
+            stop=stop_after_attempt(_ATTEMPTS),
+            reraise=True,
+        )
+        with _located(item):
+            result = retrying(self._try_to_load, item)
+        fault_point("load.before_tidy", str(name))
+        remove_left_over(self.lake.files, name, keep_first=False)
+        return result
+
+    def close(self) -> None:
+        """The loader keeps nothing in the session."""
+
+    def _try_to_load(self, item: LoadItem) -> LoadResult:
+        work = item.work
+        if isinstance(work.options.source, DeltaSource):
+            return load_delta(self._to_job(item, None), item.action)
+        with opened(work.options) as table:
+            if not table.is_observable:
+                raise _not_yet(work.shown)
+            job = self._to_job(item, table)
+            job.check_unchanged(table.look())
+            match work.strategy:
+                case Strategy.TIMESTAMP:
+                    return load_by_cursor(job, item.action)
+                case Strategy.SNAPSHOT:
+                    return load_snapshot(job, item.action)
+            return refresh(job)
+
+    def _to_job(self, item: LoadItem, table: SourceTable | None) -> Job:
+        work = item.work
+        if work.look is None:
+            raise _not_yet(work.shown)
+        schema = work.schema
+        if schema is None:
+            is_reload = item.action is Action.REBUILD
+            schema = resolve(
+                work.look, work.options, work.strategy, work.state.schema, work.shown, is_reload=is_reload
+            ).schema
+        return Job(
+            self.lake, work, self.build_request_id, self.suppression, table, work.look, schema, self.configuration
+        )
+
+
+def _is_transient(error: BaseException) -> bool:
+    return isinstance(error, SourceError) and error.retryable
+
+
+def _not_yet(shown: str) -> SourceError:
+    return SourceError(
+        f"{shown} cannot be loaded yet: databases other than PostgreSQL and SQLite are not supported",
+        hint="export the table to files and use a staging table",
+    )
+
+
+@contextmanager
+def _located(item: LoadItem) -> Iterator[None]:
+    """Add the definition's place to an error."""
+    try:
+        yield
+    except PenstockError as error:
+        error.location = error.location or item.work.spec.location
+        raise
