@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from penstock.kinds.protocol import Loader, Needs, PipelineRun, Workspace
 from penstock.kinds.table_load import describe, observe
 from penstock.kinds.table_load.decide import decide
 from penstock.kinds.table_load.landing import erase_landed, remove_left_over
-from penstock.kinds.table_load.progress import CODEC, LoadCodec
+from penstock.kinds.table_load.progress import CODEC, LoadCodec, LoadProgress
+from penstock.kinds.table_load.sources import opened
 from penstock.kinds.table_load.values import KIND
 from penstock.model.clock import Clock, SystemClock
 from penstock.model.dataset import Dataset, Found, Place, Shown
@@ -19,6 +21,7 @@ from penstock.model.plan import Item, PlanLine, Upstream, Wishes
 from penstock.model.progress import ConsumedFile, TableState
 
 if TYPE_CHECKING:
+    from penstock.databases.contract import SourceTable
     from penstock.kinds.undo import Undo
     from penstock.lake.tables import Lake
     from penstock.transforms.key_match import KeySet
@@ -60,6 +63,16 @@ class TableLoadKind:
         from penstock.kinds.table_load.undo import to_undo
 
         return to_undo(lake, dataset, run)
+
+    def loaded_until(self, payload: Any) -> str | None:
+        """The watermark of a timestamp load."""
+        return payload.watermark if isinstance(payload, LoadProgress) else None
+
+    def open_source(self, dataset: Dataset) -> AbstractContextManager[SourceTable]:
+        """The source, as a load asks it."""
+        if dataset.spec is None or dataset.spec.load is None:
+            raise ValueError(f"{dataset.name} is not a load")
+        return opened(dataset.spec.load)
 
     def describe(self, item: Item) -> PlanLine:
         return describe.describe(item)

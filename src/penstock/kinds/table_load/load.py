@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
@@ -17,6 +18,7 @@ from penstock.kinds.table_load.delta_load import load_delta
 from penstock.kinds.table_load.full_refresh import refresh
 from penstock.kinds.table_load.job import Job
 from penstock.kinds.table_load.landing import remove_left_over
+from penstock.kinds.table_load.repair import repair_rows
 from penstock.kinds.table_load.snapshot import load_snapshot
 from penstock.kinds.table_load.sources import opened
 from penstock.kinds.table_load.timestamp import load_by_cursor
@@ -25,6 +27,9 @@ from penstock.model.loads import DeltaSource, Strategy
 from penstock.model.plan import Action
 from penstock.model.results import LoadResult
 from penstock.tombstones.suppression import Suppression
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _ATTEMPTS = 3
 _LONGEST_WAIT = 5
@@ -55,6 +60,16 @@ class TableLoad:
         fault_point("load.before_tidy", str(name))
         remove_left_over(self.lake.files, name, keep_first=False)
         return result
+
+    def repair(self, item: LoadItem, keys: pa.Table) -> LoadResult:
+        """Make the rows with these keys what they are in the source now."""
+        with _located(item), opened(item.work.options) as table:
+            job = self._to_job(item, table)
+            job.check_unchanged(table.look())
+            try:
+                return repair_rows(job, keys)
+            finally:
+                remove_left_over(self.lake.files, item.dataset, keep_first=True)
 
     def close(self) -> None:
         """The loader keeps nothing in the session."""

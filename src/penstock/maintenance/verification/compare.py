@@ -13,10 +13,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.databases.contract import Look, SourceColumn, SourceTable, Wanted
+from penstock.databases.contract import Look, SourceTable, Wanted
 from penstock.errors import StorageError, first_line
-from penstock.inspect import verifying_queries as queries
 from penstock.lake.few_rows import SETTINGS
+from penstock.maintenance.verification import queries
 from penstock.model.loads import LoadOptions
 from penstock.model.names import DatasetName
 from penstock.model.verification import RowStatus, Verification, WindowResult, WrongRow
@@ -160,6 +160,3 @@ def _check_keys(columns: list[queries.Pair], options: LoadOptions) -> None:
         raise StorageError(
             f"the key column {lost[0]} is missing in the source or in the table", hint="run `penstock plan` to see why"
         )
-
-
-__all__ = ["Compared", "SourceColumn", "compare"]

@@ -196,16 +196,17 @@ def _joined(pairs: Pairs, window: str) -> str:
     others = [place for place in range(len(pairs.columns)) if place not in pairs.keys]
     is_different = " OR ".join(f"(s.c{place} IS DISTINCT FROM t.c{place})" for place in others) or "false"
     more = "coalesce(s.rows, 0) {} coalesce(t.rows, 0)"
+    is_equal = f"{more.format('=')} AND NOT ({is_different})"
     cases = [
+        (is_equal, RowStatus.EQUAL),  # first: a row that the next load would bring may be there already
         *_excused(pairs),
         (more.format(">"), RowStatus.MISSING),
         (more.format("<"), RowStatus.TOO_MANY),
-        (is_different, RowStatus.DIFFERENT),
     ]
     status = " ".join(f"WHEN {condition} THEN {_text(value)}" for condition, value in cases)
     weight = f"CASE WHEN {more.format('=')} THEN s.rows ELSE abs({more.format('-')}) END"
     return (
-        f"joined AS (SELECT {keys}, CASE {status} ELSE {_text(RowStatus.EQUAL)} END AS status, {weight} AS rows, "
+        f"joined AS (SELECT {keys}, CASE {status} ELSE {_text(RowStatus.DIFFERENT)} END AS status, {weight} AS rows, "
         f"{window} AS window_name FROM s FULL OUTER JOIN t ON {match})"
     )
 
