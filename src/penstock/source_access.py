@@ -19,7 +19,7 @@ from penstock.model.loads import Connection, DeltaSource, JdbcSource, LoadOption
 from penstock.model.names import to_dataset_name
 from penstock.model.nearest import did_you_mean
 from penstock.model.project import Project
-from penstock.model.references import ReferenceProblem, fill_text
+from penstock.model.references import ReferenceFillError, fill_text
 from penstock.model.spec import DatasetSpec
 
 
@@ -88,7 +88,7 @@ def to_connection(url: str, user: str | None, environment: Mapping[str, str]) ->
     """A connection from a URL that the user typed; `${NAME}` is filled in from the environment."""
     try:
         return Connection(fill_text(url, environment), user)
-    except ReferenceProblem as problem:
+    except ReferenceFillError as problem:
         raise UsageError(f"--url: {problem.message}", hint=problem.hint) from None
 
 
