@@ -215,3 +215,158 @@ dp.load("crm.kept", source=table("small"), strategy="timestamp", keys=["id"], cu
     allowed = loads.run(select=("crm.kept",), full_refresh=("crm.kept",), allow_history_loss=("crm.kept",))
     assert loads.rows("crm.kept") == [(1, "2024-01-01")]
     assert allowed["crm.kept"].outcome is Outcome.PASS
+
+
+POSTGRES = """\
+from penstock import pipelines as dp
+
+def table(name):
+    return dp.jdbc(connection="crm", table=f"{schema}.{name}")
+
+schema = dp.var("schema")
+dp.load("crm.customers", source=table("customers"), strategy="timestamp", keys=["id"], cursor="updated_at",
+        deletes="hard", check_deletes="always")
+dp.load("crm.events", source=table("events"), strategy="timestamp", cursor="at")
+dp.load("crm.orders", source=table("Orders"), keys=["id", "line no"], where="amount > 0", columns=["id", "line no", "amount"])
+dp.load("crm.kept", source=table("customers"), strategy="snapshot", keys=["id"], deletes="soft")
+"""
+
+
+@pytest.fixture
+def postgres(loads: Loads, postgres_server: str) -> Iterator[tuple[Loads, Any]]:
+    import psycopg
+
+    with psycopg.connect(postgres_server, autocommit=True) as connection:
+        connection.execute("DROP SCHEMA IF EXISTS crm_load CASCADE")
+        connection.execute("CREATE SCHEMA crm_load")
+        connection.execute("SET search_path = crm_load")
+        (loads.project.root / "penstock.yml").write_text(
+            'name: shop\nvars: {schema: crm_load}\nconnections:\n  crm: {url: "${CRM_URL}"}\n'
+        )
+        loads.environment["CRM_URL"] = postgres_server
+        yield loads, connection
+
+
+def _ask(connection: Any, query: str) -> list[tuple[Any, ...]]:
+    return sorted(connection.execute(query).fetchall(), key=repr)
+
+
+def _check_postgres(loads: Loads, connection: Any) -> None:
+    names = ("id", "name", "score")
+    customers = _ask(connection, "SELECT id, name, score FROM customers")
+    assert loads.rows("crm.customers", *names) == customers
+    live = [row[:3] for row in loads.rows("crm.kept", *names, "__DELETED_AT") if row[3] is None]
+    assert live == customers
+    orders = _ask(connection, 'SELECT id, "line no", amount FROM "Orders" WHERE amount > 0')
+    assert loads.rows("crm.orders", "id", "line no", "amount") == orders
+    assert loads.rows("crm.events", "what") == _ask(connection, "SELECT what FROM events")
+    assert loads.landed() == []
+
+
+def test_every_strategy_follows_postgres(postgres: tuple[Loads, Any]) -> None:
+    loads, connection = postgres
+    loads.project.define("loads.py", POSTGRES)
+    for statement in (
+        "CREATE TABLE customers (id int PRIMARY KEY, name text, score numeric(10,2), updated_at timestamptz DEFAULT now())",
+        "INSERT INTO customers VALUES (1, 'Ada', 1.5), (2, 'Bob', NULL), (3, NULL, 3)",
+        "CREATE INDEX ON customers (updated_at)",
+        "CREATE TABLE events (what text, at timestamptz DEFAULT now())",
+        "INSERT INTO events VALUES ('in'), ('in')",
+        'CREATE TABLE "Orders" (id int, "line no" int, amount numeric(12,3), extra text)',
+        """INSERT INTO "Orders" VALUES (1, 1, 2.5, 'x'), (1, 2, 0, 'y'), (2, 1, 7.125, NULL)""",
+    ):
+        connection.execute(statement)
+    loads.run()
+    _check_postgres(loads, connection)
+    assert loads.plan()["crm.events"] == "none"
+    again = loads.run()
+    assert all(item.load is None or item.load.rows == 0 for item in again.values())
+
+    for statement in (
+        "UPDATE customers SET name = 'Ada L.', updated_at = now() WHERE id = 1",
+        "DELETE FROM customers WHERE id = 2",
+        "INSERT INTO customers VALUES (4, 'Dan', 4)",
+        "INSERT INTO events VALUES ('out')",
+        """UPDATE "Orders" SET amount = 5 WHERE "line no" = 2""",
+        "ALTER TABLE customers ALTER COLUMN id TYPE bigint",
+        "ALTER TABLE customers ADD COLUMN mail text",
+        "INSERT INTO customers VALUES (5000000000, 'Big', 1, now(), 'big@x')",
+    ):
+        connection.execute(statement)
+    loads.run()
+    _check_postgres(loads, connection)
+    assert loads.rows("crm.customers", "id", "mail")[-1] == (5_000_000_000, "big@x")
+    connection.execute("INSERT INTO customers VALUES (2, 'Bob', 1, '2001-01-01')")  # returns, with an old cursor
+    loads.run()
+    _check_postgres(loads, connection)
+
+
+ERASURE = """\
+name: shop
+erasure:
+  secrets: {"1": "a secret of this project, long enough"}
+  subjects:
+    customer:
+      crm.people: {key: mail, personal: [name]}
+      crm.whole: {key: mail, personal: [name]}
+"""
+
+
+def test_erased_keys_are_kept_out_and_come_back(loads: Loads) -> None:
+    (loads.project.root / "penstock.yml").write_text(ERASURE)
+    loads.project.define(
+        "loads.py",
+        """\
+from penstock import pipelines as dp
+
+people = dp.sqlite(path="crm.db", table="people")
+dp.load("crm.people", source=people, strategy="timestamp", keys=["id"], cursor="at", deletes="hard", check_deletes="always")
+dp.load("crm.whole", source=people, keys=["id"])
+""",
+    )
+    loads.sql(
+        "CREATE TABLE people (id INTEGER, mail TEXT, name TEXT, at TEXT)",
+        "INSERT INTO people VALUES (1, 'ann@x.org', 'Ann', '2024-01-01'), (2, 'bob@x.org', 'Bob', '2024-01-01')",
+    )
+    loads.run()
+    engine = open_engine(loads.project.root, environment={})
+    hidden = engine.erasure.add("customer", ["ann@x.org"], reason="asked")
+    assert loads.rows("crm.people", "id") == loads.rows("crm.whole", "id") == [(2,)]
+    loads.sql(
+        "UPDATE people SET name = 'Ann B.', at = '2024-02-01' WHERE id = 1",
+        "INSERT INTO people VALUES (3, 'c@x', 'C', '2024-02-01')",
+    )
+    done = loads.run()
+    assert {name: item.load.suppressed for name, item in done.items() if item.load} == {"crm.people": 1, "crm.whole": 1}
+    assert loads.rows("crm.people", "id") == loads.rows("crm.whole", "id") == [(2,), (3,)]
+    loads.run()
+    open_engine(loads.project.root, environment={}).erasure.remove([each.id for each in hidden.tombstones])
+    for table in ("crm.people", "crm.whole"):
+        assert loads.rows(table, "id", "name") == [(1, "Ann B."), (2, "Bob"), (3, "C")], table
+    loads.run()
+    for table in ("crm.people", "crm.whole"):
+        assert loads.rows(table, "id", "name") == [(1, "Ann B."), (2, "Bob"), (3, "C")], table
+
+
+def test_a_delta_table_is_followed_by_its_version(loads: Loads, tmp_path: Path) -> None:
+    import pyarrow as pa
+    from deltalake import write_deltalake
+
+    path = tmp_path / "theirs"
+    write_deltalake(path, pa.table({"id": [1, 2], "v": ["a", "b"]}))
+    loads.project.define(
+        "loads.py",
+        f"""\
+from penstock import pipelines as dp
+
+dp.load("crm.whole", source=dp.delta(path={str(path)!r}))
+dp.load("crm.compared", source=dp.delta(path={str(path)!r}), strategy="snapshot", keys=["id"], deletes="hard", most_deleted=1)
+""",
+    )
+    loads.run()
+    assert set(loads.plan().values()) == {"none"}
+    write_deltalake(path, pa.table({"id": [2, 3], "v": ["B", None]}), mode="overwrite")
+    loads.run()
+    for table in ("crm.whole", "crm.compared"):
+        assert loads.rows(table, "id", "v") == [(2, "B"), (3, None)]
+    assert set(loads.plan().values()) == {"none"}

@@ -27,8 +27,8 @@ def decide(given: LoadObservation, wishes: Wishes) -> tuple[LoadItem, ...]:
 
 def _decide(given: LoadObservation, wishes: Wishes) -> LoadItem:
     if given.problem is not None or given.choice is None:
-        problem = given.problem or Problem("source", f"{given.shown} was not asked")
-        return _item(given, Action.SKIP, ()).refused(problem)
+        unasked = Problem("source", f"{given.shown} was not asked", location=given.spec.location)
+        return _item(given, Action.SKIP, ()).refused(given.problem or unasked)
     reload = _reload_reasons(given, wishes, given.choice)
     if given.look is None:
         return _decide_unasked(given, wishes, reload)

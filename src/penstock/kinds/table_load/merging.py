@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from penstock.errors import SourceError
@@ -39,7 +39,7 @@ def merge_rows(job: Job, rows: DataFrame, gone: DataFrame | None, payload: LoadP
     return LoadResult(commit.version, written(commit) + deleted, suppressed=suppressed)
 
 
-def _marks(payload: LoadProgress, *, is_gone: bool) -> dict[str, F.Column]:
+def _marks(payload: LoadProgress, *, is_gone: bool) -> dict[str, Column]:
     return {AT: F.lit(payload.moment).cast("timestamp"), IS_GONE: F.lit(is_gone)}
 
 

@@ -13,6 +13,7 @@ from penstock.kinds.table_load.full_refresh import land_all, write_table
 from penstock.kinds.table_load.job import Job
 from penstock.kinds.table_load.merging import merge_history, merge_rows
 from penstock.kinds.table_load.progress import LoadProgress
+from penstock.lake.statements import quote
 from penstock.model.changes import END_AT, START_AT
 from penstock.model.loads import DELETED_AT, Deletes
 from penstock.model.plan import Action
@@ -54,7 +55,7 @@ def _find_gone(job: Job, rows: DataFrame) -> DataFrame | None:
     """Keys that the table has and the snapshot does not; refused when there are too many."""
     keys = list(job.keys)
     live = _open_keys(job) if job.work.options.scd_type == 2 else live_keys(job)
-    gone = live.join(rows.select(*keys), keys, "left_anti")
+    gone = live.join(rows.select(*map(quote, keys)), keys, "left_anti")
     if job.work.options.deletes is Deletes.IGNORE and job.work.options.scd_type == 1:
         return None
     count = gone.count()
@@ -63,7 +64,7 @@ def _find_gone(job: Job, rows: DataFrame) -> DataFrame | None:
 
 
 def _open_keys(job: Job) -> DataFrame:
-    return job.lake.read(job.name).where(F.col(END_AT).isNull()).select(*job.keys)
+    return job.lake.read(job.name).where(F.col(END_AT).isNull()).select(*map(quote, job.keys))
 
 
 def _in_order(job: Job, payload: LoadProgress) -> LoadProgress:

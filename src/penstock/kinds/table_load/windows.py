@@ -63,9 +63,9 @@ def _order(one: str, other: str) -> int:
     if _NUMBER.fullmatch(one) and _NUMBER.fullmatch(other):
         first, second = Decimal(one), Decimal(other)
         return (first > second) - (first < second)
-    times = _parse(one), _parse(other)
-    if times[0] is not None and times[1] is not None:
-        keys = [(moment, (match["rest"] or "").lstrip(".").rstrip("0")) for match, moment in times if match]
+    times = [found for found in (_parse(one), _parse(other)) if found is not None]
+    if len(times) == 2:
+        keys = [(moment, (match["rest"] or "").lstrip(".").rstrip("0")) for match, moment in times]
         return (keys[0] > keys[1]) - (keys[0] < keys[1])
     return (one > other) - (one < other)
 
