@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import psycopg
 from psycopg import sql
 
 from penstock.databases import postgres_queries as queries
@@ -22,6 +21,7 @@ from penstock.databases.postgres_activity import (
     Activity,
     bound_times,
     bound_values,
+    check_zone,
     find_obstacle,
     to_activity,
 )
@@ -45,6 +45,8 @@ class PostgresTable:
         self._uri = uri
         self._name = parse_table_name(table)
         self._zone = zone
+        if zone is not None:
+            check_zone(zone)
         self._patience = patience or Patience()
         self._idle: list[ReadingConnection] = []
         self._lock = threading.Lock()
@@ -138,7 +140,7 @@ class PostgresTable:
     def _sample_values(
         self, connection: ReadingConnection, facts: TableFacts, cursor: str, token: str | None, wait_seconds: float
     ) -> Bound:
-        row = connection.execute(queries.find_greatest(facts, cursor)).fetchone()
+        row = connection.execute(queries.find_end(facts, cursor, sql.SQL("DESC"))).fetchone()
         is_integer = facts.types[cursor].name in INTEGERS
         sample = (
             None if row is None else _after(row["value"], facts.types[cursor].name, is_single=cursor in facts.singles)
@@ -153,7 +155,7 @@ class PostgresTable:
             time.sleep(_PAUSE_SECONDS)
 
     def _activity(self, connection: ReadingConnection) -> Activity:
-        return to_activity(connection.execute(psycopg.sql.SQL(ACTIVITY)).fetchone() or {})  # type: ignore[arg-type]
+        return to_activity(connection.execute(sql.SQL(ACTIVITY)).fetchone() or {})  # type: ignore[arg-type]
 
 
 def _after(value: str, type_: str, *, is_single: bool) -> str:
