@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from penstock.model.dataset import Dataset, Found, Place, Shown
 from penstock.model.erasing import FileErased
+from penstock.model.loads import LoadOptions
 from penstock.model.names import DatasetName
 from penstock.model.plan import Item, PlanLine, Upstream, Wishes
 from penstock.model.progress import Codec, ConsumedFile, TableState
@@ -80,6 +81,9 @@ class Verifiable(Protocol):
 
     def loaded_until(self, payload: Any) -> str | None:
         """The cursor's value from which on rows are pending, as canonical text; None when there is no such value."""
+
+    def load_options(self, dataset: Dataset, payload: Any) -> LoadOptions | None:
+        """What the load declares, with what the advisor chose for it; None for a dataset that is not a load."""
 
     def open_source(self, dataset: Dataset) -> AbstractContextManager[SourceTable]:
         """The dataset's source, to be asked without a JVM."""

@@ -60,7 +60,7 @@ class Verifying:
         dataset = open_catalog(self.host.workspace, self.host.kinds).find(name)
         if not _count_repairable(before):
             return Repaired(before, before, 0)
-        _check_repairable(dataset)
+        _check_repairable(dataset, self._options(dataset))
         with open_bench(self.host, f"penstock verify {dataset.name} --repair", (), self.listeners) as bench:
             rows = self._repair(bench, name, keys_only=keys_only)
         return Repaired(before, self.verify(name, most=most, keys_only=keys_only), rows)
@@ -104,7 +104,7 @@ class Verifying:
     @contextmanager
     def _compare(self, catalog: Catalog, dataset: Dataset, *, keys_only: bool) -> Iterator[Compared]:
         kind: Kind = catalog.kind_of(dataset.kind)
-        options = _options(dataset)
+        options = self._options(dataset)
         if options is None or not isinstance(kind, Verifiable):
             raise _not_verifiable(dataset)
         until = kind.loaded_until(catalog.state(dataset).payload)
@@ -115,10 +115,16 @@ class Verifying:
         ):
             yield compared
 
+    def _options(self, dataset: Dataset) -> LoadOptions | None:
+        """What the load declares and the advisor chose."""
+        catalog = open_catalog(self.host.workspace, self.host.kinds)
+        kind: Kind = catalog.kind_of(dataset.kind)
+        return kind.load_options(dataset, catalog.state(dataset).payload) if isinstance(kind, Verifiable) else None
+
     def _noted(self, dataset: Dataset, result: Verification) -> Verification:
         """With what explains differences that are meant to be."""
         notes = list(result.notes)
-        workspace, options = self.host.workspace, _options(dataset)
+        workspace, options = self.host.workspace, self._options(dataset)
         hidden = len(read_suppression(workspace.project, workspace.storage).tombstones.get(dataset.name, ()))
         if hidden and result.count(RowStatus.MISSING):
             notes.append(f"{counted(hidden, 'key')} of the table are suppressed by tombstones: they stay missing.")
@@ -130,10 +136,6 @@ class Verifying:
 _WORDS = {RowStatus.MISSING: "missing", RowStatus.TOO_MANY: "too many", RowStatus.DIFFERENT: "different"}
 
 
-def _options(dataset: Dataset) -> LoadOptions | None:
-    return dataset.spec.load if dataset.spec is not None else None
-
-
 def _keeps_deleted(options: LoadOptions) -> bool:
     return options.deletes is Deletes.IGNORE and options.strategy in {Strategy.TIMESTAMP, Strategy.AUTO}
 
@@ -142,8 +144,7 @@ def _count_repairable(found: Verification) -> int:
     return sum(found.count(status) for status in _REPAIRED)
 
 
-def _check_repairable(dataset: Dataset) -> None:
-    options = _options(dataset)
+def _check_repairable(dataset: Dataset, options: LoadOptions | None) -> None:
     if options is None or not options.keys or options.scd_type == 2:
         why = "it keeps the history of its rows" if options and options.keys else "it has no keys"
         raise UsageError(

@@ -216,6 +216,7 @@ def _item(
     changes = resolved.changes if resolved else None
     effect = Effect(is_work, replaces and given.state.exists, work.schema or given.state.schema, changes)
     size = (given.look.bytes or 0) if given.look and is_work else 0
+    noted = (Reason("evidence_changed", text) for text in given.warnings)
     return WorkItem(
-        given.spec.name, KIND, action, tuple(reasons), work, effect=effect, bytes_read=size, source_bytes=size
+        given.spec.name, KIND, action, (*reasons, *noted), work, effect=effect, bytes_read=size, source_bytes=size
     )

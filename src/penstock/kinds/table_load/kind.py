@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.kinds.protocol import Loader, Needs, PipelineRun, Workspace
 from penstock.kinds.table_load import describe, observe
+from penstock.kinds.table_load.advised import with_recorded
 from penstock.kinds.table_load.decide import decide
 from penstock.kinds.table_load.landing import erase_landed, remove_left_over
 from penstock.kinds.table_load.progress import CODEC, LoadCodec, LoadProgress
@@ -16,6 +17,7 @@ from penstock.kinds.table_load.values import KIND
 from penstock.model.clock import Clock, SystemClock
 from penstock.model.dataset import Dataset, Found, Place, Shown
 from penstock.model.erasing import FileErased
+from penstock.model.loads import LoadOptions
 from penstock.model.names import DatasetName
 from penstock.model.plan import Item, PlanLine, Upstream, Wishes
 from penstock.model.progress import ConsumedFile, TableState
@@ -67,6 +69,12 @@ class TableLoadKind:
     def loaded_until(self, payload: Any) -> str | None:
         """The watermark of a timestamp load."""
         return payload.watermark if isinstance(payload, LoadProgress) else None
+
+    def load_options(self, dataset: Dataset, payload: Any) -> LoadOptions | None:
+        """What the load declares, with what the advisor chose for it."""
+        options = dataset.spec.load if dataset.spec is not None else None
+        known = payload if isinstance(payload, LoadProgress) else None
+        return None if options is None else with_recorded(options, known)
 
     def open_source(self, dataset: Dataset) -> AbstractContextManager[SourceTable]:
         """The source, as a load asks it."""

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from penstock.databases.contract import Bound, SourceTable, Window
 from penstock.errors import PenstockError
 from penstock.kinds.protocol import Workspace
+from penstock.kinds.table_load.advised import ask_advisor, find_warnings, with_recorded
 from penstock.kinds.table_load.choosing import choose_strategy
 from penstock.kinds.table_load.columns import spelled
 from penstock.kinds.table_load.delta_source import look_at_delta, show_delta
@@ -31,9 +32,9 @@ def discover(workspace: Workspace) -> Found:
 
 def observe(spec: DatasetSpec, state: TableState[LoadProgress], workspace: Workspace, clock: Clock) -> LoadObservation:
     """What the source says without reading rows; that it cannot be asked is a problem of this dataset only."""
-    options = spec.load
-    if options is None:
+    if spec.load is None:
         raise ValueError(f"{spec.name} is not a load")
+    options = with_recorded(spec.load, state.payload)
     now = datetime.fromtimestamp(clock.now_ns() / 1_000_000_000, UTC)
     given = LoadObservation(spec, options, state, options.source.table, identify(options.source), now)
     try:
@@ -56,11 +57,16 @@ def _ask(given: LoadObservation, table: SourceTable) -> LoadObservation:
     known = choose_strategy(options, payload, None).strategy if payload is not None else None
     if payload is None or known is not Strategy.TIMESTAMP or payload.watermark is None or options.cursor is None:
         look = table.look()
-        return replace(given, look=look, choice=choose_strategy(options, payload, look))
+        advised = ask_advisor(options) if payload is None and not given.state.exists else None
+        if advised is not None:
+            return replace(given, look=look, options=advised[0], choice=advised[1])
+        warnings = find_warnings(payload, look)
+        return replace(given, look=look, choice=choose_strategy(options, payload, look), warnings=warnings)
     window = news_window(options, payload)
     look, bound, has_rows = table.find_news(window, options.where, payload.token)
     news = News(bound, has_rows)
-    return replace(given, look=look, choice=choose_strategy(options, payload, look), news=news)
+    choice, warnings = choose_strategy(options, payload, look), find_warnings(payload, look)
+    return replace(given, look=look, choice=choice, news=news, warnings=warnings)
 
 
 def news_window(options: LoadOptions, payload: LoadProgress) -> Window:

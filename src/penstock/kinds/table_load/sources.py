@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 from penstock.databases.contract import SourceTable
 from penstock.databases.opening import open_source
-from penstock.errors import ConfigError
-from penstock.model.loads import Connection, DeltaSource, JdbcSource, LoadOptions, Source, SqliteSource
+from penstock.databases.passwords import with_password
+from penstock.model.loads import DeltaSource, JdbcSource, LoadOptions, Source, SqliteSource
 
 
 @contextmanager
 def opened(options: LoadOptions) -> Iterator[SourceTable]:
     """The source for the block; a connection is made when it is asked."""
-    table = open_source(_with_password(options.source), options.zone)
+    table = open_source(with_password(options.source), options.zone)
     try:
         yield table
     finally:
@@ -40,19 +39,3 @@ def _without_secrets(url: str) -> str:
     place = url.split("?", 1)[0].split(";", 1)[0]
     scheme, separator, rest = place.rpartition("://") if "://" in place else ("", "", place)
     return f"{scheme}{separator}{rest.rpartition('@')[2]}" if separator else scheme or "database"
-
-
-def _with_password(source: Source) -> Source:
-    """The source with the password from its file, if it has one."""
-    if not isinstance(source, JdbcSource) or source.connection.password_file is None:
-        return source
-    connection: Connection = source.connection
-    try:
-        password = Path(str(connection.password_file)).read_text(encoding="utf-8").rstrip("\r\n")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise ConfigError(
-            f"the password file of connection {connection.name} cannot be read: {reason}",
-            hint="check password_file in penstock.yml",
-        ) from None
-    return replace(source, connection=replace(connection, password=password))

@@ -56,6 +56,8 @@ class LoadObservation:
     news: News | None = None
     problem: Problem | None = None
     """Why the source cannot be asked."""
+    warnings: tuple[str, ...] = ()
+    """What no longer holds of the evidence that the advisor chose by."""
 
     @property
     def payload(self) -> LoadProgress | None:
