@@ -6,17 +6,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from penstock.databases.contract import SourceTable
 from penstock.databases.opening import open_source
 from penstock.errors import ConfigError
 from penstock.model.loads import Connection, DeltaSource, JdbcSource, LoadOptions, Source, SqliteSource
 
+S = TypeVar("S", bound=Source)
+
 
 @contextmanager
 def opened(options: LoadOptions) -> Iterator[SourceTable]:
     """The source for the block; a connection is made when it is asked."""
-    table = open_source(_with_password(options.source), options.zone)
+    table = open_source(with_password(options.source), options.zone)
     try:
         yield table
     finally:
@@ -42,7 +45,7 @@ def _without_secrets(url: str) -> str:
     return f"{scheme}{separator}{rest.rpartition('@')[2]}" if separator else scheme or "database"
 
 
-def _with_password(source: Source) -> Source:
+def with_password(source: S) -> S:
     """The source with the password from its file, if it has one."""
     if not isinstance(source, JdbcSource) or source.connection.password_file is None:
         return source
