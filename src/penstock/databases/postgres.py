@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import psycopg
 from psycopg import sql
 
 from penstock.databases import postgres_queries as queries
@@ -22,6 +21,7 @@ from penstock.databases.postgres_activity import (
     Activity,
     bound_times,
     bound_values,
+    check_zone,
     find_obstacle,
     to_activity,
 )
@@ -30,8 +30,6 @@ from penstock.databases.postgres_connection import Patience, ReadingConnection, 
 from penstock.databases.postgres_moment import PostgresMoment
 from penstock.model.event_log_uris import EventLogUri
 
-_WAIT_SECONDS = 3.0
-"""How long a read waits for the transactions that were open when the greatest value of a cursor was sampled."""
 _PAUSE_SECONDS = 0.05
 
 
@@ -45,6 +43,8 @@ class PostgresTable:
         self._uri = uri
         self._name = parse_table_name(table)
         self._zone = zone
+        if zone is not None:
+            check_zone(zone)
         self._patience = patience or Patience()
         self._idle: list[ReadingConnection] = []
         self._lock = threading.Lock()
@@ -70,7 +70,7 @@ class PostgresTable:
             if cursor is None:
                 facts, bound = self._facts(connection), None
             else:
-                facts, bound = self._sample(connection, cursor, token, wait_seconds=_WAIT_SECONDS)
+                facts, bound = self._sample(connection, cursor, token, wait_seconds=self._patience.transactions)
             with PostgresMoment(self._uri, self.shown, self._patience, connection, facts, bound) as moment:
                 yield moment
 
@@ -138,7 +138,7 @@ class PostgresTable:
     def _sample_values(
         self, connection: ReadingConnection, facts: TableFacts, cursor: str, token: str | None, wait_seconds: float
     ) -> Bound:
-        row = connection.execute(queries.find_greatest(facts, cursor)).fetchone()
+        row = connection.execute(queries.find_end(facts, cursor, sql.SQL("DESC"))).fetchone()
         is_integer = facts.types[cursor].name in INTEGERS
         sample = (
             None if row is None else _after(row["value"], facts.types[cursor].name, is_single=cursor in facts.singles)
@@ -153,7 +153,7 @@ class PostgresTable:
             time.sleep(_PAUSE_SECONDS)
 
     def _activity(self, connection: ReadingConnection) -> Activity:
-        return to_activity(connection.execute(psycopg.sql.SQL(ACTIVITY)).fetchone() or {})  # type: ignore[arg-type]
+        return to_activity(connection.execute(sql.SQL(ACTIVITY)).fetchone() or {})  # type: ignore[arg-type]
 
 
 def _after(value: str, type_: str, *, is_single: bool) -> str:

@@ -14,12 +14,13 @@ import json
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from penstock.databases.contract import Bound
 from penstock.databases.postgres_connection import READER
+from penstock.errors import ConfigError
 
-ACTIVITY = f"""
+ACTIVITY = """
 SELECT clock.at::text AS at, pg_catalog.pg_is_in_recovery() AS is_standby,
   pg_catalog.pg_has_role(current_user, 'pg_read_all_stats', 'USAGE') AS may_see,
   open.*, prepared.*
@@ -31,20 +32,19 @@ CROSS JOIN LATERAL (
   FROM pg_catalog.pg_stat_activity a
   WHERE pause.slept IS NOT NULL AND a.pid <> pg_catalog.pg_backend_pid()
     AND (a.datname = current_database() OR a.datname IS NULL)
-    AND a.backend_type IS DISTINCT FROM 'autovacuum worker' AND a.application_name IS DISTINCT FROM '{READER}') AS open
+    AND a.backend_type IS DISTINCT FROM 'autovacuum worker' AND a.application_name IS DISTINCT FROM '{reader}') AS open
 CROSS JOIN LATERAL (
   SELECT min(p.prepared)::text AS prepared, json_agg(json_build_array(p.gid, p.prepared)) AS held
   FROM pg_catalog.pg_prepared_xacts p
   WHERE p.database = current_database() AND open.untracked IS NOT NULL) AS prepared
-"""
+""".replace("{reader}", READER)
 """One row. The order counts: clock, a pause, open transactions, prepared ones (a transaction is listed there before it
 leaves the other list)."""
 
 _LEAST = {"timestamptz": "0001-01-01T00:00:00.000000Z", "timestamp": "0001-01-01T00:00:00.000000", "date": "0001-01-01"}
 TIMES = frozenset(_LEAST)
 INTEGERS = frozenset({"int2", "int4", "int8"})
-TEXTS = frozenset({"text", "varchar", "bpchar", "name", "uuid"})
-_LEAST_INTEGER = str(-(2**63))
+TEXTS = frozenset({"text", "varchar", "uuid"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +135,14 @@ def least_local(time: datetime, zone: ZoneInfo) -> datetime:
         later = (first + number * step).astimezone(zone)
         least = min(least, later.replace(tzinfo=None))
     return least
+
+
+def check_zone(name: str) -> None:
+    """Raise when there is no such time zone."""
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ConfigError(f"{name!r} is not a time zone", hint="write a name such as Europe/Berlin, or UTC") from None
 
 
 def _to_time(text: str | None) -> datetime | None:

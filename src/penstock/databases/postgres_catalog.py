@@ -97,7 +97,7 @@ class TableFacts:
 
 
 def parse_table_name(text: str) -> TableName:
-    """Take `table`, `schema.table` or their quoted forms apart. What is not quoted may be written in lower case in the catalog."""
+    """Take `table`, `schema.table` or their quoted forms apart; what is not quoted may be in lower case in the catalog."""
     parts: list[tuple[str, ...]] = []
     place = 0
     while (match := _PART.match(text, place)) is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import binascii
 import select
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
@@ -22,7 +22,7 @@ from psycopg import pq
 from penstock.databases.contract import SourceColumn
 from penstock.databases.landing import to_arrow_type
 from penstock.databases.postgres_connection import ReadingConnection
-from penstock.databases.postgres_types import BOUNDS_LOST
+from penstock.databases.postgres_types import BOUNDS_LOST, NativeType
 
 _BLOCK_BYTES = 8 * 1024 * 1024
 _CANCEL_SECONDS = 10.0
@@ -92,14 +92,14 @@ def _start(connection: ReadingConnection, waiter: _Waiter) -> None:
     result = _result(connection, waiter)
     if result is None or result.status != pq.ExecStatus.COPY_OUT:
         _drain(connection, waiter)
-        raise _to_error(connection, result)
+        raise _to_error(result)
 
 
 def _finish(connection: ReadingConnection, waiter: _Waiter) -> None:
     result = _result(connection, waiter)
     _drain(connection, waiter)
     if result is None or result.status != pq.ExecStatus.COMMAND_OK:
-        raise _to_error(connection, result)
+        raise _to_error(result)
 
 
 def _drain(connection: ReadingConnection, waiter: _Waiter) -> None:
@@ -120,7 +120,7 @@ def _cancel(connection: ReadingConnection, waiter: _Waiter) -> None:
         _drain(connection, waiter)
 
 
-def _to_error(connection: ReadingConnection, result: Any) -> psycopg.Error:
+def _to_error(result: Any) -> psycopg.Error:
     if result is None:
         return psycopg.OperationalError("the connection was lost")
     return psycopg.errors.error_from_result(result, encoding="utf-8")
@@ -129,14 +129,14 @@ def _to_error(connection: ReadingConnection, result: Any) -> psycopg.Error:
 class Parser:
     """CSV blocks become Arrow tables with the types of the columns."""
 
-    def __init__(self, columns: tuple[SourceColumn, ...]) -> None:
+    def __init__(self, columns: tuple[SourceColumn, ...], natives: Mapping[str, NativeType]) -> None:
         names = [
             str(number) for number in range(len(columns))
         ]  # pyarrow finds types by name, and names can differ only in case
         types = [to_arrow_type(column.type or "string") for column in columns]
         self._names = [column.name for column in columns]
         self._hex = [number for number, type_ in enumerate(types) if type_ == pa.binary()]
-        self._json = [number for number, column in enumerate(columns) if column.type == "string"]
+        self._arrays = [number for number, column in enumerate(columns) if natives[column.name].is_array]
         csv_types = [pa.string() if type_ == pa.binary() else type_ for type_ in types]
         self._schema = pa.schema(list(zip(names, csv_types, strict=True)))
         self._parsing = pyarrow.csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False)
@@ -159,9 +159,8 @@ class Parser:
         except pa.ArrowInvalid:
             raise UnfitValueError from None
         arrays = rows.columns
-        for number in self._json:
-            if pc.any(pc.equal(arrays[number], BOUNDS_LOST)).as_py() and block.find(BOUNDS_LOST.encode()) >= 0:
-                raise UnfitValueError
+        if any(pc.any(pc.equal(arrays[number], BOUNDS_LOST)).as_py() for number in self._arrays):
+            raise UnfitValueError
         for number in self._hex:
             arrays[number] = pa.chunked_array([_from_hex(chunk) for chunk in arrays[number].chunks], pa.binary())
         return pa.table(arrays, names=self._names)

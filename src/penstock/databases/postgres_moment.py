@@ -109,19 +109,26 @@ class PostgresMoment:
 
     def split(self, wanted: Wanted, column: str, parts: int) -> Sequence[tuple[str | None, str | None]]:
         """Ranges of a column with about as many rows each, from the server's statistics or the ends of an index."""
-        return [(None, None)]
+        from penstock.databases.postgres_splitting import split
+
+        find_column(self._facts.look, column, self._shown)
+        with self._lock, explained(self._uri, self._shown):
+            return split(self._connection, self._facts, column, parts)
 
     @contextmanager
     def sibling(self) -> Iterator[PostgresMoment]:
-        """Another connection with the same snapshot."""
+        """Another connection with the same snapshot. The first one waits for a read of this moment that is under way."""
         with explained(self._uri, self._shown):
             with self._lock:
                 if self._snapshot is None:
                     row = self._connection.execute("SELECT pg_catalog.pg_export_snapshot() AS id").fetchone() or {}
                     self._snapshot = row["id"]
-            with connect(self._uri, self._patience) as connection, PostgresMoment(
-                self._uri, self._shown, self._patience, connection, self._facts, self.bound, self._snapshot
-            ) as moment:
+            with (
+                connect(self._uri, self._patience) as connection,
+                PostgresMoment(
+                    self._uri, self._shown, self._patience, connection, self._facts, self.bound, self._snapshot
+                ) as moment,
+            ):
                 moment.taken_at = self.taken_at
                 yield moment
 
@@ -132,7 +139,7 @@ class PostgresMoment:
         self._connection.execute("SAVEPOINT penstock")  # a COPY that is stopped must not end the snapshot
         blocks = copy_blocks(self._connection, statement)
         try:
-            parse_all(blocks, Parser(columns), take)
+            parse_all(blocks, Parser(columns, self._facts.types), take)
         except UnfitValueError:
             blocks.close()
             self._connection.execute("ROLLBACK TO SAVEPOINT penstock")

@@ -41,11 +41,11 @@ def count_unfit(facts: TableFacts, columns: tuple[SourceColumn, ...], condition:
     return select(facts, sql.SQL(", ").join(counts), condition) if counts else None
 
 
-def find_greatest(facts: TableFacts, cursor: str) -> sql.Composed:
-    """The greatest value of a column, from the end of its index."""
-    column = sql.Identifier("t", cursor)
-    end = sql.SQL("{} IS NOT NULL ORDER BY {} DESC LIMIT 1").format(column, column)
-    return select(facts, sql.SQL("{}::text AS value").format(column), end)
+def find_end(facts: TableFacts, column: str, order: sql.SQL) -> sql.Composed:
+    """The least (`ASC`) or greatest (`DESC`) value of a column, from the end of its index."""
+    name = sql.Identifier("t", column)
+    end = sql.SQL("{} IS NOT NULL ORDER BY {} {} LIMIT 1").format(name, name, order)
+    return select(facts, sql.SQL("{}::text AS value").format(name), end)
 
 
 def probe(facts: TableFacts, window: Window, where: str | None) -> tuple[sql.Composed, list[str]]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import datetime
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import UTC, datetime
 from typing import Any
 
 from penstock.databases import sqlite_queries as queries
@@ -76,7 +76,7 @@ class SqliteMoment:
         self.stamp: str | None = take_stamp(path)
         connection.execute("BEGIN")
         self._table = queries.find_table(connection, table, shown)  # the first read: the view is taken here
-        self.taken_at = datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        self.taken_at = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
         self.look = queries.read_look(connection, self._table, self.stamp)
         self.bound: Bound | None = None
         if cursor is not None:

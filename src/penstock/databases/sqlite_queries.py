@@ -82,7 +82,7 @@ def read_look(connection: sqlite3.Connection, table: str, stamp: str | None) -> 
 def _estimate(connection: sqlite3.Connection, table: str) -> int | None:
     try:  # ends of the tree; a count would read the table
         row = connection.execute(
-            f"SELECT max(rowid), (SELECT min(rowid) FROM {quote(table)}) FROM {quote(table)}"
+            f"SELECT max(rowid), (SELECT min(rowid) FROM {quote(table)}) FROM {quote(table)}"  # noqa: S608
         ).fetchone()
     except sqlite3.OperationalError:  # a view, or a table WITHOUT ROWID
         return None
@@ -99,7 +99,7 @@ def read_range(connection: sqlite3.Connection, table: str, look: Look, cursor: s
     find_column(look, cursor, shown)
     column, source = f"t.{quote(cursor)}", f"FROM {quote(table)} AS t"
     ends = f"SELECT (SELECT min({column}) {source}) AS a, (SELECT max({column}) {source}) AS b"
-    least, most, greatest = connection.execute(f"SELECT typeof(a), typeof(b), b FROM ({ends})").fetchone()
+    least, most, greatest = connection.execute(f"SELECT typeof(a), typeof(b), b FROM ({ends})").fetchone()  # noqa: S608
     if most == "null":
         return CursorRange(None)
     if most == "blob" or (least in _NUMBERS) != (most in _NUMBERS):
@@ -142,7 +142,7 @@ def to_condition(wanted: Wanted, range_: CursorRange | None) -> Condition:
         values += given
     if wanted.keys is not None:
         names = wanted.keys.column_names
-        parts.append(f"({', '.join(f't.{quote(name)}' for name in names)}) IN (SELECT * FROM temp.penstock_keys)")
+        parts.append(f"({', '.join(f't.{quote(name)}' for name in names)}) IN (SELECT * FROM temp.penstock_keys)")  # noqa: S608
     return Condition(" WHERE " + " AND ".join(parts) if parts else "", tuple(values))
 
 
