@@ -12,8 +12,11 @@ import psycopg
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from penstock.databases.addresses import parse_postgres
 from penstock.databases.contract import Landed, Moment, SourceTable, Wanted, Window
 from penstock.databases.opening import open_source
+from penstock.databases.postgres import PostgresTable
+from penstock.databases.postgres_connection import Patience
 from penstock.model.loads import Connection, JdbcSource
 from penstock.storage.local import LocalFiles
 
@@ -40,8 +43,12 @@ class Schema:
             return connection.execute(query).fetchall()  # type: ignore[arg-type]
 
     @contextmanager
-    def table(self, name: str, zone: str | None = None) -> Iterator[SourceTable]:
-        table = open_source(JdbcSource(Connection(self.uri), name), zone)
+    def table(self, name: str, zone: str | None = None, patience: Patience | None = None) -> Iterator[SourceTable]:
+        source = JdbcSource(Connection(self.uri), name)
+        if patience is None:
+            table = open_source(source, zone)
+        else:
+            table = PostgresTable(parse_postgres(source.connection), name, zone, patience)
         try:
             yield table
         finally:

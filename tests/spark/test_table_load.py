@@ -370,3 +370,41 @@ dp.load("crm.compared", source=dp.delta(path={str(path)!r}), strategy="snapshot"
     for table in ("crm.whole", "crm.compared"):
         assert loads.rows(table, "id", "v") == [(2, "B"), (3, None)]
     assert set(loads.plan().values()) == {"none"}
+
+
+def test_another_database_is_read_by_its_jdbc_driver(loads: Loads) -> None:
+    """Derby, which comes with Spark, stands for every database that has only a JDBC driver."""
+    url = "jdbc:derby:memory:penstock"
+    rows = "id int, name string, at timestamp"
+    loads.spark.sql("SELECT 1 AS id, 'Ada' AS name, TIMESTAMP'2024-01-01 10:00:00' AS at").write.jdbc(
+        f"{url};create=true", "people"
+    )
+    numbers = "SELECT 1 AS id, CAST(1.5 AS DECIMAL(38,18)) AS amount"
+    loads.spark.sql(numbers).write.jdbc(url, "amounts")
+    loads.project.define(
+        "loads.py",
+        f"""\
+from penstock import pipelines as dp
+
+def table(name):
+    return dp.jdbc(url="{url}", table=name)
+
+dp.load("crm.people", source=table("people"), strategy="timestamp", keys=["ID"], cursor="AT", deletes="hard",
+        check_deletes="always", most_deleted=1)
+dp.load("crm.whole", source=table("people"), strategy="full_refresh", where="id < 100")
+dp.load("crm.amounts", source=table("amounts"))
+""",
+    )
+    failed = loads.run(check=False)
+    assert failed["crm.amounts"].problem is not None
+    assert "cannot be loaded" in failed["crm.amounts"].problem.message
+    assert "round" in failed["crm.amounts"].problem.message
+    more = loads.spark.createDataFrame([(2, "Bob", None)], rows).selectExpr("id", "name", "TIMESTAMP'2024-02-01' AS at")
+    more.write.mode("append").jdbc(url, "people")
+    loads.run(select=("crm.people", "crm.whole"))
+    for name in ("crm.people", "crm.whole"):
+        assert loads.rows(name, "ID", "NAME") == [(1, "Ada"), (2, "Bob")]
+    more.write.mode("overwrite").jdbc(url, "people")
+    loads.run(select=("crm.people", "crm.whole"))
+    for name in ("crm.people", "crm.whole"):
+        assert loads.rows(name, "ID", "NAME") == [(2, "Bob")]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from penstock.errors import ConfigError
 from penstock.model.loads import JdbcSource, Source
 
+S = TypeVar("S", bound=Source)
 
-def with_password(source: Source) -> Source:
+
+def with_password(source: S) -> S:
     """The source with the password from its file, if it has one."""
     if not isinstance(source, JdbcSource) or source.connection.password_file is None:
         return source

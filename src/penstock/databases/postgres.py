@@ -30,8 +30,6 @@ from penstock.databases.postgres_connection import Patience, ReadingConnection, 
 from penstock.databases.postgres_moment import PostgresMoment
 from penstock.model.event_log_uris import EventLogUri
 
-_WAIT_SECONDS = 3.0
-"""How long a read waits for the transactions that were open when the greatest value of a cursor was sampled."""
 _PAUSE_SECONDS = 0.05
 
 
@@ -72,7 +70,7 @@ class PostgresTable:
             if cursor is None:
                 facts, bound = self._facts(connection), None
             else:
-                facts, bound = self._sample(connection, cursor, token, wait_seconds=_WAIT_SECONDS)
+                facts, bound = self._sample(connection, cursor, token, wait_seconds=self._patience.transactions)
             with PostgresMoment(self._uri, self.shown, self._patience, connection, facts, bound) as moment:
                 yield moment
 

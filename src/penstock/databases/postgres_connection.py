@@ -40,6 +40,8 @@ class Patience:
     """For what is asked about a table, and the probe for news."""
     silence: int = 1800
     """For a read of rows: without any answer, it counts as hung."""
+    transactions: float = 3.0
+    """For transactions that were open when the greatest value of an integer or text cursor was sampled, before a read."""
 
 
 class ReadingConnection(psycopg.Connection[DictRow]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
@@ -113,3 +114,10 @@ class LoadOptions:
     parallel: int = 4
     """Connections that read chunks of a large table at the same time, where the source can show all of them one moment."""
     critical: bool = False
+
+
+def find_drivers(loads: Iterable[LoadOptions | None]) -> tuple[str, ...]:
+    """The JDBC drivers that these loads name, as Maven coordinates."""
+    sources = [load.source for load in loads if load is not None]
+    found = {source.connection.driver for source in sources if isinstance(source, JdbcSource)}
+    return tuple(sorted(driver for driver in found if driver is not None))

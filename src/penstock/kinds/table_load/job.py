@@ -31,6 +31,8 @@ from penstock.tombstones.suppression import Suppression
 from penstock.transforms.conform import conform_field
 from penstock.transforms.suppress import TOMBSTONE, Screen, check_key_columns
 
+ROWS = "__penstock_rows"
+"""A count beside the columns of a source, which may have any name."""
 _VECTORS = ("delta.enableDeletionVectors", "true")
 """A merge by key then writes the rows that change, and not the files that they are in."""
 
@@ -104,11 +106,11 @@ class Job:
             return
         columns = [F.col(quote_name(key)) for key in self.keys]
         is_null = reduce(or_, (column.isNull() for column in columns))
-        groups = rows.groupBy(*columns).agg(F.count(F.lit(1)).alias("n"))
+        groups = rows.groupBy(*columns).agg(F.count(F.lit(1)).alias(ROWS))
         found = groups.agg(
-            F.coalesce(F.sum("n"), F.lit(0)).alias("rows"),
-            F.coalesce(F.sum(F.when(is_null, F.col("n"))), F.lit(0)).alias("nulls"),
-            F.count_if(F.col("n") > 1).alias("repeated"),
+            F.coalesce(F.sum(ROWS), F.lit(0)).alias("rows"),
+            F.coalesce(F.sum(F.when(is_null, F.col(ROWS))), F.lit(0)).alias("nulls"),
+            F.count_if(F.col(ROWS) > 1).alias("repeated"),
         ).collect()[0]
         self.landing.check(expected, int(found["rows"]))
         if found["nulls"] or found["repeated"]:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from penstock.databases.contract import SourceTable
+from penstock.databases.passwords import with_password
 from penstock.errors import PenstockError, SourceError
 from penstock.faults import fault_point
-from penstock.kinds.table_load.columns import resolve
-from penstock.kinds.table_load.decide import LoadItem
+from penstock.kinds.table_load.decide import LoadItem, decide
 from penstock.kinds.table_load.delta_load import load_delta
 from penstock.kinds.table_load.full_refresh import refresh
 from penstock.kinds.table_load.job import Job
@@ -21,10 +22,12 @@ from penstock.kinds.table_load.landing import remove_left_over
 from penstock.kinds.table_load.repair import repair_rows
 from penstock.kinds.table_load.snapshot import load_snapshot
 from penstock.kinds.table_load.sources import opened
+from penstock.kinds.table_load.spark_source import SparkTable
 from penstock.kinds.table_load.timestamp import load_by_cursor
+from penstock.kinds.table_load.values import LoadObservation
 from penstock.lake.tables import Lake
-from penstock.model.loads import DeltaSource, Strategy
-from penstock.model.plan import Action
+from penstock.model.loads import DeltaSource, JdbcSource, Strategy
+from penstock.model.plan import Action, Wishes
 from penstock.model.results import LoadResult
 from penstock.tombstones.suppression import Suppression
 
@@ -80,40 +83,56 @@ class TableLoad:
             return load_delta(self._to_job(item, None), item.action)
         with opened(work.options) as table:
             if not table.is_observable:
-                raise _not_yet(work.shown)
+                return self._load_unasked(item, table)
             job = self._to_job(item, table)
             job.check_unchanged(table.look())
-            match work.strategy:
-                case Strategy.TIMESTAMP:
-                    return load_by_cursor(job, item.action)
-                case Strategy.SNAPSHOT:
-                    return load_snapshot(job, item.action)
-            return refresh(job)
+            return _load(job, item.action)
+
+    def _load_unasked(self, item: LoadItem, table: SourceTable) -> LoadResult:
+        """A source that only Spark can ask: what the plan could not decide is decided now, by the same rules."""
+        work = item.work
+        if not isinstance(work.options.source, JdbcSource):
+            raise TypeError(f"{work.shown} has no JDBC driver")
+        source = with_password(work.options.source)
+        asked = SparkTable(self.lake.session, source, table.shown, work.options.where)
+        given = LoadObservation(
+            work.spec, work.options, work.state, table.shown, work.source, datetime.now(UTC), work.choice, asked.look()
+        )
+        is_reload = item.action is Action.REBUILD and work.state.exists
+        wishes = Wishes(full_refresh=is_reload, may_lose_history=item.action is Action.REBUILD)
+        (decided,) = decide(given, wishes)
+        if decided.problem is not None:
+            raise decided.problem.to_error()
+        job = self._to_job(replace(decided, work=replace(decided.work, checks_deletes=work.checks_deletes)), asked)
+        return _load(job, decided.action)
 
     def _to_job(self, item: LoadItem, table: SourceTable | None) -> Job:
         work = item.work
-        if work.look is None:
-            raise _not_yet(work.shown)
-        schema = work.schema
-        if schema is None:
-            is_reload = item.action is Action.REBUILD
-            schema = resolve(
-                work.look, work.options, work.strategy, work.state.schema, work.shown, is_reload=is_reload
-            ).schema
+        if work.look is None or work.schema is None:
+            raise ValueError(f"{item.dataset} was not looked at")
         return Job(
-            self.lake, work, self.build_request_id, self.suppression, table, work.look, schema, self.configuration
+            self.lake,
+            work,
+            self.build_request_id,
+            self.suppression,
+            table,
+            work.look,
+            work.schema,
+            self.configuration,
         )
+
+
+def _load(job: Job, action: Action) -> LoadResult:
+    match job.work.strategy:
+        case Strategy.TIMESTAMP:
+            return load_by_cursor(job, action)
+        case Strategy.SNAPSHOT:
+            return load_snapshot(job, action)
+    return refresh(job)
 
 
 def _is_transient(error: BaseException) -> bool:
     return isinstance(error, SourceError) and error.retryable
-
-
-def _not_yet(shown: str) -> SourceError:
-    return SourceError(
-        f"{shown} cannot be loaded yet: databases other than PostgreSQL and SQLite are not supported",
-        hint="export the table to files and use a staging table",
-    )
 
 
 @contextmanager

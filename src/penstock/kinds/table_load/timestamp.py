@@ -14,7 +14,7 @@ from penstock.faults import fault_point
 from penstock.kinds.table_load.columns import chosen_columns, spelled, to_known
 from penstock.kinds.table_load.deletes import check_deletes
 from penstock.kinds.table_load.full_refresh import write_table, written
-from penstock.kinds.table_load.job import Job
+from penstock.kinds.table_load.job import ROWS, Job
 from penstock.kinds.table_load.landing import FIRST, Chunks, Journal, Landing, plan_chunks, total
 from penstock.kinds.table_load.merging import merge_rows
 from penstock.kinds.table_load.observe import find_since
@@ -234,7 +234,8 @@ def _catch_up(job: Job, moment: Moment, rows: DataFrame, watermark: str | None) 
     current = job.read(landed.files).select(*map(quote, keys))
     # A row that moved between two chunks can be in both: the window, or the fetch by key, has it as it is now.
     changed = read.rows.select(*map(quote, keys))
-    doubled = rows.groupBy(*map(quote, keys)).count().where("count > 1").drop("count")
+    groups = rows.groupBy(*map(quote, keys)).agg(F.count(F.lit(1)).alias(ROWS))
+    doubled = groups.where(F.col(ROWS) > 1).drop(ROWS)
     kept = rows.join(changed, keys, "left_anti").join(doubled, keys, "left_anti").join(current, keys, "left_semi")
     found = kept.select(*rows.columns).unionByName(read.rows)
     lacking = current.join(found.select(*map(quote, keys)), keys, "left_anti")
