@@ -9,10 +9,13 @@ import psycopg
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
+from tests.postgres_servers import postgres
 
 from penstock.databases.evidence import collect_evidence, to_declared
 from penstock.errors import SourceError
+from penstock.model.advice import decide_strategy
 from penstock.model.evidence import Declared
+from penstock.model.load_matrix import Method
 from penstock.model.loads import Connection, DeltaSource, JdbcSource, LoadOptions, SqliteSource
 
 SECRET = "hunter2secret"
@@ -93,3 +96,20 @@ def test_a_delta_table_by_its_log(tmp_path: Path) -> None:
 def test_what_a_load_declares() -> None:
     options = LoadOptions(SqliteSource("a.db", "t"), keys=("id",), cursor="at", zone="UTC", critical=True)
     assert to_declared(options) == Declared(True, False, ("id",), "at", "UTC")
+
+
+def test_a_server_that_offers_logical_replication() -> None:
+    with postgres() as server:
+        with psycopg.connect(server.uri, autocommit=True) as connection:
+            connection.execute("CREATE TABLE keyed (id int PRIMARY KEY, updated_at timestamptz)")
+            connection.execute("CREATE TABLE keyless (a int)")
+        keyed, keyless = (
+            collect_evidence(JdbcSource(Connection(server.uri), table), Declared()) for table in ("keyed", "keyless")
+        )
+    assert keyed.feed is not None
+    assert keyed.feed.is_offered
+    advice = decide_strategy(keyed)
+    assert (advice.best, advice.chosen) == (Method.CDC, Method.FULL_REFRESH)
+    assert keyless.feed is not None
+    assert keyless.feed.obstacles == ("the table has no replica identity",)
+    assert decide_strategy(keyless).best is Method.FULL_REFRESH

@@ -12,6 +12,7 @@ from penstock.errors import VerificationError
 from penstock.kinds.table_load.columns import spelled
 from penstock.kinds.table_load.job import Job
 from penstock.kinds.table_load.merging import merge_rows
+from penstock.kinds.table_load.progress import LoadProgress
 from penstock.lake.statements import quote
 from penstock.model.drift import Safety
 from penstock.model.loads import Deletes, Strategy
@@ -27,12 +28,7 @@ def repair_rows(job: Job, keys: pa.Table) -> LoadResult:
 
     `keys` has the key columns as the source spells them.
     """
-    known = job.work.state.payload
-    if known is None or any(change.safety is not Safety.NOTED for change in job.work.column_changes):
-        raise VerificationError(
-            f"{job.name} cannot be repaired before its next load: its columns or its progress changed",
-            hint="run `penstock run` first, then verify again",
-        )
+    known = _known(job)
     with job.source.open() as moment:
         landed = job.landing.land(moment, replace(job.wanted, keys=keys), "repair")
         rows = job.read(landed.files)
@@ -40,6 +36,19 @@ def repair_rows(job: Job, keys: pa.Table) -> LoadResult:
         gone = _gone(job, keys, rows) if _deletes(job) else None
         # The rows are those of a later moment, so that a checksum of the whole table says nothing any more.
         return merge_rows(job, rows, gone, replace(known, moment=moment.taken_at, checksum=None))
+
+
+def _known(job: Job) -> LoadProgress:
+    """The progress, if the next load would go on from it: otherwise the rows would not fit the table."""
+    work, known = job.work, job.work.state.payload
+    has_drift = any(change.safety is not Safety.NOTED for change in work.column_changes)
+    planned = (work.strategy, work.source, work.settings)
+    if known is None or has_drift or (known.strategy, known.source, known.settings) != planned:
+        raise VerificationError(
+            f"{job.name} cannot be repaired before its next load: its definition, columns or progress changed",
+            hint="run `penstock run` first, then verify again",
+        )
+    return known
 
 
 def _deletes(job: Job) -> bool:
