@@ -168,6 +168,17 @@ def test_odd_names_where_and_columns(shop: Shop) -> None:
     assert whole.notes == ("Not compared, because the table does not have it yet: secret.",)
 
 
+def test_keys_have_the_types_of_the_source(shop: Shop) -> None:
+    shop.source("code TEXT NOT NULL PRIMARY KEY, n INT", [("a", 1)])
+    shop.target({"code": pa.string(), "n": pa.int64()}, [("b", 1)])
+    found = shop.compare(lambda compared: [compared.keys(status) for status in (M, T, D)], keys=("code",))
+    assert [(table.schema.field("code").type, table.num_rows) for table in found] == [
+        (pa.string(), 1),
+        (pa.string(), 1),
+        (pa.string(), 0),
+    ]
+
+
 def test_keys_only(shop: Shop) -> None:
     shop.source("id INTEGER PRIMARY KEY, name TEXT", [(1, "a")])
     shop.target(TYPES, [(1, "b")])

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.databases.contract import Look, SourceTable, Wanted
+from penstock.databases.landing import to_arrow_schema
 from penstock.errors import StorageError, first_line
 from penstock.lake.few_rows import SETTINGS
 from penstock.maintenance.verification import queries
@@ -56,7 +57,9 @@ class Compared:
 
     def keys(self, status: RowStatus) -> pa.Table:
         """The keys of all rows with a status, with the names of the source's key columns."""
-        return self._ask(queries.find_rows(self.pairs, status, None))
+        found = self._ask(queries.find_rows(self.pairs, status, None))
+        columns = [self.pairs.columns[place].source for place in self.pairs.keys]
+        return found.cast(to_arrow_schema(tuple(columns)))  # the reader has texts in a form that Spark does not take
 
     def _some(self, status: RowStatus, most: int) -> list[WrongRow]:
         found = self._ask(queries.find_rows(self.pairs, status, most)).to_pylist()
