@@ -34,6 +34,7 @@ Range = tuple[str | None, str | None]
 class Journal:
     """How a first load was begun: what it continues with must be the same."""
 
+    source: str
     settings: str
     columns: Sequence[Sequence[str]]
     ranges: tuple[Range, ...]

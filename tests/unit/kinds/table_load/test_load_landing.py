@@ -34,7 +34,9 @@ def test_finished_chunks_are_not_read_again(tmp_path: Path, source: SqliteSource
     files = LocalFiles(tmp_path / "storage")
     landing = Landing(files, NAME, FIRST)
     ranges = ((None, "4"), ("4", "7"), ("7", None))
-    journal = Journal("settings", [["id", "INTEGER", "bigint"]], ranges, "2024-01-01T00:00:00Z", "5", "token", "stamp")
+    journal = Journal(
+        "source", "settings", [["id", "INTEGER", "bigint"]], ranges, "2024-01-01T00:00:00Z", "5", "token", "stamp"
+    )
     with open_source(source).open("at") as moment:
         landing.begin(journal)
         first = landing.land_chunks(moment, WANTED, Chunks(ranges[:1], "id", 1, is_kept=True))
