@@ -79,9 +79,10 @@ def _news(given: LoadObservation) -> tuple[Reason, ...]:
     news, payload = given.news, given.payload
     if news is None or payload is None:
         return (Reason("new_rows", "the source has rows that were not read yet"),)
-    if news.bound.value is None:
+    if not payload.is_bounded:
         seconds = DEFAULT_LOOKBACK if given.options.lookback is None else given.options.lookback
-        return (Reason("lookback", f"rows of the last {seconds} seconds are read again: {news.bound.reason}"),)
+        text = f"rows of the last {seconds} seconds before the watermark are read again"
+        return (Reason("lookback", f"{text}: {news.bound.reason}"),)
     changed = given.look is not None and given.look.stamp is not None and bool(given.options.keys)
     if news.has_rows or changed:
         return (Reason("new_rows", f"the source has rows since the watermark ({_bound_text(given)})"),)
@@ -104,7 +105,7 @@ def _find_cursor_problem(given: LoadObservation) -> Problem | None:
     news, payload, options = given.news, given.payload, given.options
     if news is None or payload is None or payload.watermark is None or options.lookback == 0:
         return None
-    if news.bound.value is not None or is_time(payload.watermark):
+    if (news.bound.value is not None and payload.is_bounded) or is_time(payload.watermark):
         return None
     return Problem(
         "cursor_unbounded",
@@ -182,6 +183,11 @@ def fingerprint_settings(options: LoadOptions) -> str:
     return fingerprint([columns, options.where, keys, cursor, options.zone, options.scd_type], size=12)
 
 
+def _find_since(given: LoadObservation) -> str | None:
+    payload = given.payload
+    return find_since(given.options, payload.watermark, is_bounded=payload.is_bounded) if payload else None
+
+
 def _reasons_of(changes: Sequence[ColumnChange]) -> tuple[Reason, ...]:
     return tuple(Reason(change.code, change.text) for change in changes)
 
@@ -194,7 +200,7 @@ def _item(
     *,
     checks_deletes: bool = False,
 ) -> LoadItem:
-    payload, bound = given.payload, given.news.bound if given.news else None
+    bound = given.news.bound if given.news else None
     choice = given.choice or Choice(given.options.strategy, "declared")
     work = LoadWork(
         given.spec,
@@ -208,7 +214,7 @@ def _item(
         resolved.schema if resolved else None,
         resolved.changes if resolved else (),
         checks_deletes,
-        find_since(given.options, payload.watermark, bound) if payload and action is not Action.REBUILD else None,
+        _find_since(given) if action is not Action.REBUILD else None,
         bound,
         given.look.rows if given.look else None,
     )

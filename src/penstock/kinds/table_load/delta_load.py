@@ -24,12 +24,12 @@ def load_delta(job: Job, action: Action) -> LoadResult:
         raise TypeError(f"{job.name} is not loaded from a Delta table")
     look = look_at_delta(source, job.configuration)  # before the version, so that a later commit is seen next time
     job.check_unchanged(look)
-    files = open_place(source, job.configuration)
-    version = find_version(files, "")
+    files, name = open_place(source, job.configuration)
+    version = find_version(files, name)
     if version is None:
         raise SourceError(f"{show_delta(source)} does not exist", hint="check the path of the load")
     reader = job.lake.session.read.format("delta").option("versionAsOf", version)
-    stored = reader.load(files.spark_path("")).select(*map(quote, job.wanted.columns))
+    stored = reader.load(files.spark_path(name)).select(*map(quote, job.wanted.columns))
     rows = stored.select(*(conform_field(stored.schema.fields, c.name, c.type) for c in job.columns))
     count = stored.count()
     job.check(rows, count)

@@ -12,9 +12,10 @@ from penstock.storage.delta_rs import open_delta_table
 from penstock.storage.files import Files, open_files
 
 
-def open_place(source: DeltaSource, configuration: Mapping[str, str]) -> Files:
-    """The folder of the table."""
-    return open_files(source.path, configuration)
+def open_place(source: DeltaSource, configuration: Mapping[str, str]) -> tuple[Files, str]:
+    """The folder that the table's folder is in, and the table's name there."""
+    parent, _, name = source.path.rstrip("/").rpartition("/")
+    return open_files(parent or "/", configuration), name
 
 
 def show_delta(source: DeltaSource) -> str:
@@ -24,27 +25,27 @@ def show_delta(source: DeltaSource) -> str:
 
 def look_at_delta(source: DeltaSource, configuration: Mapping[str, str]) -> Look:
     """Its columns; the stamp names the version that changed rows or columns last."""
-    files = open_place(source, configuration)
-    version = find_version(files, "")
+    files, name = open_place(source, configuration)
+    version = find_version(files, name)
     if version is None:
         raise SourceError(f"{show_delta(source)} does not exist", hint="check the path of the load")
     stated, changed = None, None
-    for commit in iter_commits(files, ""):
+    for commit in iter_commits(files, name):
         stated = stated or commit.schema_json
         if changed is None and (commit.changes_rows or commit.schema_json):
             changed = f"{commit.version} at {commit.timestamp_ms}"
         if stated and changed:
             break
     if stated is None:
-        stated = _read_schema(source, files)
+        stated = _read_schema(source, files, name)
     columns = tuple(SourceColumn(c.name, c.type, c.type, c.nullable) for c in read_columns(stated))
     return Look(columns, stamp=changed or f"version {version}")
 
 
-def _read_schema(source: DeltaSource, files: Files) -> str:
+def _read_schema(source: DeltaSource, files: Files, name: str) -> str:
     """The schema from a checkpoint, when log clean-up removed the commit that stated it."""
     try:
-        return open_delta_table(files.spark_path(""), files.reader_options).schema().to_json()
+        return open_delta_table(files.spark_path(name), files.reader_options).schema().to_json()
     except PenstockError:
         raise
     except Exception:  # noqa: BLE001 - delta-rs raises many kinds; none may show a key of the store

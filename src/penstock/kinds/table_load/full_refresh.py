@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pyspark.sql import DataFrame
 
 from penstock.databases.contract import Moment
@@ -37,8 +39,6 @@ def land_all(job: Job, moment: Moment) -> DataFrame:
 
 def replace_table(job: Job, rows: DataFrame, progress: LoadProgress) -> LoadResult:
     """Put these rows in the place of the table, unless they are what it has."""
-    from dataclasses import replace
-
     screen = job.screen()
     kept = screen.drop(rows)
     checksum = _add_up(kept)

@@ -34,6 +34,7 @@ Range = tuple[str | None, str | None]
 class Journal:
     """How a first load was begun: what it continues with must be the same."""
 
+    source: str
     settings: str
     columns: Sequence[Sequence[str]]
     ranges: tuple[Range, ...]
@@ -156,6 +157,7 @@ def remove_left_over(files: Files, name: DatasetName, *, keep_first: bool) -> No
     for label in files.folders(landing_folder(name)):
         if not (keep_first and label == FIRST):
             _remove(files, f"{landing_folder(name)}/{label}")
+    files.remove_empty_folders(landing_folder(name))
 
 
 def erase_landed(files: Files, name: DatasetName, *, is_dry: bool) -> tuple[FileErased, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from penstock.databases.contract import Bound, SourceTable, Window
+from penstock.databases.contract import SourceTable, Window
 from penstock.errors import PenstockError
 from penstock.kinds.protocol import Workspace
 from penstock.kinds.table_load.advised import ask_advisor, find_warnings, with_recorded
@@ -70,13 +70,17 @@ def _ask(given: LoadObservation, table: SourceTable) -> LoadObservation:
 
 
 def news_window(options: LoadOptions, payload: LoadProgress) -> Window:
-    """What a timestamp load asks about: everything from the watermark on; whether the source bounds it is not known yet."""
+    """What a timestamp load asks about: everything that may be new."""
     cursor = spelled(payload.columns, options.cursor or "")
-    return Window(cursor, since=payload.watermark, nulls=options.null_cursor is not NullCursor.SKIP)
+    since = find_since(options, payload.watermark, is_bounded=payload.is_bounded) or payload.watermark
+    return Window(cursor, since, nulls=options.null_cursor is not NullCursor.SKIP)
 
 
-def find_since(options: LoadOptions, watermark: str | None, bound: Bound | None) -> str | None:
-    """Where the window of a load begins: at the watermark, or some time before it where the source has no bound."""
-    if watermark is None or (bound is not None and bound.value is not None):
+def find_since(options: LoadOptions, watermark: str | None, *, is_bounded: bool) -> str | None:
+    """Where the window of a load begins: at the watermark, or some time before it if rows below it may still be added.
+
+    None when there is no watermark yet, or when nobody can tell what lies before it.
+    """
+    if watermark is None or is_bounded:
         return watermark
     return go_back(watermark, DEFAULT_LOOKBACK if options.lookback is None else options.lookback)

@@ -31,6 +31,8 @@ class LoadProgress:
     columns: tuple[KnownColumn, ...] = ()
     watermark: str | None = None
     """Rows with a cursor below this are in the table, as canonical text."""
+    is_bounded: bool = False
+    """Whether the source promised that no row below the watermark will be added; otherwise `lookback` decides."""
     token: str | None = None
     """What the source wants to be told next time."""
     moment: str | None = None
@@ -70,6 +72,7 @@ class LoadCodec:
             source=check_type(value["source"], str),
             settings=check_type(value["settings"], str),
             columns=tuple(columns),
+            is_bounded=check_type(value["is_bounded"], bool),
             evidence=dict(value["evidence"]),
             **texts,
         )

@@ -12,7 +12,7 @@ from penstock.databases.contract import Landed, Moment, Wanted, Window
 from penstock.errors import SourceError, VerificationError
 from penstock.faults import fault_point
 from penstock.kinds.table_load.columns import chosen_columns, spelled, to_known
-from penstock.kinds.table_load.deletes import check_deletes
+from penstock.kinds.table_load.deletes import check_deletes, fetch_rows
 from penstock.kinds.table_load.full_refresh import write_table, written
 from penstock.kinds.table_load.job import ROWS, Job
 from penstock.kinds.table_load.landing import FIRST, Chunks, Journal, Landing, plan_chunks, total
@@ -25,7 +25,6 @@ from penstock.model.loads import NullCursor
 from penstock.model.plan import Action
 from penstock.model.results import LoadResult
 from penstock.transforms.conform import conform_field
-from penstock.transforms.suppress import Screen
 
 
 def load_by_cursor(job: Job, action: Action) -> LoadResult:
@@ -54,21 +53,50 @@ def _load_increment(job: Job, moment: Moment) -> LoadResult:
     options, known = job.work.options, job.work.state.payload
     if known is None:
         raise ValueError(f"{job.name} has no progress")
-    bound = moment.bound.value if moment.bound else None
-    since = find_since(options, known.watermark, moment.bound)
+    since = find_since(options, known.watermark, is_bounded=known.is_bounded)
     if since is None and known.watermark is not None:
         raise _unbounded(job)
-    is_held = bound is not None and since is not None and is_before(bound, since)
-    until = None if options.keys else (since if is_held else bound)
+    bound = _usable_bound(job, moment, known)
+    until = None if options.keys else bound
+    if bound is not None and since is not None and _is_held(job, bound, since):
+        until = None if options.keys else since
     read = _read_window(job, moment, Window(_cursor(job), since, until, options.null_cursor is not NullCursor.SKIP))
-    watermark = later(known.watermark, bound if bound is not None else read.landed.greatest_cursor)
-    token = moment.bound.token if moment.bound else None
-    payload = job.progress(moment, watermark=watermark, token=token, checked_at=known.checked_at)
+    payload = job.progress(moment, **_move_on(job, moment, known, bound, read.landed), checked_at=known.checked_at)
     if not options.keys:
-        result = _append(job, read.rows, payload, since if bound is None else None)
+        result = _append(job, read.rows, payload, since if not known.is_bounded else None)
     else:
         result = _merge(job, moment, read, payload)
     return replace(result, skipped=read.skipped)
+
+
+def _usable_bound(job: Job, moment: Moment, known: LoadProgress) -> str | None:
+    """The source's bound. Appended rows may lie beyond one that the source has only now: until it passes them, it does not count."""
+    bound = moment.bound.value if moment.bound else None
+    if bound is None or known.is_bounded or job.keys or known.watermark is None:
+        return bound
+    return bound if _cursor_type(job) != "string" and is_before(known.watermark, bound) else None
+
+
+def _is_held(job: Job, bound: str, since: str) -> bool:
+    """Whether something holds the bound back so far that there is nothing to read; of texts, only the source knows the order."""
+    return _cursor_type(job) != "string" and is_before(bound, since)
+
+
+def _move_on(job: Job, moment: Moment, known: LoadProgress, bound: str | None, landed: Landed) -> dict[str, object]:
+    """How far the source is read after this window."""
+    if bound is not None:
+        watermark = later(known.watermark, bound, _cursor_type(job))
+        return {"watermark": watermark, "is_bounded": True, "token": moment.bound.token if moment.bound else None}
+    if landed.greatest_cursor is None:
+        return {"watermark": known.watermark, "is_bounded": known.is_bounded, "token": known.token}
+    watermark = later(known.watermark, landed.greatest_cursor, _cursor_type(job))
+    return {"watermark": watermark, "is_bounded": False, "token": None}
+
+
+def _cursor_type(job: Job) -> str:
+    """The type of the cursor in the source."""
+    name = _cursor(job)
+    return next((column.type or "" for column in job.look.columns if column.name == name), "")
 
 
 def _merge(job: Job, moment: Moment, read: _Read, payload: LoadProgress) -> LoadResult:
@@ -173,21 +201,24 @@ def _load_first(job: Job) -> LoadResult:
         ):
             raise _unbounded(job)
         if done:
-            rows, expected = _catch_up(job, moment, rows, watermark)
+            is_bounded = journal.watermark is not None
+            since = find_since(job.work.options, watermark, is_bounded=is_bounded)
+            rows, expected = _catch_up(job, moment, rows, since)
         else:
             expected = moment.count(wanted)
         job.check(rows, expected)
         job.check_not_empty(expected)
         payload = job.progress_at(
-            journal.taken_at, journal.stamp, watermark=watermark, token=journal.token, checked_at=moment.taken_at
+            journal.taken_at,
+            journal.stamp,
+            watermark=watermark,
+            is_bounded=journal.watermark is not None,
+            token=journal.token,
+            checked_at=moment.taken_at,
         )
-        result = write_table(job, _with_own(job, rows), _screen(job), payload)
+        result = write_table(job, _with_own(job, rows), job.screen(), payload)
         landing.clear()
         return replace(result, skipped=_count_skipped(job, moment))
-
-
-def _screen(job: Job) -> Screen:
-    return job.screen()
 
 
 def _with_own(job: Job, rows: DataFrame) -> DataFrame:
@@ -200,7 +231,8 @@ def _with_own(job: Job, rows: DataFrame) -> DataFrame:
 def _find_begun(job: Job, landing: Landing) -> tuple[Journal | None, dict[int, Landed]]:
     """A first load of the same columns and settings that was killed, and its chunks; nothing when there is none."""
     journal = landing.read_journal() if job.keys else None
-    if journal is None or journal.settings != job.work.settings or [list(c) for c in journal.columns] != _columns(job):
+    now = (job.work.source, job.work.settings, _columns(job))
+    if journal is None or (journal.source, journal.settings, [list(c) for c in journal.columns]) != now:
         return None, {}
     done = landing.find_done()
     return (journal, done) if done else (None, {})
@@ -213,19 +245,21 @@ def _columns(job: Job) -> list[list[str]]:
 def _begin(job: Job, landing: Landing, moment: Moment, chunks: Chunks) -> Journal:
     bound = moment.bound
     watermark, token = (bound.value, bound.token) if bound else (None, None)
-    journal = Journal(job.work.settings, _columns(job), chunks.ranges, moment.taken_at, watermark, token, moment.stamp)
+    work = job.work
+    journal = Journal(
+        work.source, work.settings, _columns(job), chunks.ranges, moment.taken_at, watermark, token, moment.stamp
+    )
     if job.keys:
         landing.begin(journal)
     return journal
 
 
-def _catch_up(job: Job, moment: Moment, rows: DataFrame, watermark: str | None) -> tuple[DataFrame, int]:
+def _catch_up(job: Job, moment: Moment, rows: DataFrame, since: str | None) -> tuple[DataFrame, int]:
     """Rows of chunks that were landed at an earlier moment, brought to this one: changed, deleted and returned rows.
 
     Gives the rows, and how many the source counts.
     """
     options, keys = job.work.options, list(job.keys)
-    since = find_since(options, watermark, moment.bound)
     read = _read_window(job, moment, Window(_cursor(job), since, None, options.null_cursor is not NullCursor.SKIP))
     cursor = None if options.null_cursor is not NullCursor.SKIP else Window(_cursor(job))
     wanted = replace(job.wanted_keys, window=cursor)
@@ -239,7 +273,5 @@ def _catch_up(job: Job, moment: Moment, rows: DataFrame, watermark: str | None) 
     kept = rows.join(changed, keys, "left_anti").join(doubled, keys, "left_anti").join(current, keys, "left_semi")
     found = kept.select(*rows.columns).unionByName(read.rows)
     lacking = current.join(found.select(*map(quote, keys)), keys, "left_anti")
-    from penstock.kinds.table_load.deletes import fetch_rows
-
     returned = fetch_rows(job, moment, lacking)
     return (found.unionByName(returned) if returned is not None else found), landed.rows

@@ -28,11 +28,14 @@ def is_plain(value: str) -> bool:
     return bool(_NUMBER.fullmatch(value)) or is_time(value)
 
 
-def later(one: str | None, other: str | None) -> str | None:
-    """The later of two values; a value is later than none."""
+def later(one: str | None, other: str | None, type_: str = "") -> str | None:
+    """The later of two values of a type; a value is later than none.
+
+    Only the source knows the order of texts. There, `other` is the newer value, which is never too late.
+    """
     if one is None or other is None:
         return other if one is None else one
-    return other if _order(one, other) < 0 else one
+    return other if type_ == "string" or _order(one, other) < 0 else one
 
 
 def is_before(one: str, other: str) -> bool:

@@ -44,7 +44,7 @@ def loaded(strategy: Strategy, columns: tuple[SourceColumn, ...] = COLUMNS, **pa
     """The state of a table that was loaded before."""
     options = payload.pop("options", {})
     settings = fingerprint_settings(make_options(SOURCE, options))
-    known = LoadProgress(strategy, "jdbc crm t", settings, to_known(columns), **payload)
+    known = LoadProgress(strategy, "jdbc crm t", settings, to_known(columns), **{"is_bounded": True, **payload})
     schema = Schema(tuple(Column(c.name, c.type or "") for c in columns))
     return TableState(3, 2, Progress(2, (2,), known, schema))
 
@@ -110,12 +110,22 @@ def test_news_are_merged_by_key_or_appended() -> None:
 
 def test_without_a_bound_the_lookback_is_read_again_and_said() -> None:
     news = News(Bound(None, "no rights"), has_rows=True)
-    item = only(observe(LOOK, of_time(), news, **BY_TIME, lookback="1 hour"))
+    item = only(observe(LOOK, of_time(is_bounded=False), news, **BY_TIME, lookback="1 hour"))
     assert codes(item) == ["lookback"]
     assert "3600 seconds" in item.reasons[0].text
     assert "no rights" in item.reasons[0].text
     assert item.work.since == "2024-05-02T09:00:00Z"
     assert describe(item).reads == "rows since 2024-05-02T09:00:00Z"
+
+
+def test_a_watermark_that_was_bounded_stays_safe_when_the_source_can_no_longer_tell() -> None:
+    news = News(Bound(None, "no rights"), has_rows=False)
+    assert only(observe(LOOK, of_time(), news, **BY_TIME)).action is Action.NONE
+    item = only(observe(LOOK, of_time(), replace(news, has_rows=True), **BY_TIME))
+    assert (codes(item), item.work.since) == (["new_rows"], "2024-05-02T10:00:00Z")
+    # And the other way round: a watermark without a promise is not trusted because the source has a bound today.
+    late = only(observe(LOOK, of_time(is_bounded=False), News(BOUND, has_rows=False), **BY_TIME))
+    assert (codes(late), late.work.since) == (["lookback"], "2024-05-02T09:50:00Z")
 
 
 def test_a_text_cursor_without_a_bound_is_refused_until_the_user_is_sure() -> None:
@@ -239,7 +249,18 @@ def test_no_secret_is_in_anything_that_is_shown_or_stored() -> None:
 
 def test_progress_survives_its_codec() -> None:
     payload = LoadProgress(
-        Strategy.TIMESTAMP, "jdbc crm t", "abc", to_known(COLUMNS), "9", "tok", "m", "c", "s", "1:2:3", {"rows": 5}
+        Strategy.TIMESTAMP,
+        "jdbc crm t",
+        "abc",
+        to_known(COLUMNS),
+        "9",
+        True,
+        "tok",
+        "m",
+        "c",
+        "s",
+        "1:2:3",
+        {"rows": 5},
     )
     assert CODEC.decode(CODEC.encode(payload)) == payload
     with pytest.raises(TypeError):
