@@ -64,7 +64,7 @@ FROM found
 """Parameters: the possible names of the schema, or NULL for the search path; the possible names of the table."""
 
 NAMES = """
-SELECT n.nspname::text AS schema, c.relname::text AS name
+SELECT n.nspname::text AS schema, c.relname::text AS name, pg_catalog.pg_table_is_visible(c.oid) AS is_visible
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_'
 ORDER BY 1, 2 LIMIT 5000
@@ -135,10 +135,12 @@ def to_facts(row: dict[str, Any]) -> TableFacts:
     )
 
 
-def refuse_missing(shown: str, name: TableName, known: list[tuple[str, str]]) -> SourceError:
+def refuse_missing(shown: str, name: TableName, known: list[dict[str, Any]]) -> SourceError:
     """The error for a table that is not there, with the nearest name."""
     schema = name.schema[0] if name.schema else None
     wanted = f"{schema}.{name.table[0]}" if schema else name.table[0]
-    names = [f"{a}.{b}" if schema or a != "public" else b for a, b in known]
+    names = [
+        each["name"] if each["is_visible"] and not schema else f"{each['schema']}.{each['name']}" for each in known
+    ]
     listed = ", ".join(names[:10]) or "no tables that this user can see"
     return SourceError(f"{shown} does not exist", hint=f"{nearest_hint(wanted, names)}the database has {listed}")
