@@ -103,11 +103,10 @@ def parse_table_name(text: str) -> TableName:
     while (match := _PART.match(text, place)) is not None:
         quoted, bare = match[1], match[2]
         parts.append((quoted.replace('""', '"'),) if quoted else tuple(dict.fromkeys((bare, bare.lower()))))
-        place = match.end()
-        if place == len(text) or text[place] != ".":
+        place = match.end() + 1
+        if text[match.end() : place] != ".":
             break
-        place += 1
-    if place != len(text) or not 1 <= len(parts) <= 2:
+    if place != len(text) + 1 or not 1 <= len(parts) <= 2:
         raise SourceError(
             f"{text!r} is not the name of a table",
             hint='write table or schema.table; a name with a dot, a quote or a space needs quotes: "my schema"."my.table"',
