@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.databases.contract import Bound, SourceTable, Window
+from penstock.databases.postgres_activity import ACTIVITY
 from penstock.databases.postgres_connection import Patience
 from tests.sources import Schema, land
 
@@ -172,6 +173,17 @@ def act(writer: psycopg.Connection, action: str, reader: Reader, *, has_updates:
             writer.rollback()
         case "load":
             reader.load()
+
+
+def test_the_clock_is_read_before_the_open_transactions(clocked: Schema) -> None:
+    """A transaction that starts between the two is listed, and is later than the clock; the other order would lose it."""
+    late = clocked.connect(autocommit=False)
+    timer = threading.Timer(0.2, lambda: late.execute("SELECT 1"))
+    timer.start()
+    row = clocked.ask(f"SELECT at::timestamptz < oldest::timestamptz FROM ({ACTIVITY.replace('0.025', '0.6')}) a")[0]
+    timer.join()
+    assert row == (True,)
+    late.close()
 
 
 def test_numbers_wait_for_the_transactions_that_were_open(clocked: Schema, tmp_path: Path) -> None:

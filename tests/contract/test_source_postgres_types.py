@@ -182,6 +182,12 @@ def from_text(text: str, type_: str) -> object:
     return text
 
 
+def known_types(schema: Schema) -> dict[str, tuple[str, str, list[str]]]:
+    """The types that this version of the server has."""
+    known = {str(row[0]) for row in schema.ask("SELECT typname::text FROM pg_type")}
+    return {name: each for name, each in TYPES.items() if not each[0].isidentifier() or each[0] in known}
+
+
 def test_no_type_is_forgotten(schema: Schema) -> None:
     query = """SELECT typname::text FROM pg_type WHERE typnamespace = 'pg_catalog'::regnamespace
                AND typtype IN ('b', 'r', 'm', 'e', 'd') AND (typcategory <> 'A' OR typname IN ('int2vector', 'oidvector'))"""
@@ -190,8 +196,7 @@ def test_no_type_is_forgotten(schema: Schema) -> None:
 
 
 def test_every_value_of_every_type_arrives_exactly(schema: Schema, tmp_path: Path) -> None:
-    known = {str(row[0]) for row in schema.ask("SELECT typname::text FROM pg_type")}
-    types = {name: each for name, each in TYPES.items() if each[0].isidentifier() is False or each[0] in known}
+    types = known_types(schema)
     columns = ", ".join(f'"{name}" {declared}' for name, (declared, _, _) in types.items())
     schema.execute(f"CREATE TABLE everything (row_number int PRIMARY KEY, {columns})")
     most = max(len(literals) for _, _, literals in types.values())
@@ -232,6 +237,18 @@ def test_arrays_and_composites_arrive_as_json(schema: Schema, tmp_path: Path) ->
         for name, (_, cases) in JSON_TYPES.items():
             if row[name] is not None:
                 assert json.loads(row[name], parse_float=Decimal) == cases[row["row_number"]][1], name
+
+
+def test_arrays_of_every_type_arrive_as_json(schema: Schema, tmp_path: Path) -> None:
+    types = {name: each for name, each in known_types(schema).items() if each[2] and not name.endswith("2vector")}
+    columns = ", ".join(f'"{name}" {declared}[]' for name, (declared, _, _) in types.items())
+    values = ", ".join(f"ARRAY[{literal(literals[0])}, NULL]::{declared}[]" for declared, _, literals in types.values())
+    schema.execute(f"CREATE TABLE listed ({columns})", f"INSERT INTO listed VALUES ({values})")
+    with schema.table("listed") as table, table.open() as moment:
+        _, rows = land(moment, table, tmp_path)
+    for name, text in rows.to_pylist()[0].items():
+        found = json.loads(text)
+        assert (len(found), found[1]) == (2, None), name
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ def settings_of(url: str, user: str | None = None, password: str | None = None) 
 @pytest.mark.parametrize(
     ("url", "expected"),
     [
-        ("jdbc:postgresql://h:5/d?user=u&password=p%40", {"host": "h", "port": "5", "dbname": "d", "user": "u", "password": "p@"}),
+        ("jdbc:postgresql://h:5/d?user=u&password=%40", {"host": "h", "port": "5", "dbname": "d", "user": "u", "password": "@"}),
         ("postgres://u:p%2F@h/db", {"host": "h", "dbname": "db", "user": "u", "password": "p/"}),
         ("JDBC:postgresql:db", {"host": "localhost", "dbname": "db"}),
         ("jdbc:postgresql://a:1,[::1]:2/db", {"host": "a,::1", "port": "1,2", "dbname": "db"}),
