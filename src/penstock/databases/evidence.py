@@ -64,7 +64,6 @@ def _look_at_postgres(source: JdbcSource, declared: Declared) -> Evidence:
         schemas = None if name.schema is None else list(name.schema)
         found = connection.execute(CATALOG, [schemas, list(name.table)]).fetchone()
         if found is None:
-            known = [(each["schema"], each["name"]) for each in connection.execute(NAMES).fetchall()]
-            raise refuse_missing(shown, name, known)
+            raise refuse_missing(shown, name, connection.execute(NAMES).fetchall())
         table = FoundTable(found["oid"], found["schema"], found["name"], found["is_foreign"])
         return collect_postgres(connection, table, source.table, declared)
