@@ -385,6 +385,19 @@ dp.load("crm.compared", source=dp.delta(path={str(path)!r}), strategy="snapshot"
     for table in ("crm.whole", "crm.compared"):
         assert loads.rows(table, "id", "v") == [(2, "B"), (3, None)]
     assert set(loads.plan().values()) == {"none"}
+    theirs = f"delta.`{path}`"  # from here on with a Delta change data feed
+    loads.spark.sql(f"ALTER TABLE {theirs} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
+    loads.run()
+    for statement in (
+        f"DELETE FROM {theirs} WHERE id = 2",
+        f"UPDATE {theirs} SET v = 'c' WHERE id = 3",
+        f"INSERT INTO {theirs} VALUES (4, 'd'), (5, 'e')",
+        f"DELETE FROM {theirs} WHERE id = 5",
+    ):
+        loads.spark.sql(statement)
+    loads.run()
+    for table in ("crm.whole", "crm.compared"):
+        assert loads.rows(table, "id", "v") == [(3, "c"), (4, "d")]
 
 
 def test_another_database_is_read_by_its_jdbc_driver(loads: Loads) -> None:
