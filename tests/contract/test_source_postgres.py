@@ -20,7 +20,8 @@ def schema(postgres_server: str) -> Iterator[Schema]:
     schema = Schema(postgres_server)
     schema.execute(
         "CREATE TABLE orders (id int PRIMARY KEY, code text NOT NULL UNIQUE, amount numeric(10,2), at timestamptz NOT NULL)",
-        "INSERT INTO orders SELECT i, 'c' || i, i, '2024-01-01'::timestamptz + i * interval '1 second' FROM generate_series(1, 20000) i",
+        "INSERT INTO orders SELECT i, 'c' || i, i, '2024-01-01'::timestamptz + i * interval '1 second' "
+        "FROM generate_series(1, 20000) i",
         "CREATE INDEX ON orders (at)",
         "ANALYZE orders",
         "CREATE TABLE plain (id int PRIMARY KEY, note text)",
@@ -88,7 +89,9 @@ def moment_keys(moment: Moment, table: object, folder: Path) -> pa.ChunkedArray:
 
 
 def test_parallel_reads_see_one_moment(schema: Schema, tmp_path: Path) -> None:
-    schema.execute("CREATE TABLE moving (LIKE orders INCLUDING ALL)", "INSERT INTO moving SELECT * FROM orders", "ANALYZE moving")
+    schema.execute(
+        "CREATE TABLE moving (LIKE orders INCLUDING ALL)", "INSERT INTO moving SELECT * FROM orders", "ANALYZE moving"
+    )
     with schema.table("moving") as table, table.open() as moment:
         ranges = moment.split(Wanted(ALL), "id", 4)
         assert len(ranges) == 4
@@ -102,7 +105,7 @@ def test_parallel_reads_see_one_moment(schema: Schema, tmp_path: Path) -> None:
 
         with ThreadPoolExecutor(4) as threads:
             parts = list(threads.map(read, ranges))
-        assert sorted(sum(parts, [])) == list(range(1, 20_001))
+        assert sorted(number for part in parts for number in part) == list(range(1, 20_001))
         assert min(map(len, parts)) > 4_000
         assert moment.count(Wanted(ALL)) == 20_000
 
@@ -154,7 +157,11 @@ def test_questions_use_indexes_and_are_few(schema: Schema) -> None:
         from penstock.databases import postgres_queries as queries
 
         probe = queries.probe(facts, Window("at", "2024-01-01T00:00:01Z", "2024-01-01T00:00:09Z", nulls=True), None)
-        for query, values in (probe, (queries.find_end(facts, "id", sql.SQL("DESC")), [])):
+        for query, values in (
+            probe,
+            (queries.find_greatest(facts, "id"), []),
+            (queries.find_end(facts, "id", sql.SQL("ASC")), []),
+        ):
             plan = [row["QUERY PLAN"] for row in connection.execute(sql.SQL("EXPLAIN {}").format(query), values)]
             assert not any("Seq Scan" in line for line in plan), plan
             assert any("Index" in line for line in plan), plan

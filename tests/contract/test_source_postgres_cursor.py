@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.databases.contract import Bound, SourceTable, Window
+from penstock.databases.postgres_activity import ACTIVITY
 from penstock.databases.postgres_connection import Patience
 from tests.sources import Schema, land
 
@@ -82,7 +83,9 @@ def test_what_naive_watermarks_lose_and_double(clocked: Schema, tmp_path: Path) 
         naive = clocked.ask("SELECT max(at)::text FROM clocked")[0][0]
         late.commit()
         assert clocked.ask(f"SELECT id FROM clocked WHERE at > '{naive}'") == []  # the late row is lost
-        assert clocked.ask(f"SELECT id FROM clocked WHERE at >= '{naive}'") == [(2,)]  # doubled, and the late row is lost
+        assert clocked.ask(f"SELECT id FROM clocked WHERE at >= '{naive}'") == [
+            (2,)
+        ]  # doubled, and the late row is lost
         reader.load()
         assert reader.seen == rows_of(clocked)
         assert sum(reader.seen.values()) == 2
@@ -115,7 +118,9 @@ def test_a_transaction_that_has_not_written_yet_holds_the_bound(clocked: Schema,
 
 
 steps = st.lists(
-    st.tuples(st.integers(0, 2), st.sampled_from(["begin", "insert", "insert two", "update", "commit", "rollback", "load"])),
+    st.tuples(
+        st.integers(0, 2), st.sampled_from(["begin", "insert", "insert two", "update", "commit", "rollback", "load"])
+    ),
     max_size=30,
 )
 
@@ -123,7 +128,9 @@ steps = st.lists(
 @pytest.mark.parametrize("cursor", ["at", "id"])
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(plan=steps)
-def test_windows_lose_and_double_nothing(cursor: str, plan: list[tuple[int, str]], clocked: Schema, tmp_path: Path) -> None:
+def test_windows_lose_and_double_nothing(
+    cursor: str, plan: list[tuple[int, str]], clocked: Schema, tmp_path: Path
+) -> None:
     """Random transactions on three connections; the model is: every version of a row that was current is loaded once.
 
     An integer cursor that numbers rows does not see updates, so there are none then.
@@ -168,6 +175,17 @@ def act(writer: psycopg.Connection, action: str, reader: Reader, *, has_updates:
             reader.load()
 
 
+def test_the_clock_is_read_before_the_open_transactions(clocked: Schema) -> None:
+    """A transaction that starts between the two is listed, and is later than the clock; the other order would lose it."""
+    late = clocked.connect(autocommit=False)
+    timer = threading.Timer(0.2, lambda: late.execute("SELECT 1"))
+    timer.start()
+    row = clocked.ask(f"SELECT at::timestamptz < oldest::timestamptz FROM ({ACTIVITY.replace('0.025', '0.6')}) a")[0]
+    timer.join()
+    assert row == (True,)
+    late.close()
+
+
 def test_numbers_wait_for_the_transactions_that_were_open(clocked: Schema, tmp_path: Path) -> None:
     late = clocked.connect(autocommit=False)
     late.execute("INSERT INTO clocked DEFAULT VALUES")
@@ -179,7 +197,9 @@ def test_numbers_wait_for_the_transactions_that_were_open(clocked: Schema, tmp_p
         assert not reader.seen
         assert json.loads(bound.token or "")["pending"] == "3"
         late.commit()
-        late.execute("INSERT INTO clocked DEFAULT VALUES")  # another transaction is open: the old sample is safe all the same
+        late.execute(
+            "INSERT INTO clocked DEFAULT VALUES"
+        )  # another transaction is open: the old sample is safe all the same
         assert reader.load().value == "3"
         assert sorted(reader.seen) == [(1, 1), (2, 1)]
         late.rollback()
@@ -217,11 +237,14 @@ def test_texts_and_ties(clocked: Schema, tmp_path: Path) -> None:
 
 def test_the_next_text_is_next_in_every_collation(schema: Schema) -> None:
     """The server of the tests has the collations of the system; others have ICU, which ignores control characters too."""
-    query = "SELECT DISTINCT quote_ident(collname) FROM pg_collation WHERE collprovider IN ('c', 'b', 'd') AND collencoding IN (-1, 6)"
+    known = "collprovider IN ('c', 'b', 'd') AND collencoding IN (-1, 6)"
+    query = f"SELECT DISTINCT quote_ident(collname) FROM pg_collation WHERE {known}"
     for (name,) in schema.ask(query):
         next_one = f"(E'b\\u0001' COLLATE {name})"
         for greater in ("b ", "b-", "ba", "B\u0301b", "bé"):
-            assert schema.ask(f"SELECT 'b' < {next_one}, {next_one} < '{greater}' OR '{greater}' < 'b'") == [(True, True)], name
+            assert schema.ask(f"SELECT 'b' < {next_one}, {next_one} < '{greater}' OR '{greater}' < 'b'") == [
+                (True, True)
+            ], name
 
 
 def test_where_the_bound_cannot_be_known(clocked: Schema) -> None:

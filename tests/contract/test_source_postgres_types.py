@@ -34,7 +34,11 @@ TYPES: dict[str, tuple[str, str, list[str]]] = {
     "numeric_39": ("numeric(39,1)", "string", ["9" * 38 + ".9"]),
     "numeric_negative": ("numeric(5,-3)", "decimal(8,0)", ["99999000", "-1000"]),
     "numeric_fraction": ("numeric(3,5)", "decimal(5,5)", ["0.00999", "-0.00001"]),
-    "text": ("text", "string", ["", " ", "NULL", "\\N", "\\.", "a,b", 'a"b', "a\nb\r\nc\td", "\x01", "é😀", "N/A", "t" * 70_000]),
+    "text": (
+        "text",
+        "string",
+        ["", " ", "NULL", "\\N", "\\.", "a,b", 'a"b', "a\nb\r\nc\td", "\x01", "é😀", "N/A", "t" * 70_000],
+    ),
     "varchar": ("varchar(5)", "string", ["", "abc  "]),
     "bpchar": ("char(5)", "string", ["ab", ""]),
     "char": ('"char"', "string", ["a", "\\377"]),
@@ -44,7 +48,11 @@ TYPES: dict[str, tuple[str, str, list[str]]] = {
     "time": ("time", "string", ["00:00", "24:00", "23:59:59.999999"]),
     "timetz": ("timetz", "string", ["00:00+15:59", "23:59:59.999999-15:59"]),
     "timestamp": ("timestamp", "timestamp_ntz", ["0001-01-01", "1582-10-10 01:02:03", "9999-12-31 23:59:59.999999"]),
-    "timestamptz": ("timestamptz", "timestamp", ["0001-01-01 00:00Z", "1900-01-01 00:00+00:19:32", "9999-12-31 23:59:59.999999Z"]),
+    "timestamptz": (
+        "timestamptz",
+        "timestamp",
+        ["0001-01-01 00:00Z", "1900-01-01 00:00+00:19:32", "9999-12-31 23:59:59.999999Z"],
+    ),
     "interval": ("interval", "string", ["1 year -2 days 00:00:00.000001", "-178000000 years", "infinity"]),
     "uuid": ("uuid", "string", ["00000000-0000-0000-0000-000000000000", "FFFFFFFF-ffff-ffff-ffff-ffffffffffff"]),
     "json": ("json", "string", ['{"a":  1.10, "a": 2}', "null", '"\\u0041"', "1e500"]),
@@ -105,7 +113,7 @@ TYPES: dict[str, tuple[str, str, list[str]]] = {
     "gtsvector": ("gtsvector", "string", []),
     "domain_text": ("shout", "string", ["A"]),
     "domain_of_domain": ("small_price", "decimal(6,2)", ["1234.50"]),
-    "enum": ("mood", "string", ["sad", "o'k, \"x\""]),
+    "enum": ("mood", "string", ["sad", 'o\'k, "x"']),
 }
 WITHOUT_VALUES = {"pg_node_tree", "pg_ndistinct", "pg_dependencies", "pg_mcv_list", "pg_brin_bloom_summary",
                   "pg_brin_minmax_multi_summary"}  # fmt: skip
@@ -116,7 +124,7 @@ JSON_TYPES: dict[str, tuple[str, list[tuple[str, object]]]] = {
     "texts": ("text[]", [('{"",NULL,"NULL","a,\\"b\\\\"}', ["", None, "NULL", 'a,"b\\'])]),
     "numbers": ("numeric[]", [("{1.10,NaN,1e30}", [Decimal("1.10"), "NaN", Decimal(10) ** 30])]),
     "floats": ("float8[]", [("{0.1,Infinity,5e-324}", [Decimal("0.1"), "Infinity", Decimal("5e-324")])]),
-    "times": ("timestamptz[]", [("{2000-01-01 00:00:00.000001+01,-infinity}", ["1999-12-31T23:00:00.000001+00:00", "-infinity"])]),
+    "times": ("timestamptz[]", [("{2000-01-01 0:00:00.000001+01,-infinity}", ["1999-12-31T23:00:00.000001+00:00", "-infinity"])]),
     "documents": ("jsonb[]", [('{"{\\"a\\": 1}"}', [{"a": 1}])]),
     "pair": ("pair", [("(1,)", {"n": 1, "t": None}), ('(,"")', {"n": None, "t": ""})]),
     "pairs": ("pair[]", [('{"(1,x)",NULL}', [{"n": 1, "t": "x"}, None])]),
@@ -174,6 +182,12 @@ def from_text(text: str, type_: str) -> object:
     return text
 
 
+def known_types(schema: Schema) -> dict[str, tuple[str, str, list[str]]]:
+    """The types that this version of the server has."""
+    known = {str(row[0]) for row in schema.ask("SELECT typname::text FROM pg_type")}
+    return {name: each for name, each in TYPES.items() if not each[0].isidentifier() or each[0] in known}
+
+
 def test_no_type_is_forgotten(schema: Schema) -> None:
     query = """SELECT typname::text FROM pg_type WHERE typnamespace = 'pg_catalog'::regnamespace
                AND typtype IN ('b', 'r', 'm', 'e', 'd') AND (typcategory <> 'A' OR typname IN ('int2vector', 'oidvector'))"""
@@ -182,8 +196,7 @@ def test_no_type_is_forgotten(schema: Schema) -> None:
 
 
 def test_every_value_of_every_type_arrives_exactly(schema: Schema, tmp_path: Path) -> None:
-    known = {str(row[0]) for row in schema.ask("SELECT typname::text FROM pg_type")}
-    types = {name: each for name, each in TYPES.items() if each[0].isidentifier() is False or each[0] in known}
+    types = known_types(schema)
     columns = ", ".join(f'"{name}" {declared}' for name, (declared, _, _) in types.items())
     schema.execute(f"CREATE TABLE everything (row_number int PRIMARY KEY, {columns})")
     most = max(len(literals) for _, _, literals in types.values())
@@ -226,6 +239,18 @@ def test_arrays_and_composites_arrive_as_json(schema: Schema, tmp_path: Path) ->
                 assert json.loads(row[name], parse_float=Decimal) == cases[row["row_number"]][1], name
 
 
+def test_arrays_of_every_type_arrive_as_json(schema: Schema, tmp_path: Path) -> None:
+    types = {name: each for name, each in known_types(schema).items() if each[2] and not name.endswith("2vector")}
+    columns = ", ".join(f'"{name}" {declared}[]' for name, (declared, _, _) in types.items())
+    values = ", ".join(f"ARRAY[{literal(literals[0])}, NULL]::{declared}[]" for declared, _, literals in types.values())
+    schema.execute(f"CREATE TABLE listed ({columns})", f"INSERT INTO listed VALUES ({values})")
+    with schema.table("listed") as table, table.open() as moment:
+        _, rows = land(moment, table, tmp_path)
+    for name, text in rows.to_pylist()[0].items():
+        found = json.loads(text)
+        assert (len(found), found[1]) == (2, None), name
+
+
 @pytest.mark.parametrize(
     ("declared", "good", "bad", "words"),
     [
@@ -246,7 +271,7 @@ def test_values_without_a_place_are_refused_by_column_and_number(
     )
     try:
         with schema.table("refused") as table, table.open() as moment:
-            with pytest.raises(SourceError, match="my.Column") as caught:
+            with pytest.raises(SourceError, match=r"my\.Column") as caught:
                 land(moment, table, tmp_path)
             assert f"has {len(bad)} values" in str(caught.value)
             assert words in str(caught.value)
@@ -303,13 +328,14 @@ def test_no_rows_give_a_file_with_the_columns(schema: Schema, tmp_path: Path) ->
 def test_large_bytes_and_many_blocks(schema: Schema, tmp_path: Path) -> None:
     schema.execute(
         "CREATE TABLE large AS SELECT i AS id, decode(repeat(lpad(to_hex(i), 8, '0'), 5000), 'hex') AS b, "
-        "CASE WHEN i % 7 = 0 THEN NULL WHEN i % 5 = 0 THEN '' ELSE repeat(E'x\\n', i % 11) END AS t FROM generate_series(1, 1500) i"
+        "CASE WHEN i % 7 = 0 THEN NULL WHEN i % 5 = 0 THEN '' ELSE repeat(E'x\\n', i % 11) END AS t "
+        "FROM generate_series(1, 600) i"
     )
     with schema.table("large") as table, table.open() as moment:
         rows = land(moment, table, tmp_path)[1].to_pylist()
-        assert moment.count(Wanted(("id",))) == 1500
-        assert moment.land(Wanted(("id",)), LocalFiles(tmp_path), "only/ids").rows == 1500
-    assert len(rows) == 1500
+        assert moment.count(Wanted(("id",))) == 600
+        assert moment.land(Wanted(("id",)), LocalFiles(tmp_path), "only/ids").rows == 600
+    assert len(rows) == 600
     for row in rows:
         i = row["id"]
         assert row["b"] == i.to_bytes(4, "big") * 5000

@@ -92,8 +92,9 @@ class PostgresTable:
             except BaseException:
                 connection.close()
                 raise
-            with self._lock:
-                self._idle.append(connection)
+            if not connection.closed:
+                with self._lock:
+                    self._idle.append(connection)
 
     def _facts(self, connection: ReadingConnection) -> TableFacts:
         return self._to_facts(connection, connection.execute(CATALOG, self._names()).fetchone())
@@ -103,8 +104,7 @@ class PostgresTable:
 
     def _to_facts(self, connection: ReadingConnection, row: dict[str, Any] | None) -> TableFacts:
         if row is None:
-            known = [(each["schema"], each["name"]) for each in connection.execute(NAMES).fetchall()]
-            raise refuse_missing(self.shown, self._name, known)
+            raise refuse_missing(self.shown, self._name, connection.execute(NAMES).fetchall())
         return to_facts(row)
 
     def _sample(
@@ -113,7 +113,7 @@ class PostgresTable:
         """The table and the bound of its cursor. Everything that is read must be read after this."""
         query = sql.SQL("WITH facts AS ({}), activity AS ({}) SELECT * FROM activity LEFT JOIN facts ON true").format(
             sql.SQL(CATALOG),
-            sql.SQL(ACTIVITY),  # type: ignore[arg-type]
+            sql.SQL(ACTIVITY),
         )
         row = connection.execute(query, self._names()).fetchone() or {}
         facts = self._to_facts(connection, row if row.get("oid") is not None else None)
@@ -138,12 +138,10 @@ class PostgresTable:
     def _sample_values(
         self, connection: ReadingConnection, facts: TableFacts, cursor: str, token: str | None, wait_seconds: float
     ) -> Bound:
-        row = connection.execute(queries.find_end(facts, cursor, sql.SQL("DESC"))).fetchone()
-        is_integer = facts.types[cursor].name in INTEGERS
-        sample = (
-            None if row is None else _after(row["value"], facts.types[cursor].name, is_single=cursor in facts.singles)
-        )
-        least = str(-(2**63)) if is_integer else ("0" * 32 if facts.types[cursor].name == "uuid" else "")
+        row = connection.execute(queries.find_greatest(facts, cursor)).fetchone()
+        type_ = facts.types[cursor].name
+        sample = _after(row["value"], type_, is_single=cursor in facts.singles and row["grows"]) if row else None
+        least = str(-(2**63)) if type_ in INTEGERS else "0" * 32 if type_ == "uuid" else ""
         end = time.monotonic() + wait_seconds
         while True:
             bound = bound_values(self._activity(connection), sample, least, token)
@@ -153,7 +151,7 @@ class PostgresTable:
             time.sleep(_PAUSE_SECONDS)
 
     def _activity(self, connection: ReadingConnection) -> Activity:
-        return to_activity(connection.execute(sql.SQL(ACTIVITY)).fetchone() or {})  # type: ignore[arg-type]
+        return to_activity(connection.execute(sql.SQL(ACTIVITY)).fetchone() or {})
 
 
 def _after(value: str, type_: str, *, is_single: bool) -> str:

@@ -32,7 +32,8 @@ WITH RECURSIVE found AS (
 SELECT found.oid::bigint AS oid, found.schema, found.name, found.relkind,
   (SELECT sum(nullif(reltuples, -1))::bigint FROM leaves) AS rows,
   (SELECT sum(relpages)::bigint * current_setting('block_size')::bigint FROM leaves) AS bytes,
-  EXISTS (SELECT FROM leaves WHERE relkind = 'f') AS is_foreign,
+  EXISTS (SELECT FROM leaves WHERE relkind = 'f')
+    OR EXISTS (SELECT FROM parts JOIN pg_catalog.pg_subscription_rel r ON r.srrelid = parts.oid) AS is_foreign,
   (SELECT json_agg(json_build_object('name', a.attname, 'required', a.attnotnull,
       'native', pg_catalog.format_type(a.atttypid, a.atttypmod), 'type', y.typname, 'kind', y.typtype, 'modifier', b.modifier,
       'builtin', y.typnamespace = 'pg_catalog'::regnamespace, 'array', y.typcategory = 'A' AND y.typelem <> 0,
@@ -64,7 +65,7 @@ FROM found
 """Parameters: the possible names of the schema, or NULL for the search path; the possible names of the table."""
 
 NAMES = """
-SELECT n.nspname::text AS schema, c.relname::text AS name
+SELECT n.nspname::text AS schema, c.relname::text AS name, pg_catalog.pg_table_is_visible(c.oid) AS is_visible
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_'
 ORDER BY 1, 2 LIMIT 5000
@@ -88,6 +89,7 @@ class TableFacts:
     look: Look
     types: dict[str, NativeType]
     is_foreign: bool
+    """Whether rows come from another server: a foreign table, or one that a subscription replicates into."""
     indexed: frozenset[str]
     """Columns that an index starts with."""
     singles: frozenset[str]
@@ -103,11 +105,10 @@ def parse_table_name(text: str) -> TableName:
     while (match := _PART.match(text, place)) is not None:
         quoted, bare = match[1], match[2]
         parts.append((quoted.replace('""', '"'),) if quoted else tuple(dict.fromkeys((bare, bare.lower()))))
-        place = match.end()
-        if place == len(text) or text[place] != ".":
+        place = match.end() + 1
+        if text[match.end() : place] != ".":
             break
-        place += 1
-    if place != len(text) or not 1 <= len(parts) <= 2:
+    if place != len(text) + 1 or not 1 <= len(parts) <= 2:
         raise SourceError(
             f"{text!r} is not the name of a table",
             hint='write table or schema.table; a name with a dot, a quote or a space needs quotes: "my schema"."my.table"',
@@ -135,10 +136,12 @@ def to_facts(row: dict[str, Any]) -> TableFacts:
     )
 
 
-def refuse_missing(shown: str, name: TableName, known: list[tuple[str, str]]) -> SourceError:
+def refuse_missing(shown: str, name: TableName, known: list[dict[str, Any]]) -> SourceError:
     """The error for a table that is not there, with the nearest name."""
     schema = name.schema[0] if name.schema else None
     wanted = f"{schema}.{name.table[0]}" if schema else name.table[0]
-    names = [f"{a}.{b}" if schema or a != "public" else b for a, b in known]
+    names = [
+        each["name"] if each["is_visible"] and not schema else f"{each['schema']}.{each['name']}" for each in known
+    ]
     listed = ", ".join(names[:10]) or "no tables that this user can see"
     return SourceError(f"{shown} does not exist", hint=f"{nearest_hint(wanted, names)}the database has {listed}")

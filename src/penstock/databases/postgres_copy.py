@@ -8,7 +8,7 @@ from __future__ import annotations
 import binascii
 import select
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
@@ -32,7 +32,7 @@ class UnfitValueError(Exception):
     """A value has no place in the type of its column; the message would show it, so there is none."""
 
 
-def copy_blocks(connection: ReadingConnection, statement: bytes) -> Iterator[bytes]:
+def copy_blocks(connection: ReadingConnection, statement: bytes) -> Generator[bytes, None, None]:
     """The rows that a COPY statement gives, in blocks that end with a row. The COPY ends when the iterator is closed."""
     server = connection.pgconn
     waiter = _Waiter(connection)
@@ -180,13 +180,17 @@ def _from_hex(texts: pa.Array) -> pa.Array:
     )
 
 
-def parse_all(blocks: Iterator[bytes], parser: Parser, take: Callable[[pa.Table], None]) -> None:
+def parse_all(blocks: Iterable[bytes], parser: Parser, take: Callable[[pa.Table], None]) -> None:
     """Parse the blocks and hand the rows over, in order, in a thread beside the one that reads."""
     last: Future[None] | None = None
     with ThreadPoolExecutor(1, "penstock-parse") as worker:
         for block in blocks:
             if last is not None:
                 last.result()
-            last = worker.submit(lambda block=block: take(parser.parse(block)))
+            last = worker.submit(_hand_over, block, parser, take)
         if last is not None:
             last.result()
+
+
+def _hand_over(block: bytes, parser: Parser, take: Callable[[pa.Table], None]) -> None:
+    take(parser.parse(block))

@@ -74,7 +74,7 @@ class PostgresMoment:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None:
+        if kind is None and not self._connection.closed:  # it was given up when the server did not answer
             self._connection.execute("ROLLBACK")
             self._connection.silence_seconds = self._patience.statement + 5.0
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _KEYS_AT_ONCE = 20_000
+GROWING = ("text", "varchar")
 
 
 def select(facts: TableFacts, what: sql.Composable, condition: sql.Composable) -> sql.Composed:
@@ -48,6 +49,16 @@ def find_end(facts: TableFacts, column: str, order: sql.SQL) -> sql.Composed:
     return select(facts, sql.SQL("{}::text AS value").format(name), end)
 
 
+def find_greatest(facts: TableFacts, column: str) -> sql.Composed:
+    """The greatest value of a column, and whether a text grows when a control character follows: not in every collation."""
+    name = sql.Identifier("t", column)
+    grows = (
+        sql.SQL("{} < {} || E'\\x01'").format(name, name) if facts.types[column].name in GROWING else sql.SQL("true")
+    )
+    end = sql.SQL("{} IS NOT NULL ORDER BY {} DESC LIMIT 1").format(name, name)
+    return select(facts, sql.SQL("{}::text AS value, {} AS grows").format(name, grows), end)
+
+
 def probe(facts: TableFacts, window: Window, where: str | None) -> tuple[sql.Composed, list[str]]:
     """Whether there is a row in a window, with its parameters: one look at the index."""
     column = sql.Identifier("t", window.cursor)
@@ -56,7 +67,7 @@ def probe(facts: TableFacts, window: Window, where: str | None) -> tuple[sql.Com
     inside = _window(
         facts,
         replace(window, nulls=False),
-        lambda _: sql.SQL(f"${next(places)}"),  # type: ignore[arg-type]
+        lambda _: sql.SQL(f"${next(places)}"),
     )
     news = select(facts, sql.SQL("1 AS found"), sql.SQL(" AND ").join([*_where(where), inside]))
     query = sql.SQL("({} ORDER BY {} LIMIT 1)").format(news, column)
@@ -85,7 +96,7 @@ def to_conditions(facts: TableFacts, wanted: Wanted) -> Iterator[sql.Composable]
 
 def _where(where: str | None) -> list[sql.Composable]:
     # A line of its own, because it may end with a comment. It is the user's own text, in the project file.
-    return [sql.SQL("(\n{}\n)").format(sql.SQL(where))] if where else []  # type: ignore[arg-type]
+    return [sql.SQL("(\n{}\n)").format(sql.SQL(where))] if where else []
 
 
 def _window(facts: TableFacts, window: Window, value: Any) -> sql.Composable:
@@ -116,7 +127,7 @@ def _keys(facts: TableFacts, keys: pa.Table) -> sql.Composable:
     ]
     given = [
         sql.SQL("k.{}::{}").format(sql.Identifier(f"k{i}"), sql.SQL(facts.types[n].text)) for i, n in enumerate(names)
-    ]  # type: ignore[arg-type]
+    ]
     return sql.SQL("({}) IN (SELECT {} FROM unnest({}) AS k({}))").format(
         sql.SQL(", ").join(sql.Identifier("t", name) for name in names),
         sql.SQL(", ").join(given),

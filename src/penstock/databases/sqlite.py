@@ -21,7 +21,7 @@ from penstock.storage.files import Files
 WAIT_SECONDS = 10.0
 """How long a locked file is waited for."""
 _BATCH_BYTES = 16 * 1024 * 1024
-_MOST_ROWS = 65_536
+_ROWS_AT_ONCE = 256
 
 
 class SqliteTable:
@@ -137,11 +137,16 @@ class SqliteMoment:
 
     def _batches(self, columns: tuple[SourceColumn, ...], end: queries.Condition) -> Iterator[list[tuple[Any, ...]]]:
         cursor = self._execute("SELECT " + ", ".join(f"t.{queries.quote(column.name)}" for column in columns), end)
-        size = max(1, min(_MOST_ROWS, 1_000))
-        while rows := cursor.fetchmany(size):
-            yield rows
-            width = sum(len(value) if isinstance(value, str | bytes) else 8 for value in rows[-1]) + 1
-            size = max(1, min(_MOST_ROWS, _BATCH_BYTES // width))
+        batch: list[tuple[Any, ...]] = []
+        size = 0
+        while rows := cursor.fetchmany(_ROWS_AT_ONCE):  # few, because a value can have many megabytes
+            batch += rows
+            size += sum(len(value) if isinstance(value, str | bytes) else 8 for row in rows for value in row)
+            if size >= _BATCH_BYTES:
+                yield batch
+                batch, size = [], 0
+        if batch:
+            yield batch
 
     def _to_table(self, columns: tuple[SourceColumn, ...], rows: list[tuple[Any, ...]], end: queries.Condition) -> Any:
         import pyarrow as pa

@@ -137,8 +137,8 @@ def to_condition(wanted: Wanted, range_: CursorRange | None) -> Condition:
         parts.append(text)
         values += given
     if wanted.chunk and wanted.chunk_column:
-        text, given = _chunk(quote(wanted.chunk_column), *wanted.chunk)
-        parts += text
+        tests, given = _chunk(quote(wanted.chunk_column), *wanted.chunk)
+        parts += tests
         values += given
     if wanted.keys is not None:
         names = wanted.keys.column_names
