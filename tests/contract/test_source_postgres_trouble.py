@@ -161,6 +161,23 @@ def test_a_prepared_transaction_holds_the_watermark(schema: Schema) -> None:
         assert table.find_news(Window("id"), None, bound.token)[1].value == "100"
 
 
+def test_rows_of_another_server_have_no_bound(server: Server, schema: Schema) -> None:
+    """Replicated rows have times of the publisher, however late they come."""
+    here = f"host=127.0.0.1 port={server.port} dbname=postgres user=postgres"
+    schema.execute(
+        "CREATE TABLE copied (id int PRIMARY KEY, at timestamptz DEFAULT now())",
+        "CREATE PUBLICATION p FOR TABLE copied",
+        f"CREATE SUBSCRIPTION s CONNECTION '{here}' PUBLICATION p WITH (create_slot = false, enabled = false, copy_data = false)",
+    )
+    try:
+        with schema.table("copied") as table:
+            _, bound, _ = table.find_news(Window("at"), None)
+            assert bound.value is None
+            assert "another server" in bound.reason
+    finally:
+        schema.execute("ALTER SUBSCRIPTION s SET (slot_name = NONE)", "DROP SUBSCRIPTION s", "DROP PUBLICATION p")
+
+
 def test_a_connection_that_is_ended_in_the_middle(schema: Schema, tmp_path: Path) -> None:
     schema.execute("CREATE TABLE IF NOT EXISTS long AS SELECT i, repeat('x', 1000) t FROM generate_series(1, 20000) i")
     slow = "pg_sleep(CASE WHEN i % 5000 = 0 THEN 0.3 ELSE 0 END) IS NOT NULL"

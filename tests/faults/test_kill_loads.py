@@ -60,7 +60,7 @@ class Source:
         with self._open() as connection:
             connection.execute("UPDATE customers SET name = ?, at = ? WHERE id % 10 = 1", (f"changed {self.step}", at))
             connection.execute("DELETE FROM customers WHERE id = ?", (self.step * 10 - 8,))
-            connection.executemany("INSERT INTO customers VALUES (?, ?, ?)", rows)
+            connection.executemany("INSERT INTO customers (id, name, at) VALUES (?, ?, ?)", rows)
         self.ever |= set(self.rows())
 
     def add_column(self) -> None:

@@ -385,6 +385,19 @@ dp.load("crm.compared", source=dp.delta(path={str(path)!r}), strategy="snapshot"
     for table in ("crm.whole", "crm.compared"):
         assert loads.rows(table, "id", "v") == [(2, "B"), (3, None)]
     assert set(loads.plan().values()) == {"none"}
+    theirs = f"delta.`{path}`"  # from here on with a Delta change data feed
+    loads.spark.sql(f"ALTER TABLE {theirs} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
+    loads.run()
+    for statement in (
+        f"DELETE FROM {theirs} WHERE id = 2",
+        f"UPDATE {theirs} SET v = 'c' WHERE id = 3",
+        f"INSERT INTO {theirs} VALUES (4, 'd'), (5, 'e')",
+        f"DELETE FROM {theirs} WHERE id = 5",
+    ):
+        loads.spark.sql(statement)
+    loads.run()
+    for table in ("crm.whole", "crm.compared"):
+        assert loads.rows(table, "id", "v") == [(3, "c"), (4, "d")]
 
 
 def test_another_database_is_read_by_its_jdbc_driver(loads: Loads) -> None:
@@ -395,7 +408,7 @@ def test_another_database_is_read_by_its_jdbc_driver(loads: Loads) -> None:
         f"{url};create=true", "people"
     )
     connection = loads.spark.sparkContext._jvm.java.sql.DriverManager.getConnection(url)
-    connection.createStatement().execute("CREATE TABLE times (id INT, at TIME)")
+    connection.createStatement().execute('CREATE TABLE times ("id" INT, "at" TIME)')
     loads.project.define(
         "loads.py",
         f"""\
@@ -406,20 +419,20 @@ def table(name):
 
 dp.load("crm.people", source=table("people"), strategy="timestamp", keys=["ID"], cursor="AT", deletes="hard",
         check_deletes="always", most_deleted=1)
-dp.load("crm.whole", source=table("people"), strategy="full_refresh", where="id < 100")
+dp.load("crm.whole", source=table("people"), strategy="full_refresh", where='"id" < 100')
 dp.load("crm.times", source=table("times"))
 """,
     )
     failed = loads.run(check=False)
     assert failed["crm.times"].problem is not None
-    assert "column AT" in failed["crm.times"].problem.message
+    assert "column at" in failed["crm.times"].problem.message
     assert "time of day" in failed["crm.times"].problem.message
     more = loads.spark.createDataFrame([(2, "Bob", None)], rows).selectExpr("id", "name", "TIMESTAMP'2024-02-01' AS at")
     more.write.mode("append").jdbc(url, "people")
     loads.run(select=("crm.people", "crm.whole"))
     for name in ("crm.people", "crm.whole"):
-        assert loads.rows(name, "ID", "NAME") == [(1, "Ada"), (2, "Bob")]
+        assert loads.rows(name, "id", "name") == [(1, "Ada"), (2, "Bob")]
     more.write.mode("overwrite").jdbc(url, "people")
     loads.run(select=("crm.people", "crm.whole"))
     for name in ("crm.people", "crm.whole"):
-        assert loads.rows(name, "ID", "NAME") == [(2, "Bob")]
+        assert loads.rows(name, "id", "name") == [(2, "Bob")]

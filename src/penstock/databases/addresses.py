@@ -99,26 +99,10 @@ def to_settings(uri: EventLogUri, limits: dict[str, Any], session: str) -> dict[
             f"the PostgreSQL URL {uri.shown} has an option that libpq does not know",
             hint="options are those of libpq, or of the JDBC driver in a JDBC URL: user, sslmode, options, ...",
         )
-    hosts = [_split_port(host) for host in uri.place.split(",")]
-    settings = {
-        "dbname": uri.path,
-        "user": uri.user,
-        "password": uri.password,
-        "host": ",".join(host for host, _ in hosts).strip(","),
-        "port": ",".join(port for _, port in hosts) if any(port for _, port in hosts) else "",
-    }
+    settings = {"dbname": uri.path, "user": uri.user, "password": uri.password, **uri.hosts}
     merged: dict[str, Any] = {**limits, **settings, **{k: v for k, v in options.items() if v}}
     merged["options"] = f"{options.get('options', '')} {session}".strip()
     return {name: value for name, value in merged.items() if value not in {None, ""}}
-
-
-def _split_port(host: str) -> tuple[str, str]:
-    from urllib.parse import unquote
-
-    name, colon, port = host.rpartition(":")
-    if not colon or "]" in port:
-        name, port = host, ""
-    return unquote(name.strip("[]")), port
 
 
 def _from_jdbc(options: dict[str, str]) -> dict[str, str]:

@@ -77,7 +77,7 @@ def to_activity(row: dict[str, Any]) -> Activity:
 def find_obstacle(activity: Activity, *, is_foreign: bool) -> str | None:
     """Why open transactions cannot be known; None when they can."""
     if is_foreign:
-        return "the table is on another server, whose open transactions are unknown"
+        return "rows of the table come from another server, whose open transactions are unknown"
     if activity.is_standby:
         return "the server is a standby, where open transactions of the primary are unknown"
     if not activity.may_see:

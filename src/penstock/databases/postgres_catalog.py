@@ -32,7 +32,8 @@ WITH RECURSIVE found AS (
 SELECT found.oid::bigint AS oid, found.schema, found.name, found.relkind,
   (SELECT sum(nullif(reltuples, -1))::bigint FROM leaves) AS rows,
   (SELECT sum(relpages)::bigint * current_setting('block_size')::bigint FROM leaves) AS bytes,
-  EXISTS (SELECT FROM leaves WHERE relkind = 'f') AS is_foreign,
+  EXISTS (SELECT FROM leaves WHERE relkind = 'f')
+    OR EXISTS (SELECT FROM parts JOIN pg_catalog.pg_subscription_rel r ON r.srrelid = parts.oid) AS is_foreign,
   (SELECT json_agg(json_build_object('name', a.attname, 'required', a.attnotnull,
       'native', pg_catalog.format_type(a.atttypid, a.atttypmod), 'type', y.typname, 'kind', y.typtype, 'modifier', b.modifier,
       'builtin', y.typnamespace = 'pg_catalog'::regnamespace, 'array', y.typcategory = 'A' AND y.typelem <> 0,
@@ -88,6 +89,7 @@ class TableFacts:
     look: Look
     types: dict[str, NativeType]
     is_foreign: bool
+    """Whether rows come from another server: a foreign table, or one that a subscription replicates into."""
     indexed: frozenset[str]
     """Columns that an index starts with."""
     singles: frozenset[str]

@@ -12,6 +12,13 @@ from urllib.parse import quote
 
 from penstock.errors import SourceError
 
+_UNREADABLE = {
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_PROTOCOL,  # the -shm file cannot be made, and there is a -wal file
+    sqlite3.SQLITE_READONLY,
+}
 _DECODE = re.compile(r"Could not decode to UTF-8 column '(.*?)' with text", re.DOTALL)
 
 
@@ -64,7 +71,7 @@ def _explain(path: str, error: sqlite3.Error) -> SourceError:
             f"column {undecoded[1]!r} in the SQLite file {path} has a text that is not UTF-8",
             hint="fix the value, cast the column to BLOB in a view and load that, or leave it out with columns=",
         )
-    if code in {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_IOERR}:
+    if code in _UNREADABLE:
         return SourceError(
             f"the SQLite file {path} cannot be read: {error}",
             hint="check its permissions, and those of its folder: a file in WAL mode needs -wal and -shm files beside it",

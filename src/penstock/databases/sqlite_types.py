@@ -62,11 +62,6 @@ def to_column(name: str, declared: str, *, nullable: bool) -> SourceColumn:
     return SourceColumn(name, declared or "no type", choose_rule(declared).type, nullable)
 
 
-def has_numbers(declared: str) -> bool:
-    """Whether a text that looks like a number is compared as a number with values of this column."""
-    return choose_rule(declared).storage in {("integer",), ("integer", "real"), ("real",)}
-
-
 def to_array(values: tuple[Any, ...], rule: Rule) -> pa.Array | None:
     """The values of a column as Arrow; None when one of them does not fit."""
     import pyarrow as pa

@@ -16,8 +16,6 @@ from penstock.lake.statements import quote
 from penstock.model.loads import DELETED_AT, NullCursor
 from penstock.transforms.conform import conform_field
 
-_MOST_FETCHED = 1_000_000
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Checked:
@@ -90,7 +88,7 @@ def fetch_rows(job: Job, moment: Moment, lacking: DataFrame) -> DataFrame | None
     """The rows of keys that the table lacks."""
     names = {key: spelled(job.look.columns, key) for key in job.keys}
     wanted = lacking.select(*(F.col(quote(key)).alias(name) for key, name in names.items()))
-    keys = wanted.limit(_MOST_FETCHED).toArrow()
+    keys = wanted.toArrow()
     if not keys.num_rows:
         return None
     landed = job.landing.land(moment, replace(job.wanted, keys=keys), "returned")

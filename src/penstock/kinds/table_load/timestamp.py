@@ -70,7 +70,7 @@ def _load_increment(job: Job, moment: Moment) -> LoadResult:
 
 
 def _usable_bound(job: Job, moment: Moment, known: LoadProgress) -> str | None:
-    """The source's bound. Appended rows may lie beyond one that the source has only now: until it passes them, it does not count."""
+    """The source's bound. Appended rows may lie beyond one that the source has only now: it counts once it has passed them."""
     bound = moment.bound.value if moment.bound else None
     if bound is None or known.is_bounded or job.keys or known.watermark is None:
         return bound
