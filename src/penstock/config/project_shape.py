@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from penstock.config.loads import CONNECTIONS, LOADS
 from penstock.config.shape import AnyScalar, Field, Flag, ListOf, MapOf, Record, Text, Whole
 from penstock.model.contract import Nested, OnDrift, OnRemovedFiles
 from penstock.model.erasure import Hide
@@ -253,6 +254,8 @@ _OVERRIDABLE = {
     "spark": Field(_SPARK, "How to get a Spark session."),
     "threads": Field(Whole(most=1024), "How many datasets are processed at the same time.", default=4),
     "staging": Field(MapOf(_CONTRACT, "tables", _table_problem), "Declarations about staging tables."),
+    "connections": Field(CONNECTIONS, "How databases are reached, by the names that loads use."),
+    "loads": Field(LOADS, "Tables of other systems, loaded into tables of this project."),
     "erasure": Field(_ERASURE, "Erasure of persons: secrets, subjects, and how rows are hidden."),
     "compaction": Field(_COMPACTION, "When tables are compacted, and how."),
     "vars": Field(MapOf(AnyScalar(), "names", _var_problem), "Values that definitions read and a run may override."),
