@@ -98,7 +98,9 @@ def _cast_floats(texts: Any, type_: str) -> Any | None:
     is_sure = pc.and_(pc.less_equal(digits, _SURE_DIGITS[type_]), pc.invert(pc.match_substring_regex(texts, "[eE]")))
     doubted = texts.filter(pc.invert(is_sure))
     found = values.filter(pc.invert(is_sure))
-    if all(_is_same(text, value) for text, value in zip(doubted.to_pylist(), found.cast("string").to_pylist(), strict=True)):
+    if all(
+        _is_same(text, value) for text, value in zip(doubted.to_pylist(), found.cast("string").to_pylist(), strict=True)
+    ):
         return values
     return None
 

@@ -16,7 +16,8 @@ from penstock.storage.text.csv_structure import Dialect, Fault, Structure
 
 EXTRA = "_extra"
 """The field, in a row of the quarantine, with the fields that a record has beyond the columns."""
-_QUOTE_HINT = "fix the record; if quotes have no meaning in this file, set files: quote: ''"
+_SMALL = 1 << 13
+_QUOTE_HINT = "fix the record; if quotes have no meaning in this file, set files: quote: none"
 
 
 @dataclass(slots=True)
@@ -29,6 +30,8 @@ class CsvFile:
     names: list[str] = field(default_factory=list)
     """Known after the first block; empty when the file has no record at all."""
     _line: int = 1
+    _window: int = 1 << 30
+    """How much is looked at together: little, once there was a fault, because all after a fault is looked at again."""
 
     @property
     def dialect(self) -> Dialect:
@@ -45,20 +48,27 @@ class CsvFile:
 
     def _read_complete(self, text: bytes, *, is_end: bool) -> Generator[Block, None, bytes]:
         """Read the complete records of a text, and give back what is left."""
-        while text:
-            structure = Structure(text, self.dialect, is_end)
+        place, window = 0, self._window
+        while place < len(text):
+            part = text[place : place + window]
+            is_last = place + len(part) == len(text)
+            structure = Structure(part, self.dialect, is_end and is_last)
             fault = structure.find_fault()
             certain = structure.find_cut() if fault is None else fault.start
             if certain:
-                yield from self._read_records(text[:certain])
-            text = text[certain:]
-            end = text.find(b"\n") + 1 or (len(text) if is_end else 0)
-            if fault is None or not end:  # more must be read before the next record is known
-                self._check_length(text)
-                return text
-            yield self._put_aside(text[:end], fault)
-            text = text[end:]
-        return b""
+                yield from self._read_records(part[:certain])
+                place, window = place + certain, self._window
+                continue
+            end = text.find(b"\n", place) + 1 or (len(text) if is_end else 0)
+            if fault is not None and end:
+                yield self._put_aside(text[place:end], fault)
+                place, window = end, self._window
+            elif is_last:  # more must be read before the next record is known
+                break
+            else:
+                window *= 2
+        self._check_length(text[place:])
+        return text[place:]
 
     def _check_length(self, text: bytes) -> None:
         if len(text) > LONGEST_RECORD:
@@ -71,6 +81,7 @@ class CsvFile:
             raise refuse(self.path, f"the header cannot be read: {bad.problem}", bad.hint, bad.line)
         self._check(bad)
         self._line += record.count(b"\n")
+        self._window = _SMALL
         return Block(0, {}, np.array([], np.int64), (bad,))
 
     def _check(self, bad: BadRow) -> None:
@@ -209,7 +220,7 @@ class CsvFile:
         )
         convert = csv.ConvertOptions(
             column_types=dict.fromkeys(places, pa.string()),
-            null_values=[self.settings.null],
+            null_values=[self.settings.null_text],
             strings_can_be_null=not is_plain,
             quoted_strings_can_be_null=self.settings.quoted_null,
         )

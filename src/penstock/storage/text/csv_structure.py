@@ -158,7 +158,9 @@ class Structure:
         follows = np.append(self._bytes, 0)[np.minimum(escaped, len(self.text))]
         is_outside = np.searchsorted(self._quotes, escaped) % 2 == 0
         stray = escaped[is_outside | ~np.isin(follows, known)]
-        return self._blame(int(stray[0]) - 1, "an escape is not before a quote in a quoted field") if len(stray) else None
+        return (
+            self._blame(int(stray[0]) - 1, "an escape is not before a quote in a quoted field") if len(stray) else None
+        )
 
     def _blame(self, place: int, problem: str) -> Fault:
         return Fault(self.text.rfind(b"\n", 0, place) + 1, problem)

@@ -13,8 +13,9 @@ from penstock.model.common_type import MOST_DIGITS
 from penstock.model.schema import EXACT_IN_DOUBLE
 from penstock.storage.text.casts import cast_texts, to_arrow_type
 
-_NUMBER = r"^-?(0|[1-9][0-9]*)([.][0-9]+)?$"
-_SCIENTIFIC = r"^-?(0|[1-9][0-9]*)([.][0-9]+)?([eE][+-]?[0-9]{1,3})?$"
+_FIXED = r"0|-?[1-9][0-9]*|-?(0|[1-9][0-9]*)[.][0-9]+"
+_NUMBER = f"^({_FIXED})$"
+_SCIENTIFIC = rf"^({_FIXED}|-?(0|[1-9][0-9]*)([.][0-9]+)?[eE][+-]?[0-9]{{1,3}})$"
 _USUAL = 18
 """A decimal has at least so many digits, so that the type need not grow with the next file."""
 _SURE_WHOLE, _SURE_DOUBLE = 18, 15

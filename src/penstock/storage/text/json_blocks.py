@@ -136,7 +136,7 @@ def _to_columns(rows: Sequence[Mapping[str, Any]], given: Iterable[str]) -> dict
         first, *others = names
         values = [row.get(first) for row in rows]
         for other in others:
-            values = [row[other] if other in row else value for value, row in zip(values, rows, strict=True)]
+            values = [row.get(other, value) for value, row in zip(values, rows, strict=True)]
         found[first] = _to_column(values)
     return found
 

@@ -19,7 +19,7 @@ from penstock.storage.text.reading import new_digest, read_blocks
 LINE = "__penstock_line"
 """The column of a landed file with the line where the record starts."""
 BAD_FILE, BAD_PROBLEM, BAD_ROW = "__penstock_file", "__penstock_problem", "__penstock_row"
-"""Columns of a file with bad records: the raw file, what is wrong, and the record as JSON. Its fields are columns too, as text."""
+"""Columns of a file with bad records: the raw file, what is wrong, the record as JSON. Its fields are columns too, as text."""
 
 
 @dataclass(frozen=True, slots=True)

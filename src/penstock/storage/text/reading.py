@@ -12,12 +12,15 @@ from penstock.model.schema import EXACT_IN_DOUBLE, FileColumn, Footer
 from penstock.model.text_files import AS_USUAL, TextFiles, find_encoding, find_text_ending
 from penstock.storage.files import Files
 from penstock.storage.footers import check_names, check_path
-from penstock.storage.text.blocks import BadRow, Block, TextColumn, problems_named
+from penstock.storage.text.blocks import BadRow, Block, TextColumn, problems_named, refuse
 from penstock.storage.text.casts import cast_texts, find_first_misfit
 from penstock.storage.text.csv_blocks import CsvFile
 from penstock.storage.text.inference import Facts, infer
 from penstock.storage.text.json_blocks import JsonFile
 from penstock.storage.text.streams import read_pieces
+
+MOST_BAD = 100_000
+"""With more bad records in a file, its settings are wrong, not its records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +46,15 @@ def read_blocks(files: Files, path: str, settings: TextFiles, digest: Any = None
     pieces = read_pieces(files, path, ending, find_encoding(settings.encoding), note)
     reader: CsvFile | JsonFile
     reader = CsvFile(path, settings, ending) if ending.format == "csv" else JsonFile(path, settings)
-    is_first = True
+    is_first, bad = True, 0
     with problems_named(path):
         for block in reader.read(pieces):
             if is_first and isinstance(reader, CsvFile):
                 check_names(reader.names, path)
                 is_first = False
+            bad += len(block.bad)
+            if bad > MOST_BAD:
+                raise refuse(path, f"more than {MOST_BAD:,} records cannot be read", "check files: in penstock.yml")
             yield block
         if is_first and isinstance(reader, CsvFile):
             check_names(reader.names, path)

@@ -1,0 +1,126 @@
+"""Raw CSV and JSON-lines files of a staging table: how its contract says to read them, and their copies for one load. No JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+
+from penstock.kinds.staging.values import NewFile, StagingWork
+from penstock.lake.manifests import FOLDER
+from penstock.model.changes import FeedFiles
+from penstock.model.contract import Contract
+from penstock.model.names import DatasetName
+from penstock.model.schema import Column, FileColumn, Footer, Schema
+from penstock.model.text_files import TextEnding, find_text_ending, is_text_file
+from penstock.storage.files import Files
+from penstock.storage.footers import read_footers
+from penstock.storage.text.landing import Landing
+from penstock.storage.text.reading import TextReading, read_text_footers
+
+_LANDED = "landed"
+_JAVA_NAMES = {"iso8859-1": "ISO-8859-1", "ascii": "US-ASCII", "utf-8-sig": "UTF-8"}
+"""What Spark calls an encoding, where Python has another name for it."""
+_TEXTUAL = frozenset({"string", "binary"})
+
+
+def read_raw_footers(
+    raw: Files, paths: Sequence[str], contract: Contract, count_nulls: AbstractSet[str] = frozenset()
+) -> dict[str, Footer]:
+    """What the footers of Parquet files say, and what reading the text files once says."""
+    texts = [path for path in paths if is_text_file(path)]
+    others = [path for path in paths if not is_text_file(path)]
+    found = {**read_footers(raw, others, count_nulls), **read_text_footers(raw, texts, to_reading(contract))}
+    return {path: found[path] for path in paths}
+
+
+def to_reading(contract: Contract) -> TextReading:
+    """How the text files of a table are read: declared types are looked for under each name that a column has in files."""
+    types = {
+        name.lower(): column.type
+        for name, column in contract.columns.items()
+        if column.type is not None and "<" not in column.type
+    }
+    earlier = {old.lower(): types[new.lower()] for old, new in contract.renames.items() if new.lower() in types}
+    return TextReading(contract.files, {**types, **earlier})
+
+
+def to_feed(uri: str, contract: Contract, ending: TextEnding) -> FeedFiles:
+    """The same for the search of an erasure, which Spark does: as options of its readers."""
+    given = contract.files
+    encoding = (("encoding", _JAVA_NAMES.get(given.encoding, given.encoding)),) if given.encoding != "utf-8" else ()
+    if ending.format == "json":
+        return FeedFiles(uri, "json", options=encoding)
+    options = {
+        "header": str(given.header).lower(),
+        "sep": given.delimiter or ending.delimiter,
+        "quote": given.quote,
+        "escape": given.escape or given.quote,
+        "multiLine": "true",
+        "nullValue": given.null_text,
+    }
+    return FeedFiles(uri, "csv", options=(*options.items(), *encoding))
+
+
+def group_members(paths: Sequence[str]) -> dict[TextEnding | None, tuple[str, ...]]:
+    """Raw files by how they are read; None for Parquet. How they are compressed makes no difference to a reader."""
+    found: dict[TextEnding | None, list[str]] = {None: []}
+    for path in paths:
+        ending = find_text_ending(path)
+        found.setdefault(replace(ending[1], codec=None) if ending is not None else None, []).append(path)
+    return {ending: tuple(members) for ending, members in found.items()}
+
+
+def landed_folder(name: DatasetName) -> str:
+    """Where the copies of text files are while they are loaded: beside the progress manifests."""
+    return f"{name.path}/{FOLDER}/{_LANDED}"
+
+
+def remove_landed(storage: Files, name: DatasetName) -> None:
+    """Remove the copies, those of a killed process too."""
+    folder = landed_folder(name)
+    for file in storage.walk(folder):
+        with suppress(FileNotFoundError):
+            storage.remove(file.path)
+    storage.remove_empty_folders(folder)
+
+
+@dataclass(frozen=True, slots=True)
+class TextLanding:
+    """Lands the text files of a load as Parquet in the storage, where every Spark worker can read them."""
+
+    raw: Files
+    storage: Files
+    attempt: str
+    """The name of the folder for the copies of this load."""
+
+    @contextmanager
+    def landed(self, name: DatasetName, work: StagingWork) -> Iterator[StagingWork]:
+        """The work with its text files replaced by their copies, which are removed afterwards."""
+        if not any(is_text_file(new.file.path) for new in work.files):
+            yield work
+            return
+        remove_landed(self.storage, name)
+        try:
+            schema = work.schema or Schema(())
+            yield replace(work, files=tuple(self._land(name, work.contract, new, schema) for new in work.files))
+        finally:
+            remove_landed(self.storage, name)
+
+    def _land(self, name: DatasetName, contract: Contract, new: NewFile, schema: Schema) -> NewFile:
+        path = new.file.path
+        if not is_text_file(path):
+            return new
+        by_source = {source: column for column in schema.columns for source in column.sources or {column.key}}
+        columns = tuple(_to_landed(column, by_source) for column in new.columns)
+        target = f"{landed_folder(name)}/{self.attempt}/{path}.parquet"
+        footer = Footer(new.columns, new.rows, new.bad_rows, new.digest)
+        bad = Landing(self.raw, self.storage, contract.files).land(path, footer, columns, target)
+        return replace(new, columns=columns, landed=target, landed_bad=bad)
+
+
+def _to_landed(column: FileColumn, by_source: Mapping[str, Column]) -> FileColumn:
+    """Where the table has text, the text as it stands in the file, whatever type it could have."""
+    known = by_source.get(column.name.lower())
+    return replace(column, type="string") if known is not None and known.type in _TEXTUAL else column
