@@ -164,7 +164,7 @@ class CsvFile:
         is_stray = np.searchsorted(strays, starts) != np.searchsorted(strays, ends + 1)
         kept: list[int] = []
         bad: list[BadRow] = []
-        for place in np.flatnonzero(is_record):
+        for place in np.flatnonzero(is_record).tolist():
             record = structure.text[starts[place] : ends[place]]
             found = _find_text_problem(record) or self._find_width_problem(int(widths[place]))
             if is_stray[place] and found is None:

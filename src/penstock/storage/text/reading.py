@@ -94,8 +94,8 @@ def read_text_footer(files: Files, path: str, reading: TextReading, doubted: Abs
     misfits = {key: column.misfit for key, column in found.items() if column.misfit is not None}
     if misfits:  # what was not inferred because of the declaration is needed now
         again = read_text_footer(files, path, reading, doubted | misfits.keys())
-        columns = (replace(c, misfit_line=misfits.get(c.name.lower(), c.misfit_line)) for c in again.columns)
-        return replace(again, columns=tuple(columns))
+        named = (replace(c, misfit_line=misfits.get(c.name.lower(), c.misfit_line)) for c in again.columns)
+        return replace(again, columns=tuple(named))
     columns = tuple(each for column in found.values() if (each := column.to_file_column()) is not None)
     return Footer(columns, rows + len(bad), len(bad), digest.hexdigest())
 

@@ -32,7 +32,7 @@ def _list(raw: LocalFiles, layout: str, paths: str) -> RawListing:
         (BY_TABLE, "orders/notes.txt orders/1.xml", {"orders": ""}),
         (BY_TABLE, "t/1.csv t/2.CSV.GZ t/3.tsv.zst t/.4.csv", {"t": "t/1.csv t/2.CSV.GZ t/3.tsv.zst"}),
         (BY_TABLE, "t/1.jsonl t/2.ndjson.bz2 t/3.json", {"t": "t/1.jsonl t/2.ndjson.bz2 t/3.json"}),
-        (BY_BATCH, "1/a.csv 1/b.v2.json.gz 2/a.parquet 2/.csv", {"a": "1/a.csv 2/a.parquet"}),
+        (BY_BATCH, "1/a.csv 2/a.parquet 2/.csv", {"a": "1/a.csv 2/a.parquet"}),
         (BY_TABLE, "Orders/1.parquet", {"orders": "Orders/1.parquet"}),
         (BY_BATCH, "", {}),
         (BY_BATCH, "1/a.parquet 2/a.parquet 2/b.parquet", {"a": "1/a.parquet 2/a.parquet", "b": "2/b.parquet"}),
