@@ -134,7 +134,7 @@ def test_several_gzip_members_are_one_file(tmp_path: Path) -> None:
     assert read(tmp_path, content, "1.csv.gz").values("a") == [1, 2]
 
 
-@pytest.mark.parametrize("content", [gzip.compress(b"a,b\n1,x\n" * 50)[:-9], b"a,b\n1,x\n"])
+@pytest.mark.parametrize("content", [gzip.compress(b"a,b\n1,x\n" * 50)[:-9], b"a,b\n1,x\n"], ids=["cut", "plain"])
 def test_a_damaged_compressed_file_is_refused(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(RawFileError, match="damaged, or compressed in another way"):
         read(tmp_path, content, "1.csv.gz")
