@@ -11,6 +11,7 @@ from penstock.kinds.staging.values import QUARANTINED_ROW, StagingWork
 from penstock.model.dataset import Dataset, Form, Place, Shown, table_places
 from penstock.model.plan import Action, PlanLine, WorkItem
 from penstock.model.progress import TableState
+from penstock.model.text_files import is_text_file
 from penstock.model.wording import show_bytes
 
 _MOST_FILES = 3
@@ -72,8 +73,10 @@ def places(dataset: Dataset, state: TableState[StagingProgress] | None = None) -
         for ending, members in groups.items()
         if ending is not None
     ]
-    copies = [Place(landed_folder(dataset.name), Form.PARQUET, names=names)] if texts else []
-    return (*tables, sources, *texts, *copies)
+    loaded = state.payload.files if state is not None and state.payload is not None else {}
+    if not texts and not any(map(is_text_file, loaded)):
+        return (*tables, sources)
+    return (*tables, sources, *texts, Place(landed_folder(dataset.name), Form.PARQUET, names=names))
 
 
 def _raw_names(raw: RawTable, state: TableState[StagingProgress] | None) -> dict[str, frozenset[str]]:

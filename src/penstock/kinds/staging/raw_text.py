@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from penstock.kinds.staging.values import NewFile, StagingWork
 from penstock.lake.manifests import FOLDER
 from penstock.model.changes import FeedFiles
-from penstock.model.contract import Contract
+from penstock.model.contract import Contract, OnDrift
 from penstock.model.names import DatasetName
 from penstock.model.schema import Column, FileColumn, Footer, Schema
 from penstock.model.text_files import TextEnding, find_text_ending, is_text_file
@@ -113,14 +113,19 @@ class TextLanding:
         if not is_text_file(path):
             return new
         by_source = {source: column for column in schema.columns for source in column.sources or {column.key}}
-        columns = tuple(_to_landed(column, by_source) for column in new.columns)
+        columns = tuple(_to_landed(column, by_source, contract) for column in new.columns)
         target = f"{landed_folder(name)}/{self.attempt}/{path}.parquet"
         footer = Footer(new.columns, new.rows, new.bad_rows, new.digest)
         bad = Landing(self.raw, self.storage, contract.files).land(path, footer, columns, target)
         return replace(new, columns=columns, landed=target, landed_bad=bad)
 
 
-def _to_landed(column: FileColumn, by_source: Mapping[str, Column]) -> FileColumn:
-    """Where the table has text, the text as it stands in the file, whatever type it could have."""
+def _to_landed(column: FileColumn, by_source: Mapping[str, Column], contract: Contract) -> FileColumn:
+    """Where the table has text, the text as it stands in the file, whatever type it could have.
+
+    So too where each row is checked against a declared type: what becomes of it must not depend on other rows.
+    """
     known = by_source.get(column.name.lower())
-    return replace(column, type="string") if known is not None and known.type in _TEXTUAL else column
+    is_text = known is not None and known.type in _TEXTUAL
+    is_checked = column.misfit_line is not None and contract.on_drift is OnDrift.QUARANTINE
+    return replace(column, type="string") if is_text or is_checked else column

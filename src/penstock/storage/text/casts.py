@@ -15,7 +15,7 @@ _FORMS = {
     **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), _WHOLE),
     **dict.fromkeys(("float", "double"), "[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]+)?"),
     "date": _DAY,
-    "timestamp_ntz": f"{_MOMENT}|{_DAY}",
+    "timestamp_ntz": _MOMENT,
     "timestamp": f"{_MOMENT}(Z|[+-][0-9]{{2}}:[0-9]{{2}})",
 }
 _FIXED = "[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)"

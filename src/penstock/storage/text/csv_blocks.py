@@ -59,7 +59,8 @@ class CsvFile:
                 yield from self._read_records(part[:certain])
                 place, window = place + certain, self._window
                 continue
-            end = text.find(b"\n", place) + 1 or (len(text) if is_end else 0)
+            end = text.find(b"\n", place + fault.place) + 1 if fault is not None else 0
+            end = end or (len(text) if is_end else 0)
             if fault is not None and end:
                 yield self._put_aside(text[place:end], fault)
                 place, window = end, self._window
@@ -75,10 +76,13 @@ class CsvFile:
             raise refuse(self.path, f"a record has more than {LONGEST_RECORD:,} bytes", _QUOTE_HINT, self._line)
 
     def _put_aside(self, record: bytes, fault: Fault) -> Block:
+        """The text from the start of a record to the end of the line with its fault: nothing in between is certain."""
         line = record.decode("utf-8", "backslashreplace").rstrip("\r\n")
         bad = BadRow(self._line, fault.problem, {LINE_TEXT: line}, _QUOTE_HINT)
         if not self.names and self.settings.header:
             raise refuse(self.path, f"the header cannot be read: {bad.problem}", bad.hint, bad.line)
+        if fault.is_open:
+            raise refuse(self.path, bad.problem, bad.hint, bad.line)
         self._check(bad)
         self._line += record.count(b"\n")
         self._window = _SMALL

@@ -6,7 +6,7 @@ quotes, such as `"ab"cd`, is read in different ways by different readers: such a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -27,11 +27,14 @@ class Dialect:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """The first place where quotes are not certain: the record before it starts a line, which is to blame."""
+    """The first place where quotes are not certain."""
 
     start: int
-    """Where the line starts; all records before it are certain."""
+    """Where its record starts; all records before it are certain."""
+    place: int
     problem: str
+    is_open: bool = False
+    """A quoted field does not end before the text does: it is not known where its record ends."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ class Structure:
         if not self.has_quotes:
             return self._find_stray_escape()
         found = [fault for fault in (self._find_bad_quote(), self._find_stray_escape()) if fault is not None]
-        return min(found, key=lambda fault: fault.start, default=None)
+        return min(found, key=lambda fault: fault.place, default=None)
 
     def find_cut(self) -> int:
         """Where the last complete record ends."""
@@ -137,15 +140,11 @@ class Structure:
         is_open = goes_on | (opening == 0) | np.isin(follows[opening - 1], edges)
         is_closed = np.isin(follows[closing + 1], (*edges, _CR)) | (closing == size - 1)
         is_closed[: len(opening) - 1] |= goes_on[1 : len(closing) + 1][: len(is_closed[: len(opening) - 1])]
-        faults = [int(opening[~is_open][0])] if not is_open.all() else []
-        field_starts = np.where(goes_on, 0, opening)
-        field_starts = np.maximum.accumulate(field_starts) if len(opening) else field_starts
-        if not is_closed.all():
-            faults.append(int(field_starts[: len(closing)][~is_closed][0]))
+        faults = [*opening[~is_open][:1], *closing[~is_closed][:1]]
         if faults:
-            return self._blame(min(faults), "its quotes are not escaped, or a quoted field does not end")
+            return self._blame(int(min(faults)), "its quotes are not escaped, or a quoted field does not end")
         if self.is_end and len(quotes) % 2:
-            return self._blame(int(field_starts[-1]), "a quoted field does not end")
+            return replace(self._blame(size, "a quoted field does not end"), is_open=True)
         return None
 
     def _find_stray_escape(self) -> Fault | None:
@@ -163,4 +162,6 @@ class Structure:
         )
 
     def _blame(self, place: int, problem: str) -> Fault:
-        return Fault(self.text.rfind(b"\n", 0, place) + 1, problem)
+        """The fault with the start of its record: up to there, quotes are certain."""
+        before = np.searchsorted(self.record_ends, place, side="right")
+        return Fault(int(self.record_ends[before - 1]) if before else 0, place, problem)

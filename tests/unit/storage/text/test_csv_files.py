@@ -93,7 +93,7 @@ def test_a_file_that_is_not_certain_is_refused_with_its_line(
 
 
 def test_bad_records_are_put_aside_with_their_lines_and_fields(tmp_path: Path) -> None:
-    content = b'id,name\n1,a\n2\n3,b,c\n4,"x"y\n5,"q\n6,\xe9\n7,\0\n8,"e\nf"\n9,"g"\n'
+    content = b'id,name\n1,a\n2\n3,b,c\n4,"x"y\n5,6"\n6,\xe9\n7,\0\n8,"e\nf"\n9,"g"\n'
     arrived = read(tmp_path, content, **ASIDE)
     assert [(row["id"], line) for row, line in zip(arrived.rows, arrived.lines, strict=True)] == [
         (1, 2),
@@ -105,13 +105,26 @@ def test_bad_records_are_put_aside_with_their_lines_and_fields(tmp_path: Path) -
         3: {"id": "2"},
         4: {"id": "3", "name": "b", "_extra1": "c"},
         5: {"_line": '4,"x"y'},
-        6: {"_line": '5,"q'},
+        6: {"_line": '5,6"'},
         7: {"id": "6", "name": "\\xe9"},
         8: {"id": "7", "name": "\ufffd"},
     }
     assert arrived.footer.rows == 9
     assert arrived.footer.bad_rows == 6
     assert all(row[BAD_PROBLEM] for row in arrived.bad)
+
+
+def test_all_lines_that_a_wrong_quote_may_belong_to_are_put_aside_together(tmp_path: Path) -> None:
+    """A quote that is not closed looks like the start of a long field: no line in between is certain."""
+    arrived = read(tmp_path, 'a,b\n1,x\n2,"y\n3,z\n4,"w"\n5,"v\nu"\n6,"p\nq","r"s\n7,t\n', **ASIDE)
+    assert arrived.values("a") == [1, 5, 7]
+    found = {row[LINE]: json.loads(row[BAD_ROW])["_line"] for row in arrived.bad}
+    assert found == {3: '2,"y\n3,z\n4,"w"', 8: '6,"p\nq","r"s'}
+
+
+def test_a_quote_that_is_never_closed_is_refused_whatever_is_declared(tmp_path: Path) -> None:
+    with pytest.raises(RawFileError, match="line 3: a quoted field does not end"):
+        read(tmp_path, 'a,b\n1,x\n2,"y\n3,z\n', **ASIDE)
 
 
 def test_many_faults_of_quotes_are_put_aside_in_time(tmp_path: Path) -> None:
