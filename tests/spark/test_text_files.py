@@ -154,7 +154,7 @@ def test_a_row_that_does_not_fit_is_refused_with_its_line(spark: Any, runs: Any)
     project, first, second = runs
     refused = first["refused"].problem
     assert "raw file refused/2.csv, line 2: a quoted field does not end" in refused.message
-    assert "on_bad_row: quarantine" in refused.hint
+    assert "quote: none" in refused.hint
     assert not (project.root / "storage/staging/refused").exists()
     assert "declared as int, but needs string (raw file strict/2.csv, line 3)" in second["strict"].problem.message
     assert rows(spark, project, "strict", "id") == [(1,)]

@@ -129,22 +129,22 @@ class Structure:
         return places if not len(self._quotes) else places[np.searchsorted(self._quotes, places) % 2 == 0]
 
     def _find_bad_quote(self) -> Fault | None:
-        quotes, size = self._quotes, len(self.text)
-        opening, closing = quotes[0::2], quotes[1::2]
-        doubles = self.dialect.escape is None
-        follows = np.append(self._bytes, _LF)
+        """A quote that neither starts a field, nor ends one, nor is half of a doubled one."""
+        opening, closing = self._quotes[0::2], self._quotes[1::2]
+        pairs = max(len(opening) - 1, 0)
+        is_doubled = np.zeros(len(closing), bool)
+        if self.dialect.escape is None:  # a closing quote and an opening one right behind it are one quote of the value
+            is_doubled[:pairs] = closing[:pairs] + 1 == opening[1:]
+        around = np.append(self._bytes, _LF)  # behind the end of the text, and so before its start, is a line end
         edges = (self.dialect.delimiter[0], _LF)
-        goes_on = np.zeros(len(opening), bool)
-        if doubles:  # a quote that follows a closing one at once: together they are one quote of the value
-            goes_on[1:] = closing[: len(opening) - 1] + 1 == opening[1:]
-        is_open = goes_on | (opening == 0) | np.isin(follows[opening - 1], edges)
-        is_closed = np.isin(follows[closing + 1], (*edges, _CR)) | (closing == size - 1)
-        is_closed[: len(opening) - 1] |= goes_on[1 : len(closing) + 1][: len(is_closed[: len(opening) - 1])]
-        faults = [*opening[~is_open][:1], *closing[~is_closed][:1]]
+        goes_on = np.append(False, is_doubled[:pairs])[: len(opening)]
+        is_start = goes_on | np.isin(around[opening - 1], edges)
+        is_stop = is_doubled | np.isin(around[closing + 1], (*edges, _CR))
+        faults = [*opening[~is_start][:1], *closing[~is_stop][:1]]
         if faults:
             return self._blame(int(min(faults)), "its quotes are not escaped, or a quoted field does not end")
-        if self.is_end and len(quotes) % 2:
-            return replace(self._blame(size, "a quoted field does not end"), is_open=True)
+        if self.is_end and len(self._quotes) % 2:
+            return replace(self._blame(len(self.text), "a quoted field does not end"), is_open=True)
         return None
 
     def _find_stray_escape(self) -> Fault | None:
