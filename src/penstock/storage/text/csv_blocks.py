@@ -56,7 +56,7 @@ class CsvFile:
             fault = structure.find_fault()
             certain = structure.find_cut() if fault is None else fault.start
             if certain:
-                yield from self._read_records(part[:certain])
+                yield from self._read_records(structure.head(certain))
                 place, window = place + certain, self._window
                 continue
             end = text.find(b"\n", place + fault.place) + 1 if fault is not None else 0
@@ -93,11 +93,11 @@ class CsvFile:
             hint = f"{bad.hint}, or set files: on_bad_row: quarantine"
             raise refuse(self.path, bad.problem, hint, bad.line)
 
-    def _read_records(self, text: bytes) -> Iterator[Block]:
+    def _read_records(self, structure: Structure) -> Iterator[Block]:
         if not self.names:
-            text = self._read_names(text)
-        if self.names and text:
-            yield self._read_block(text)
+            structure = Structure(self._read_names(structure.text), self.dialect, is_end=True)
+        if self.names and structure.text:
+            yield self._read_block(structure)
 
     def _read_names(self, text: bytes) -> bytes:
         """Take the names of the columns from the first record, and give back the text behind it, if that is a header."""
@@ -124,10 +124,10 @@ class CsvFile:
             found = problem or ("lines end with CR alone", "write the file with LF at the end of each line")
             raise refuse(self.path, f"the header cannot be read: {found[0]}", found[1], self._line)
 
-    def _read_block(self, text: bytes) -> Block:
+    def _read_block(self, structure: Structure) -> Block:
         import pyarrow as pa
 
-        structure = Structure(text, self.dialect, is_end=True)
+        text = structure.text
         is_suspect = b"\0" in text or (b"\r" in text and text.count(b"\r") != text.count(b"\r\n"))
         bad: tuple[BadRow, ...] = ()
         table = None
