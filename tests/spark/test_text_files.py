@@ -23,13 +23,14 @@ from tests.spark.tables import chosen, forget_tables, read_table, types_of
 
 pytestmark = pytest.mark.spark
 
-ANN, BOB = "ann.miller@example.org", "bob@example.org"
+ANN, BOB, CAT = "ann.miller@example.org", "bob@example.org", "cat@example.org"
 SETTINGS = """
 name: shop
 staging:
   mixed: {columns: {amount: double}}
   latin: {files: {delimiter: ";", encoding: latin-1, null_text: "NULL", header: false}, renames: {_c0: id, _c1: town}}
   checked: {columns: {age: int}, on_drift: quarantine, files: {on_bad_row: quarantine}}
+  people: {files: {on_bad_row: quarantine}}
   strict: {columns: {age: int}, on_drift: fail}
 erasure:
   secrets: {"1": "a secret of this project, long enough"}
@@ -37,14 +38,13 @@ erasure:
     customer:
       staging.people: {key: email, personal: [name]}
       staging.visits: {key: email, personal: [name]}
-      staging.checked: {key: email}
 """
 FIRST = {
     "orders/1.csv": '\ufeffid,day,at,zip,note\n1,2024-02-29,2024-02-29T10:00:00+02:00,007,"a,\r\n""b"""\n2,,,10,""\n',
     "latin/1.csv": "1;Köln\n2;NULL\n",
     "to_text/1.csv": "id,code\n1,7\n2,8.50\n",
     "widened/1.jsonl": '{"id": 1, "n": {"a": [1.50, null]}, "ok": true}\n{"id": 2, "price": 1.1}\n',
-    "checked/1.csv": f"email,age\n{BOB},41\n{ANN},forty\n{ANN}\n{BOB},1,2\n",
+    "checked/1.csv": f"email,age\n{BOB},41\n{CAT},forty\n{CAT}\n{BOB},1,2\n",
     "strict/1.csv": "id,age\n1,41\n",
     "refused/1.csv": "id,age\n1,41\n",
     "refused/2.csv": 'id,age\n2,"42\n',
@@ -57,7 +57,7 @@ SECOND = {
     "orders/2.csv": "zip,ID,day\n12,3,2024-03-01\n",
     "to_text/2.csv": "id,code\n3,x\n",
     "widened/2.ndjson": '{"id": 12345678901234567890, "n": {"a": 2}, "price": 2.25, "more": "x"}\n',
-    "checked/2.csv": f"email,age\n{ANN},old\n{BOB},42\n",
+    "checked/2.csv": f"email,age\n{CAT},old\n{BOB},42\n",
     "strict/2.csv": "id,age\n2,42\n3,forty\n",
     "header_only/2.csv": "id,age\n5,\n",
 }
@@ -141,10 +141,10 @@ def test_a_row_that_does_not_fit_is_set_aside_with_its_line(spark: Any, runs: An
     assert rows(spark, project, "checked", "email", "age") == [(BOB, 41), (BOB, 42)]
     found = rows(spark, project, "checked__quarantine", "raw_file", "raw_line", "broken_columns", "raw_row")
     assert [(file, line, json.loads(row)) for file, line, _, row in found] == [
-        ("checked/1.csv", 3, {"email": ANN, "age": "forty"}),
-        ("checked/1.csv", 4, {"email": ANN}),
+        ("checked/1.csv", 3, {"email": CAT, "age": "forty"}),
+        ("checked/1.csv", 4, {"email": CAT}),
         ("checked/1.csv", 5, {"email": BOB, "age": "1", "_extra1": "2"}),
-        ("checked/2.csv", 2, {"email": ANN, "age": "old"}),
+        ("checked/2.csv", 2, {"email": CAT, "age": "old"}),
     ]
     assert found[0][2] == "age"
     assert "nothing for the column 'age'" in found[1][2]
@@ -173,9 +173,11 @@ def test_a_person_is_erased_and_nothing_is_loaded_twice(spark: Any, runs: Any) -
     assert find_text(project.root, ANN, "Ann") == []
     assert (project.root / "raw/people/1.csv").read_text() == f"email,name\n{BOB},Bob\n"
     assert {item.action.value for item in run(project).values()} == {"none"}
-    write(project, {"people/3.csv": f"email,name\n{ANN},Ann Miller\nzoe@example.org,Zoe\n"})
-    result = run(project)["people"]
-    assert (result.load.rows, result.load.suppressed) == (1, 1) if result.load else False
+    write(project, {"people/3.csv": f"email,name\n{ANN},Ann Miller\n{ANN}\n{BOB}\nzoe@example.org,Zoe\n"})
+    load = run(project)["people"].load
+    assert load is not None
+    assert (load.rows, load.suppressed, load.quarantined) == (1, 2, 1), "a bad row of an erased person is left out too"
+    assert rows(spark, project, "people__quarantine", "raw_line", "raw_row") == [(4, json.dumps({"email": BOB}))]
     assert {row[0] for row in rows(spark, project, "people", "email")} == {BOB, "zoe@example.org"}
     assert read_table(spark, project.root / "storage/staging/visits").num_rows == 1
 
