@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from uuid import uuid4
 
 from penstock.kinds.staging.values import NewFile, StagingWork
+from penstock.lake.lease_owners import Owner, is_ended, this_process
 from penstock.lake.manifests import FOLDER
 from penstock.model.changes import FeedFiles
 from penstock.model.contract import Contract, OnDrift
 from penstock.model.names import DatasetName
+from penstock.model.progress import RawFile
 from penstock.model.schema import Column, FileColumn, Footer, Schema
 from penstock.model.text_files import TextEnding, find_text_ending, is_text_file
 from penstock.storage.files import Files
@@ -19,7 +24,9 @@ from penstock.storage.footers import read_footers
 from penstock.storage.text.landing import Landing
 from penstock.storage.text.reading import TextReading, read_text_footers
 
-_LANDED = "landed"
+_LANDED, _OWNER = "landed", "_owner.json"
+_OLD_NS = 7 * 86_400 * 10**9
+"""Copies of another machine's process, of which nobody knows whether it has ended, go after a week."""
 _JAVA_NAMES = {"iso8859-1": "ISO-8859-1", "ascii": "US-ASCII", "utf-8-sig": "UTF-8"}
 """What Spark calls an encoding, where Python has another name for it."""
 _TEXTUAL = frozenset({"string", "binary"})
@@ -78,12 +85,33 @@ def landed_folder(name: DatasetName) -> str:
 
 
 def remove_landed(storage: Files, name: DatasetName) -> None:
-    """Remove the copies, those of a killed process too."""
+    """Remove the copies of loads that have ended without doing so: of killed processes, and any that is old."""
     folder = landed_folder(name)
+    attempts: dict[str, list[RawFile]] = {}
     for file in storage.walk(folder):
+        attempts.setdefault(file.path.removeprefix(f"{folder}/").partition("/")[0], []).append(file)
+    for attempt, files in attempts.items():
+        newest = max(file.modified_ns or 0 for file in files)
+        if _is_ended(storage, f"{folder}/{attempt}/{_OWNER}") or newest < time.time_ns() - _OLD_NS:
+            _remove(storage, f"{folder}/{attempt}")
+    storage.remove_empty_folders(folder)
+
+
+def _is_ended(storage: Files, path: str) -> bool:
+    """Whether the load with this note has certainly ended: another checkout may be loading the same table right now."""
+    try:
+        return is_ended(Owner(**json.loads(storage.read(path))))
+    except FileNotFoundError:  # it is written before the first copy, and removed after the last one
+        return True
+    except (ValueError, TypeError):
+        return False
+
+
+def _remove(storage: Files, attempt: str) -> None:
+    for file in sorted(storage.walk(attempt), key=lambda file: file.path.endswith(f"/{_OWNER}")):
         with suppress(FileNotFoundError):
             storage.remove(file.path)
-    storage.remove_empty_folders(folder)
+    storage.remove_empty_folders(attempt)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +121,7 @@ class TextLanding:
     raw: Files
     storage: Files
     attempt: str
-    """The name of the folder for the copies of this load."""
+    """What the folder for the copies of this load is called after."""
 
     @contextmanager
     def landed(self, name: DatasetName, work: StagingWork) -> Iterator[StagingWork]:
@@ -102,19 +130,22 @@ class TextLanding:
             yield work
             return
         remove_landed(self.storage, name)
+        folder = f"{landed_folder(name)}/{self.attempt}-{uuid4().hex[:8]}"
+        self.storage.create(f"{folder}/{_OWNER}", json.dumps(asdict(this_process(self.attempt))).encode())
         try:
             schema = work.schema or Schema(())
-            yield replace(work, files=tuple(self._land(name, work.contract, new, schema) for new in work.files))
+            yield replace(work, files=tuple(self._land(folder, work.contract, new, schema) for new in work.files))
         finally:
-            remove_landed(self.storage, name)
+            _remove(self.storage, folder)
+            self.storage.remove_empty_folders(landed_folder(name))
 
-    def _land(self, name: DatasetName, contract: Contract, new: NewFile, schema: Schema) -> NewFile:
+    def _land(self, folder: str, contract: Contract, new: NewFile, schema: Schema) -> NewFile:
         path = new.file.path
         if not is_text_file(path):
             return new
         by_source = {source: column for column in schema.columns for source in column.sources or {column.key}}
         columns = tuple(_to_landed(column, by_source, contract) for column in new.columns)
-        target = f"{landed_folder(name)}/{self.attempt}/{path}.parquet"
+        target = f"{folder}/{path}.parquet"
         footer = Footer(new.columns, new.rows, new.bad_rows, new.digest)
         bad = Landing(self.raw, self.storage, contract.files).land(path, footer, columns, target)
         return replace(new, columns=columns, landed=target, landed_bad=bad)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from penstock.kinds.staging import observe
 from penstock.kinds.staging.decide import StagingItem, decide, fingerprint_contract
 from penstock.kinds.staging.kind import StagingKind
 from penstock.kinds.staging.progress import StagingProgress
-from penstock.kinds.staging.raw_text import TextLanding, landed_folder, to_reading
+from penstock.kinds.staging.raw_text import TextLanding, landed_folder, remove_landed, to_reading
+from penstock.lake.lease_owners import this_process
 from penstock.model.contract import Contract
 from penstock.model.contract_rules import make_contract
 from penstock.model.dataset import Dataset, Form
@@ -212,20 +214,26 @@ def test_copies_live_as_long_as_a_load_and_those_of_a_killed_one_go_with_the_nex
     staging.project.raw("t", "3", {"id": [3]})
     item = staging.decide()
     storage, raw = LocalFiles(staging.project.root / "storage"), LocalFiles(staging.project.root / "raw")
-    left = f"{landed_folder(item.dataset)}/killed/t/0.csv.parquet"
+    left, used = (f"{landed_folder(item.dataset)}/{load}/t/0.csv.parquet" for load in ("killed", "running"))
     storage.create(left, b"")
+    storage.create(used, b"")
+    note = f"{landed_folder(item.dataset)}/running/_owner.json"
+    storage.create(note, json.dumps(asdict(this_process("another checkout"))).encode())
 
     def read_copies() -> Any:
         with TextLanding(raw, storage, "run").landed(item.dataset, item.work) as work:
             assert not storage.exists(left)
-            return work, [file.path for file in storage.walk(landed_folder(item.dataset))]
+            return work, [file.path for file in storage.walk(landed_folder(item.dataset)) if "/run-" in file.path]
 
     work, copies = read_copies()
     by_path = {new.file.path: new for new in work.files}
-    assert [by_path[f"t/{name}"].landed for name in ("1.csv", "2.csv", "3.parquet")] == [*sorted(copies), None]
+    assert [by_path[f"t/{name}"].landed for name in ("1.csv", "2.csv", "3.parquet")] == [*sorted(copies)[1:], None]
     assert {column.name: column.type for column in by_path["t/1.csv"].columns} == {"id": "bigint", "code": "string"}
-    assert storage.walk(landed_folder(item.dataset)) == []
+    kept = [used, note]
+    assert sorted(file.path for file in storage.walk(landed_folder(item.dataset))) == sorted(kept)
     with pytest.raises(ZeroDivisionError), TextLanding(raw, storage, "run").landed(item.dataset, item.work):
         raise ZeroDivisionError
-    assert storage.walk(landed_folder(item.dataset)) == []
-    assert replace(item.work) == item.work
+    assert sorted(file.path for file in storage.walk(landed_folder(item.dataset))) == sorted(kept)
+    (storage.root / note).unlink()
+    remove_landed(storage, item.dataset)
+    assert not (storage.root / landed_folder(item.dataset)).exists()
