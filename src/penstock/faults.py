@@ -17,6 +17,7 @@ POINTS = (
     "staging.before_attempt",
     "staging.before_rename",
     "staging.after_rename",
+    "staging.after_landing",
     "staging.after_attempt",
     "staging.after_aside",
     "staging.before_commit",

@@ -80,12 +80,13 @@ def declare_staging(
     on_drift: str = "evolve",
     on_removed_files: str = "keep",
     nested: str = "json",
+    files: Mapping[str, str | bool] | None = None,
 ) -> None:
-    """Declare columns, renames and drift rules of a staging table, like `staging:` in penstock.yml."""
+    """Declare columns, renames, drift rules and text files of a staging table, like `staging:` in penstock.yml."""
     registry = current_registry.get()
     if registry is None:
         return
-    given = {"columns": columns, "renames": renames, "nested": nested}
+    given = {"columns": columns, "renames": renames, "nested": nested, "files": files}
     given |= {"on_drift": on_drift, "on_removed_files": on_removed_files}
     registry.declarations.append(StagingDeclaration(table, given, caller() or Location(__file__)))
 
