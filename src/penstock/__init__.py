@@ -2,20 +2,50 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from penstock.changes import apply_changes
+    from penstock.errors import PenstockError
+    from penstock.model.changes import ChangeMetrics
+    from penstock.plain_loads.cdc_events import process_cdc_events
+    from penstock.plain_loads.refresh import full_refresh_with_swap
+    from penstock.plain_loads.timestamp import incremental_by_timestamp
+    from penstock.plain_loads.values import IncrementResult, RefreshResult
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__", "apply_changes"]
+__all__ = [
+    "ChangeMetrics",
+    "IncrementResult",
+    "PenstockError",
+    "RefreshResult",
+    "__version__",
+    "apply_changes",
+    "full_refresh_with_swap",
+    "incremental_by_timestamp",
+    "process_cdc_events",
+]
+
+_MODULES = {
+    "ChangeMetrics": "penstock.model.changes",
+    "IncrementResult": "penstock.plain_loads.values",
+    "PenstockError": "penstock.errors",
+    "RefreshResult": "penstock.plain_loads.values",
+    "apply_changes": "penstock.changes",
+    "full_refresh_with_swap": "penstock.plain_loads.refresh",
+    "incremental_by_timestamp": "penstock.plain_loads.timestamp",
+    "process_cdc_events": "penstock.plain_loads.cdc_events",
+}
 
 
 def __getattr__(name: str) -> Any:
     """Import what needs Spark only when it is asked for."""
-    if name == "apply_changes":
-        from penstock.changes import apply_changes
-
-        return apply_changes
+    if name in _MODULES:
+        return getattr(import_module(_MODULES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *globals()} - {"TYPE_CHECKING", "Any", "annotations", "import_module"})

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.errors import ChangeFlowError
 from penstock.kinds.cdc.apply import ChangeLoad
 from penstock.kinds.cdc.batch import ChangeBatch, to_condition, to_expression
-from penstock.lake.naming import find_location, name_table
+from penstock.lake.naming import find_target
 from penstock.lake.tables import Lake
 from penstock.model.changes import ChangeMetrics, FlowOptions
 from penstock.model.flow_options import check_options
-from penstock.model.names import DatasetName
 from penstock.session.opening import borrow, check_delta
-from penstock.storage.files import open_files
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -100,35 +97,14 @@ def _to_sequence(changes: DataFrame, sequence_by: ColumnOrText | None) -> Column
 
 def _apply_to(spark: SparkSession, target: str, batch: ChangeBatch) -> ChangeMetrics:
     """Apply the batch to a path, or to a table name, which is registered in the catalog if it is new."""
-    is_path = "/" in target
-    location = target.rstrip("/") if is_path else find_location(spark, target)
-    folder, name = _split(location)
+    try:
+        found = find_target(spark, target)
+    except ValueError as error:
+        raise ChangeFlowError("target", str(error), hint="use a path of at least two folders") from None
     with borrow(spark):
-        metrics = ChangeLoad(Lake(spark, open_files(folder, _storage_settings(spark, folder)))).apply(name, batch)
-    if not is_path:
-        name_table(spark, target, location)
+        metrics = ChangeLoad(Lake(spark, found.files)).apply(found.name, batch)
+    found.register(spark)
     return metrics
-
-
-def _split(location: str) -> tuple[str, DatasetName]:
-    """The storage folder of a table, and the last two folders of its path as its name."""
-    scheme, is_address, rest = location.partition("://")
-    is_local = not is_address or scheme == "file"
-    path = str(Path(location.removeprefix("file:").removeprefix("//")).resolve()) if is_local else rest
-    *above, database, name = ["", "", *path.strip("/").split("/")]
-    if not database or (not is_local and len(above) < 3):
-        raise ChangeFlowError(
-            "target", f"{location!r} is not a valid location for a table", hint="use a path of at least two folders"
-        )
-    folders = "/".join(above[2:])
-    return f"/{folders}" if is_local else f"{scheme}://{folders}", DatasetName(database, name)
-
-
-def _storage_settings(spark: SparkSession, folder: str) -> dict[str, str]:
-    """What the session knows about an object store; a folder on this machine needs nothing."""
-    if "://" not in folder:
-        return {}
-    return {key: str(value) for key, value in spark.conf.getAll.items() if key.startswith("spark.hadoop.")}
 
 
 def _scd_type(given: int | str) -> int:

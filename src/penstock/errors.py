@@ -166,6 +166,16 @@ class BadChangesError(ChangeFlowError):
         self.samples = samples
 
 
+class PlainLoadError(PenstockError):
+    """A frame cannot be loaded into a table: it is of a wrong type, does not fit, or the table belongs to somebody else."""
+
+    code = "plain_load"
+
+    def __init__(self, code: str, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.code = f"plain_load.{code}"
+
+
 class VerificationError(PenstockError):
     """What was written differs from what was expected; the load is reported as failed."""
 

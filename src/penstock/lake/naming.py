@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.errors import SessionError, StorageError, first_line
 from penstock.lake.statements import quote, quote_table, table_parts, text
+from penstock.model.names import DatasetName
 from penstock.session.losses import best_effort
-from penstock.storage.files import Files
+from penstock.storage.files import Files, open_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,6 +27,50 @@ def check_no_shadows(session: SparkSession, names: Iterable[str]) -> None:
             f"this session has a temporary view called {shadows[0]}, which would be read instead of the pipeline's dataset",
             hint=f'spark.catalog.dropTempView("{shadows[0]}"), or run in a session of its own',
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A table outside any project: where it is, and what the catalog calls it, if it was named and not located."""
+
+    files: Files
+    name: DatasetName
+    location: str
+    table: str | None = None
+
+    def register(self, session: SparkSession) -> None:
+        """Make a table that was named known to the catalog, if it is new."""
+        if self.table is not None:
+            name_table(session, self.table, self.location)
+
+
+def find_target(session: SparkSession, target: str) -> Target:
+    """The table at a path, or of a name in the catalog; ValueError when the path cannot be that of a table."""
+    is_path = "/" in target
+    location = target.rstrip("/") if is_path else find_location(session, target)
+    folder, name = split_location(location)
+    return Target(
+        open_files(folder, _storage_settings(session, folder)), name, location, table=None if is_path else target
+    )
+
+
+def split_location(location: str) -> tuple[str, DatasetName]:
+    """The storage folder of a table, and the last two folders of its path as its name; ValueError when there are fewer."""
+    scheme, is_address, rest = location.partition("://")
+    is_local = not is_address or scheme == "file"
+    path = str(Path(location.removeprefix("file:").removeprefix("//")).resolve()) if is_local else rest
+    *above, database, name = ["", "", *path.strip("/").split("/")]
+    if not database or (not is_local and len(above) < 3):
+        raise ValueError(f"{location!r} is not a valid location for a table")
+    folders = "/".join(above[2:])
+    return f"/{folders}" if is_local else f"{scheme}://{folders}", DatasetName(database, name)
+
+
+def _storage_settings(session: SparkSession, folder: str) -> dict[str, str]:
+    """What the session knows about an object store; a folder on this machine needs nothing."""
+    if "://" not in folder:
+        return {}
+    return {key: str(value) for key, value in session.conf.getAll.items() if key.startswith("spark.hadoop.")}
 
 
 def find_location(session: SparkSession, table: str) -> str:

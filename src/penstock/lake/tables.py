@@ -45,7 +45,7 @@ from penstock.session.siblings import sibling_of
 from penstock.storage.files import Files
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
 P = TypeVar("P")
 
@@ -119,20 +119,24 @@ class Lake:
 
         With `evolve`, the same commit adds the columns that the rows have and the table lacks, and widens types.
         """
-        writer = rows.write.format("delta").mode("append").option("mergeSchema", str(evolve).lower())
-        with self._writing(name):
-            writer.options(txnAppId=APPLICATION, txnVersion=str(number)).save(self.files.spark_path(name.path))
-        return self._read_back(name, number)
+        return self._save(rows.write.mode("append").option("mergeSchema", str(evolve).lower()), name, number)
 
     def amend(self, rows: DataFrame, name: DatasetName, number: int, removed: str, *, evolve: bool = False) -> Commit:
         """Remove rows and write others in one commit under this number; needs a number from `begin_append`.
 
         `removed` is a condition that holds for the rows to remove, and for all rows that are written.
         """
-        writer = rows.write.format("delta").mode("overwrite").option("mergeSchema", str(evolve).lower())
-        options = {"replaceWhere": removed, "txnAppId": APPLICATION, "txnVersion": str(number)}
+        writer = rows.write.mode("overwrite").option("mergeSchema", str(evolve).lower())
+        return self._save(writer.option("replaceWhere", removed), name, number)
+
+    def overwrite(self, rows: DataFrame, name: DatasetName, number: int) -> Commit:
+        """Replace all rows and the columns in one commit under a number from `begin_append`; properties and partitions stay."""
+        return self._save(rows.write.mode("overwrite").option("overwriteSchema", "true"), name, number)
+
+    def _save(self, writer: DataFrameWriter, name: DatasetName, number: int) -> Commit:
+        numbered = writer.format("delta").options(txnAppId=APPLICATION, txnVersion=str(number))
         with self._writing(name):
-            writer.options(**options).save(self.files.spark_path(name.path))
+            numbered.save(self.files.spark_path(name.path))
         return self._read_back(name, number)
 
     def merge(self, rows: DataFrame, removed: DataFrame, name: DatasetName, number: int) -> Commit:

@@ -14,11 +14,16 @@ from penstock.model.types import quote_name
 
 def add_up_rows(rows: DataFrame) -> DataFrame:
     """One row: how many there are, and the sum and the exclusive or of their hashes over all columns."""
-    return rows.select(hash_row(rows).alias("hash")).agg(
+    return rows.select(hash_row(rows).alias("hash")).agg(*sums_of(F.col("hash")))
+
+
+def sums_of(hash_: Column) -> list[Column]:
+    """What rows with these hashes add up to, as aggregations."""
+    return [
         F.count(F.lit(1)).alias("rows"),
-        F.coalesce(F.sum(F.col("hash").cast("decimal(20,0)")), F.lit(0)).cast("string").alias("total"),
-        F.coalesce(F.bit_xor("hash"), F.lit(0)).alias("mixed"),
-    )
+        F.coalesce(F.sum(hash_.cast("decimal(20,0)")), F.lit(0)).cast("string").alias("total"),
+        F.coalesce(F.bit_xor(hash_), F.lit(0)).alias("mixed"),
+    ]
 
 
 def add_up_sides(sides: Sequence[DataFrame]) -> DataFrame:

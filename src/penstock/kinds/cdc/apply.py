@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from penstock.errors import BadChangesError, ChangeFlowError, ConcurrentRunError, PenstockError
 from penstock.faults import fault_point
@@ -32,6 +31,7 @@ from penstock.kinds.cdc.values import QUARANTINED_ROW
 from penstock.lake.delta_log import Commit
 from penstock.lake.few_rows import FewRows
 from penstock.lake.manifests import LONGEST_CHAIN
+from penstock.lake.retrying import retry_when_overtaken
 from penstock.lake.tables import Lake
 from penstock.model.changes import RESERVED, ChangeMetrics, Flow
 from penstock.model.names import DatasetName
@@ -53,9 +53,6 @@ LONGEST_LIST = 20
 """Up to this many segments of the auxiliary table are read one by one; with more, a batch merges them into one."""
 COMPACT_AFTER = 25
 """After this many loads the target's small files are compacted."""
-_ATTEMPTS = 20
-_LONGEST_WAIT = 20
-"""Seconds. Two writers can fence each other off; the wait must grow beyond the time of a load, on a busy machine too."""
 _MANY = 50_000
 _SAMPLES = 5
 _PROPERTIES = (("delta.enableDeletionVectors", "true"),)
@@ -76,13 +73,7 @@ class ChangeLoad:
 
     def apply(self, name: DatasetName, batch: ChangeBatch) -> ChangeMetrics:
         """Apply a batch: check, find what it affects, replay, diff, write; retry from the start when another writer was first."""
-        retrying = Retrying(
-            retry=retry_if_exception_type(ConcurrentRunError),
-            wait=wait_random_exponential(multiplier=0.2, max=_LONGEST_WAIT),
-            stop=stop_after_attempt(_ATTEMPTS),
-            reraise=True,
-        )
-        return retrying(self._try_to_apply, name, batch)
+        return retry_when_overtaken(self._try_to_apply, name, batch)
 
     def _try_to_apply(self, name: DatasetName, batch: ChangeBatch) -> ChangeMetrics:
         flow = resolve_batch(batch)
