@@ -35,7 +35,7 @@ from staging import Bar, one_session  # noqa: E402
 
 from penstock.engine import Engine, open_engine  # noqa: E402
 from penstock.kinds.undo import RowsUndo  # noqa: E402
-from penstock.maintenance.erasure import erasing  # noqa: E402
+from penstock.maintenance.erasure import erasing, searching  # noqa: E402
 from penstock.maintenance.erasure.hiding import Hider  # noqa: E402
 from penstock.maintenance.tables.values import Caution, Physical  # noqa: E402
 from penstock.model.results import Outcome  # noqa: E402
@@ -179,7 +179,7 @@ class Removal:
         removing = (
             (erasing, "make_physical", "physical"),
             (erasing, "erase_sources", "sources"),
-            (erasing, "scan_for_residue", "scan"),
+            (searching, "scan_for_residue", "scan"),
         )
         with watch.watch(*removing):
             erase = time_of(lambda: engine.erasure.erase(caution=CAUTION))
