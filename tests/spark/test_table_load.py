@@ -403,12 +403,11 @@ dp.load("crm.compared", source=dp.delta(path={str(path)!r}), strategy="snapshot"
 def test_another_database_is_read_by_its_jdbc_driver(loads: Loads) -> None:
     """Derby, which comes with Spark, stands for every database that has only a JDBC driver."""
     url = "jdbc:derby:memory:penstock"
-    rows = "id int, name string, at timestamp"
-    loads.spark.sql("SELECT 1 AS id, 'Ada' AS name, TIMESTAMP'2024-01-01 10:00:00' AS at").write.jdbc(
-        f"{url};create=true", "people"
-    )
+    first = "SELECT 1 AS id, 'Ada' AS name, DATE'2024-01-01' AS at"
+    loads.spark.sql(first).write.jdbc(f"{url};create=true", "people")
     connection = loads.spark.sparkContext._jvm.java.sql.DriverManager.getConnection(url)
-    connection.createStatement().execute('CREATE TABLE times ("id" INT, "at" TIME)')
+    connection.createStatement().execute('CREATE TABLE times ("at" TIME)')
+    connection.createStatement().execute('CREATE TABLE stamps ("at" TIMESTAMP)')
     loads.project.define(
         "loads.py",
         f"""\
@@ -421,13 +420,16 @@ dp.load("crm.people", source=table("people"), strategy="timestamp", keys=["ID"],
         check_deletes="always", most_deleted=1)
 dp.load("crm.whole", source=table("people"), strategy="full_refresh", where='"id" < 100')
 dp.load("crm.times", source=table("times"))
+dp.load("crm.stamps", source=table("stamps"))
 """,
     )
     failed = loads.run(check=False)
     assert failed["crm.times"].problem is not None
     assert "column at" in failed["crm.times"].problem.message
     assert "time of day" in failed["crm.times"].problem.message
-    more = loads.spark.createDataFrame([(2, "Bob", None)], rows).selectExpr("id", "name", "TIMESTAMP'2024-02-01' AS at")
+    assert failed["crm.stamps"].problem is not None
+    assert "nanoseconds" in failed["crm.stamps"].problem.message
+    more = loads.spark.sql("SELECT 2 AS id, 'Bob' AS name, DATE'2024-02-01' AS at")
     more.write.mode("append").jdbc(url, "people")
     loads.run(select=("crm.people", "crm.whole"))
     for name in ("crm.people", "crm.whole"):
