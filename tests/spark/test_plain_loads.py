@@ -331,13 +331,14 @@ def test_change_events_from_dicts_and_frames(spark: Any, table: str) -> None:
 def test_values_of_pandas_arrive_as_they_are_whatever_the_zone_of_the_session(spark: Any, table: str) -> None:
     zone = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    zero = pd.Series([0.0, 1.0], dtype=pd.ArrowDtype(pa.float64()))
     try:
         frame = pd.DataFrame(
             {
                 "aware": pd.to_datetime(["2024-03-10T02:30:00.123456Z", "NaT"]),
                 "naive": pd.to_datetime(["2024-03-10T02:30:00.123456", "NaT"]),
                 "plain": [float("nan"), 0.1],
-                "kept": pd.array([float("nan"), 1.0], dtype=pd.ArrowDtype(pa.float64())),
+                "kept": zero / zero,
                 "whole": pd.array([2**63 - 1, None], dtype="Int64"),
                 "cat": pd.Categorical(["b", None]),
                 "mixed": [Decimal("1.10"), 2],

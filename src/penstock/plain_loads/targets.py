@@ -58,7 +58,7 @@ class Place:
                 f"the table {where} is written by {self._find_owner()}; nothing was written",
                 hint=_OTHER_TABLE,
             )
-        if code == "no_progress":
+        if state.number is None:  # no commit of Penstock at all
             raise PlainLoadError(
                 "foreign_table",
                 f"the table {where} was created by another program; nothing was written",

@@ -227,7 +227,7 @@ class _Load:
         stored = self.place.lake.read(self.place.name).select(*map(quote_name, rows.columns))
         if self.keys:
             found = find_newer_rows(rows, stored, self.keys, self.cursor.name).persist()
-            counts = found.agg(F.count_if(IS_NEW), F.count_if(f"NOT {IS_NEW}"), F.count_if(IS_AMBIGUOUS))
+            counts = found.agg(F.count_if(IS_NEW), F.count_if(~F.col(IS_NEW)), F.count_if(IS_AMBIGUOUS))
         else:
             found = find_missing_copies(rows, stored.where(self.is_in_window | self.value.isNull())).persist()
             counts = found.agg(F.count(F.lit(1)), F.lit(0), F.lit(0))
