@@ -65,7 +65,7 @@ def advise(
 
         declared = Declared(critical, history, tuple(key or ()), cursor)
         advised = advise_source(_to_source(settings, chosen[0], given, table or "", user), declared)
-    make_output(settings).show(advised.to_json(), partial(_draw, advised))
+    make_output(settings).show(advised.to_json(), partial(draw_advice, advised))
 
 
 def _refuse(why: str, given: Mapping[str, object]) -> None:
@@ -110,7 +110,16 @@ def _to_source(settings: Settings, kind: str, given: dict[str, str | None], tabl
     return JdbcSource(find_connection(project, value), table)
 
 
-def _draw(advised: Advised, output: TextOutput) -> None:
+def advise_sqlite(path: str, table: str) -> Advised:
+    """What to do with a table of a SQLite file of which nothing is declared."""
+    from penstock.source_access import Declared, SqliteSource
+    from penstock.source_access import advise as advise_source
+
+    return advise_source(SqliteSource(path, table), Declared())
+
+
+def draw_advice(advised: Advised, output: TextOutput) -> None:
+    """The decision, what it rests on, and a declaration to paste."""
     from rich.markup import escape
 
     advice = advised.advice
