@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -14,6 +15,7 @@ from penstock.eventlog.rewriting import pages
 from penstock.model.events import Event, Unreadable
 
 REDACTED = "[redacted]"
+_WORD = re.compile(r"\w")
 _FREE_TEXTS = {"message": REDACTED, "reason": REDACTED, "config": None, "manifests": (), "job_graph": None}
 
 
@@ -36,7 +38,10 @@ def redact_events(log: EventLog, event_ids: Sequence[str]) -> RedactResult:
 
 
 def redact_texts(log: EventLog, texts: Collection[str]) -> RedactResult:
-    """Replace some texts in every event that has them, also in names of partitions and job runs."""
+    """Replace some texts in every event that has them, also in names of partitions and job runs.
+
+    Only whole words count, as in the residue scan: who is a "customer" must not rename the dataset staging.customers.
+    """
     entries = (
         entry
         for page in pages(lambda sql, parameters: log.select(sql, parameters, strict=True))
@@ -70,13 +75,20 @@ def without_texts(event: Event, texts: Collection[str]) -> Event:
 def _replaced(value: Any, texts: Collection[str]) -> Any:
     if isinstance(value, str):
         for text in texts:
-            value = value.replace(text, REDACTED)
+            value = _without_words(value, text) if text in value else value
         return value
     if isinstance(value, dict):
         return {_replaced(key, texts): _replaced(inner, texts) for key, inner in value.items()}
     if isinstance(value, list | tuple):
         return type(value)(_replaced(inner, texts) for inner in value)
     return value
+
+
+def _without_words(value: str, text: str) -> str:
+    """A value without a text where that is no part of a longer word; `.`, `-`, `+` and `@` between letters are inside of one."""
+    before = r"(?<!\w)(?<!\w[.\-+@])" if _WORD.match(text) else ""
+    after = r"(?!\w|[.\-+@]\w)" if _WORD.match(text[-1:]) else ""
+    return re.sub(f"{before}{re.escape(text)}{after}", REDACTED, value)
 
 
 def _write(log: EventLog, changes: Sequence[tuple[Entry, Event]]) -> RedactResult:

@@ -31,6 +31,20 @@ class KeyColumn:
     normal_form: NormalForm = NormalForm.EXACT
 
 
+def split_key_text(text: str) -> tuple[str | None, ...]:
+    """The parts of a key's canonical text, as `transforms.key_hashes.key_text` makes it; None for a NULL part."""
+    parts: list[str | None] = []
+    while text:
+        if text[0] == "n":
+            parts.append(None)
+            text = text[1:]
+        else:
+            size, _, rest = text[1:].partition(":")
+            parts.append(rest[: int(size)])
+            text = rest[int(size) :]
+    return tuple(parts)
+
+
 def find_key_problem(type_: SparkType) -> str | None:
     """Why values of a type cannot be a key; None when they can."""
     match type_:

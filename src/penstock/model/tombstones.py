@@ -42,6 +42,7 @@ _NEXT = {
     TombstoneState.PENDING: {TombstoneState.HIDDEN, TombstoneState.WITHDRAWN},
     TombstoneState.HIDDEN: {TombstoneState.PHYSICAL, TombstoneState.WITHDRAWN},
     TombstoneState.PHYSICAL: {TombstoneState.RELEASED, TombstoneState.HIDDEN},  # another program wrote the rows again
+    TombstoneState.RELEASED: {TombstoneState.RELEASED},  # from another point on
 }
 
 

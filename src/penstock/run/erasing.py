@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from penstock.errors import ConcurrentRunError, PenstockError
+from penstock.errors import ConcurrentRunError, PenstockError, UsageError
 from penstock.kinds.catalog import Catalog, open_catalog
 from penstock.lake.tables import Lake
 from penstock.maintenance.erasure.resurrected import find_resurrected
@@ -27,7 +27,7 @@ from penstock.model.results import LoadResult, Outcome
 from penstock.model.tombstones import Release, Tombstone, TombstoneState
 from penstock.model.wording import counted
 from penstock.run.bench import Bench, Host, open_bench, raise_first
-from penstock.run.given_keys import check_release, read_given_keys
+from penstock.run.given_keys import check_release, check_searchable, read_given_keys
 from penstock.run.planner import PlanRequest
 from penstock.run.scheduler import RunListener
 from penstock.run.tombstone_choice import TombstoneChoice, is_named
@@ -170,9 +170,13 @@ class Erasing:
         found = self._chosen.choose(chosen)
         left = [each for each in found if each.state is TombstoneState.PHYSICAL or is_named(each, chosen)]
         found = left or found  # a subject or table stands for those that are erased
+        if not left and any(each.state is TombstoneState.RELEASED for each in found):
+            raise UsageError(
+                "these keys were released before", hint="to release one from another point on, give its id"
+            )
         catalog = self.catalog
         for table in {each.table for each in found}:
-            check_release(catalog, table, column)
+            check_release(catalog, table, value, column)
         with self.host.recorded():
             self._store.move(found, TombstoneState.RELEASED, release=Release(value, column))
         ids = {each.id for each in found}
@@ -296,6 +300,7 @@ class Erasing:
 
         targets, given = read_given_keys(self.catalog, what, keys, source)
         if given.num_columns == 1:
+            check_searchable(self.catalog, targets, given)
             return verify_values(self.catalog, targets, given, on_progress)
         with self.host.lake(self._places) as lake:
             return verify_composite(self.catalog, lake, targets, given, on_progress)

@@ -84,7 +84,7 @@ class TombstoneStore:
         now = self._clock.now_ns()
         moved = []
         for each in tombstones:
-            if each.state is state:
+            if each.state is state and each.release == release:
                 continue
             if not can_follow(each.state, state):
                 raise UsageError(f"tombstone {each.id} is {each.state}: it cannot become {state}")

@@ -11,9 +11,10 @@ from typing import Any, cast
 import pyarrow as pa
 
 from penstock.maintenance.erasure.clear_values import read_clear_values
+from penstock.maintenance.erasure.tombstones import KEYS
 from penstock.model.dataset import Dataset, Form, Place, table_places
 from penstock.model.erasure import ErasableTable, ErasureSettings
-from penstock.model.keys import KeyColumn
+from penstock.model.keys import KeyColumn, split_key_text
 from penstock.model.names import DatasetName
 from penstock.model.tombstones import Tombstone
 from penstock.storage.files import open_files
@@ -70,3 +71,18 @@ def test_only_the_columns_of_a_row_s_own_tombstone_count(tmp_path: Path) -> None
         ("main.people", "name"): {"Ann"},
         ("main.people", "city"): {"Bonn"},
     }
+
+
+def test_a_key_without_a_row_is_looked_for_too(tmp_path: Path) -> None:
+    """Nobody has the row any more, but an export or an old file may: the search must know what was asked."""
+    vault = Vault(open_files(str(tmp_path)), to_secrets({"1": "a secret that is long enough"}))
+    ghost = replace(ANN, id="ghost", key=(KeyColumn("id"), KeyColumn("Region")))
+    rows = {"id": ["t", "ghost", "other"], "table": [str(NAME)] * 3, "text": ["v1:7", "v12:ghost:n v2:xn", "v1:8"]}
+    vault.put_table("b", KEYS, pa.table(rows))
+    keep(vault, f"{NAME}.{1:020d}.values", {"id": [7]})
+    found = read_clear_values(cast("Any", catalog_of(*table_places(NAME))), vault, [ANN, ghost])
+    assert found.found == {("main.people", "id"): {7, "ghost:n v2:x"}}
+    assert found.all_texts == ("ghost:n v2:x",)
+    texts = {key.key: found.texts_of(NAME, key.key) for key in (ANN, ghost)}
+    assert texts == {ANN.key: ("v1:7",), ghost.key: ("v12:ghost:n v2:xn",)}, "records of another key must not go"
+    assert split_key_text("nv2:v2nv0:") == (None, "v2", None, "")

@@ -56,6 +56,11 @@ def test_tombstones_come_back_with_their_last_state(store: TombstoneStore) -> No
     gone = [each for each in store.read(CUSTOMERS) if each.state is TombstoneState.PHYSICAL]
     store.move(gone, TombstoneState.RELEASED, release=Release("2026-01-01", "signed_up"))
     assert {each.state for each in store.read(CUSTOMERS)} == {TombstoneState.HIDDEN, TombstoneState.RELEASED}
+    released = [each for each in store.read(CUSTOMERS) if each.state is TombstoneState.RELEASED]
+    CLOCK.advance(1)
+    store.move(released, TombstoneState.RELEASED, release=Release("2026-02-01", "signed_up"))
+    points = {each.release for each in store.read(CUSTOMERS)}
+    assert points == {None, Release("2026-02-01", "signed_up")}, "a point that was wrong can be corrected"
 
 
 def test_a_state_that_cannot_follow_is_refused(store: TombstoneStore) -> None:

@@ -16,6 +16,8 @@ from penstock.maintenance.erasure.tombstones import KEYS, name_of
 from penstock.maintenance.scan.needles import Column, Needle, Role
 from penstock.model.dataset import Form, Place
 from penstock.model.erasure import ErasureSettings
+from penstock.model.keys import KeyColumn, split_key_text
+from penstock.model.names import DatasetName
 from penstock.model.tombstones import Tombstone
 from penstock.tombstones.vault import Vault
 from penstock.transforms.suppress import TOMBSTONE
@@ -29,8 +31,11 @@ class ClearValues:
 
     found: Mapping[tuple[str, str], frozenset[Any]] = field(repr=False)
     """By table and column in lower case."""
-    texts: Mapping[str, tuple[str, ...]] = field(repr=False)
-    """The canonical texts of keys, by table."""
+    texts: Mapping[tuple[str, tuple[KeyColumn, ...]], tuple[str, ...]] = field(repr=False)
+    """The canonical texts of keys, by table and columns: the order 42 is not the customer 42."""
+
+    def texts_of(self, table: DatasetName, key: tuple[KeyColumn, ...]) -> tuple[str, ...]:
+        return self.texts.get((str(table), key), ())
 
     def values_of(self, table: str, column: str) -> frozenset[Any]:
         return self.found.get((table, column.lower()), frozenset())
@@ -46,26 +51,41 @@ class ClearValues:
 def read_clear_values(catalog: Catalog, vault: Vault, tombstones: Sequence[Tombstone]) -> ClearValues:
     """Everything that the vault has about these tombstones."""
     found: dict[tuple[str, str], set[Any]] = {}
-    texts: dict[str, set[str]] = {}
-    ids = {each.id for each in tombstones}
+    texts: dict[tuple[str, tuple[KeyColumn, ...]], set[str]] = {}
+    by_id = {each.id: each for each in tombstones}
     groups = _group_by_columns(catalog.workspace.project.erasure, tombstones)
     stored = _find_places(catalog, tombstones)
     for batch in dict.fromkeys(each.batch for each in tombstones):
         for name in vault.names(batch):
             if name == KEYS:
                 for row in vault.get_table(batch, name).to_pylist():
-                    if row["id"] in ids:
-                        texts.setdefault(row["table"], set()).add(row["text"])
+                    if (tombstone := by_id.get(row["id"])) is not None:
+                        texts.setdefault((row["table"], tombstone.key), set()).add(row["text"])
             elif (match := _ENTRY.fullmatch(name)) and match["table"] in stored:
                 table, place = stored[match["table"]]
                 rows = vault.get_table(batch, name)
                 for columns, own in groups.get(table, {}).items():
                     for column, value in _values_in(_rows_of(rows, own), place, columns):
                         found.setdefault((table, column), set()).add(value)
+    seen = {(where, str(value)) for where, values in found.items() for value in values}
+    for where, part in _parts_of(texts):  # a key without a row may still be in a file
+        if (where, part) not in seen:
+            found.setdefault(where, set()).add(part)
     return ClearValues(
         {where: frozenset(values) for where, values in found.items()},
-        {table: tuple(sorted(values)) for table, values in texts.items()},
+        {where: tuple(sorted(values)) for where, values in texts.items()},
     )
+
+
+def _parts_of(
+    texts: Mapping[tuple[str, tuple[KeyColumn, ...]], Iterable[str]],
+) -> Iterator[tuple[tuple[str, str], str]]:
+    """The values of keys as they were asked for, in their normal form, with their table and column."""
+    for (table, key), own in texts.items():
+        for text in own:
+            for column, part in zip(key, split_key_text(text), strict=False):
+                if part is not None:
+                    yield (table, column.name.lower()), part
 
 
 def _group_by_columns(

@@ -74,13 +74,13 @@ def count_erasure(tombstones: Tombstones, chosen: Sequence[Tombstone], tables: S
     lake, catalog = tombstones.lake, tombstones.catalog
     counted: list[TableCount] = []
     sources: list[FileErased] = []
-    texts = read_clear_values(catalog, tombstones.vault, chosen).texts
+    values = read_clear_values(catalog, tombstones.vault, chosen)
     for table in tables:
         rows = sum(each.rows for each in chosen if each.table == table)
         existing = [name for name in delta_tables_of(catalog, table) if lake.state(name).exists]
         counted += [_count_table(lake, name, rows if name == table else 0) for name in existing]
         for key in dict.fromkeys(each.key for each in chosen if each.table == table):
-            sources += count_sources(lake, catalog, catalog.datasets[table], key, texts.get(str(table), ()))
+            sources += count_sources(lake, catalog, catalog.datasets[table], key, values.texts_of(table, key))
     return DryRun(tuple(chosen), tuple(counted), tuple(sources))
 
 

@@ -85,9 +85,9 @@ class Erasure:
 
     def erase_sources(self, table: DatasetName) -> None:
         """Remove the records of the keys from the source files of a dataset, and from events that it has stored."""
-        texts, dataset = self.values.texts.get(str(table), ()), self.catalog.datasets[table]
+        values, dataset = self.values, self.catalog.datasets[table]
         for key in dict.fromkeys(each.key for each in self.chosen if each.table == table):
-            files = erase_sources(self.lake, self.catalog, dataset, key, texts)
+            files = erase_sources(self.lake, self.catalog, dataset, key, values.texts_of(table, key))
             self._sources += [ErasedSource(f"{table}: {each.place}", each.rewritten, each.removed) for each in files]
             clean = {digest(each.place, file) for each in files for file in each.files}
             self._clean[table] = self._clean.get(table, clean) & clean

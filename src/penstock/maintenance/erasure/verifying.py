@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from unicodedata import normalize
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -22,6 +23,7 @@ from penstock.maintenance.erasure.tombstones import Tombstones, requests_of
 from penstock.maintenance.scan.results import Hit, ScanResult
 from penstock.maintenance.scan.scanner import OnProgress
 from penstock.model.erasure import ErasableTable
+from penstock.model.keys import NormalForm
 from penstock.model.names import DatasetName
 from penstock.model.tombstones import Tombstone
 from penstock.model.wording import counted
@@ -45,8 +47,28 @@ class HashCheck:
 def verify_values(
     catalog: Catalog, targets: Sequence[ErasableTable], keys: pa.Table, on_progress: OnProgress | None = None
 ) -> ScanResult:
-    """Search every file of the project for keys of one column that are given again. No JVM."""
-    return search_values(catalog, _to_wanted(dict.fromkeys(targets, keys)), on_progress=on_progress)
+    """Search every file of the project for keys of one column that are given again, in all their spellings. No JVM."""
+    given = keys.column(0).drop_null().to_pylist()
+    spelled = {target: _spell(given, target.key[0].normal_form) for target in targets}
+    return search_values(catalog, _to_wanted(spelled), on_progress=on_progress)
+
+
+def _spell(given: Iterable[Any], form: NormalForm) -> pa.Table:
+    """The keys as they are given, and as files are likely to have them: a normal form makes several spellings one key."""
+    found = dict[Any, None]()
+    for value in given:
+        found[value] = None
+        if isinstance(value, str):
+            found |= dict.fromkeys(_SPELLINGS[form](value))
+    return pa.table({"key": pa.array(list(found))})
+
+
+_SPELLINGS: dict[NormalForm, Callable[[str], Iterable[str]]] = {
+    NormalForm.EXACT: lambda _: (),
+    NormalForm.LOWER: lambda text: (text.lower(), text.upper()),
+    NormalForm.TRIM: lambda text: (text.strip(" "),),
+    NormalForm.NFC: lambda text: (normalize("NFC", text),),
+}
 
 
 def verify_composite(
