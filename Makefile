@@ -27,7 +27,7 @@ java: ## Make sure that a Java is there
 	  { command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq openjdk-17-jre-headless >/dev/null; } || \
 	  { echo "Java 17 or 21 is needed: install it, or set JAVA_HOME"; exit 1; }
 
-demo: setup ## A guided tour on this machine: init, run, new files, drift, a change feed, an erasure
+demo: setup ## A guided tour on this machine: init, run, new files, drift, a change feed, an erasure, a database
 	@$(BIN)/penstock demo
 
 test: setup ## All tests that belong to every change, and how long they took

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from penstock.run.erasing import Erasing
     from penstock.run.executor import Executor
     from penstock.run.maintaining import Maintaining
+    from penstock.run.verifying import Verifying
 
 _EVENT_LOG = "PENSTOCK__EVENT_LOG"
 _WORK_WAITS = 600.0
@@ -122,6 +123,13 @@ class Engine:
         from penstock.run.maintaining import Maintaining
 
         return Maintaining(self)
+
+    @property
+    def verification(self) -> Verifying:
+        """Compares loaded tables with their sources, and repairs them."""
+        from penstock.run.verifying import Verifying
+
+        return Verifying(self)
 
     @contextmanager
     def recorded(self) -> Iterator[RunRecorder]:

@@ -105,6 +105,18 @@ class FeedError(PenstockError):
     code = "change_feed"
 
 
+class SourceError(PenstockError):
+    """A table of another system cannot be reached or read, or holds what cannot be loaded exactly."""
+
+    code = "source"
+
+    def __init__(
+        self, message: str, *, hint: str | None = None, location: Location | None = None, retryable: bool = False
+    ) -> None:
+        super().__init__(message, hint=hint, location=location)
+        self.retryable = retryable
+
+
 class StorageError(PenstockError):
     """A folder or object store cannot be read or written."""
 

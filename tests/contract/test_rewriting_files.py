@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 from collections.abc import Iterator
 from contextlib import suppress
@@ -18,7 +19,10 @@ from penstock.maintenance.files.replacing import discard, has_aside, identify, r
 from penstock.maintenance.files.text import rewrite_text
 from penstock.maintenance.files.text_format import TextFormat
 from penstock.maintenance.files.values import FileState, Rewritten
+from penstock.model.text_files import OnBadRow, TextFiles
 from penstock.storage.files import Files, open_files
+from penstock.storage.text.landing import LINE, Landing
+from penstock.storage.text.reading import TextReading, read_text_footer
 from tests.parquet_files import find_ids
 from tests.storage_servers import BUCKET, open_azure, open_s3
 
@@ -120,6 +124,18 @@ class RewritingContract:
             stream.write(b"half")
             raise KeyError
         assert [file.path for file in files.walk("")] == [NAME]
+
+    def test_a_raw_text_file_is_read_there_and_landed_there(self, files: Files) -> None:
+        self.put(files, "people/2.csv.gz", gzip.compress(b"id,name\n1,a\n2\n"))
+        reading = TextReading(TextFiles(on_bad_row=OnBadRow.QUARANTINE))
+        footer = read_text_footer(files, "people/2.csv.gz", reading)
+        landing = Landing(files, files, reading.settings)
+        bad = landing.land("people/2.csv.gz", footer, footer.columns, "landed/run/people/2.csv.gz.parquet")
+        assert bad is not None
+        with files.open("landed/run/people/2.csv.gz.parquet") as stream:
+            assert pq.read_table(stream).to_pylist() == [{"id": 1, "name": "a", LINE: 2}]
+        with files.open(bad) as stream:
+            assert pq.read_table(stream)[LINE].to_pylist() == [3]
 
 
 class TestOnDisk(RewritingContract):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
@@ -21,11 +22,16 @@ OTHER = "someone.else@example.org"
 
 
 @pytest.fixture
-def uri(postgres_server: str) -> str:
+def uri(postgres_server: str) -> Iterator[str]:
+    """A schema in a database of its own: the scan looks into every schema, and other tests leave tables in theirs."""
     name = f"scan_{uuid.uuid4().hex}"
+    database = postgres_server.replace("/postgres?", f"/{name}?")
     with psycopg.connect(postgres_server, autocommit=True) as connection:
-        connection.execute(f"CREATE SCHEMA {name}")  # type: ignore[arg-type]
-    return f"{postgres_server}&options={quote(f'-csearch_path={name}')}&deadline_seconds=5"
+        connection.execute(f"CREATE DATABASE {name}")  # type: ignore[arg-type]
+        with psycopg.connect(database, autocommit=True) as own:
+            own.execute(f"CREATE SCHEMA {name}")  # type: ignore[arg-type]
+        yield f"{database}&options={quote(f'-csearch_path={name}')}&deadline_seconds=5"
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")  # type: ignore[arg-type]
 
 
 def scan(uri: str, *needles: object) -> ScanResult:

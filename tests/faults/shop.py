@@ -25,7 +25,7 @@ def totals():
 
 @dataclass(slots=True)
 class ModelShop:
-    """A project and the model of its tables."""
+    """A project and the model of its tables. Every second batch is a CSV file."""
 
     project: ProjectFolder
     orders: list[tuple[int, str, float]] = field(default_factory=list)
@@ -37,7 +37,11 @@ class ModelShop:
         rows = [(first + i, "abc"[(first + i) % 3], 5.0 if i == 0 else float((first + i) * 3 % 50)) for i in range(5)]
         self.orders += rows
         columns = {name: [row[i] for row in rows] for i, name in enumerate(("id", "customer", "amount"))}
-        self.project.raw("orders", f"{self.batches:04}", columns)
+        if self.batches % 2:
+            self.project.raw("orders", f"{self.batches:04}", columns)
+            return
+        lines = [",".join(columns), *(",".join(map(str, row)) for row in rows)]
+        (self.project.root / f"raw/orders/{self.batches:04}.csv").write_text("\n".join(lines))
 
     def check(self) -> None:
         """Every table is what it must be, no row lost or doubled."""
@@ -71,6 +75,6 @@ def _sorted(rows: object) -> list[tuple[object, ...]]:
 def make_model_shop(root: Path, remote: str | None) -> ModelShop:
     """With Spark by a Connect server, whose clients are forked; or with a JVM of each run's own."""
     project = ProjectFolder(root, {"PENSTOCK__SPARK__REMOTE": remote}, fork_command) if remote else ProjectFolder(root)
-    project.configure()
+    project.configure("name: shop\nstaging:\n  orders: {columns: {amount: double}}\n")
     project.define("definitions.py", DEFINITIONS)
     return ModelShop(project)

@@ -48,6 +48,7 @@ def test_writers_without_a_lease_lose_nothing(tmp_path: Path, connect: str) -> N
     assert not state.hidden_in
 
 
+@pytest.mark.deep
 def test_two_compactions_at_once(tmp_path: Path, connect: str) -> None:
     project = ProjectFolder(tmp_path / "shop", {"PENSTOCK__SPARK__REMOTE": connect}, fork_command).configure()
     for batch in range(2):

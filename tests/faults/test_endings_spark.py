@@ -76,6 +76,7 @@ def test_ctrl_c_on_a_terminal_while_spark_works(tmp_path: Path) -> None:
     check_states(project, {"CANCELLED"})
 
 
+@pytest.mark.deep
 def test_a_signal_to_all_processes_of_the_run_ends_it_as_well(tmp_path: Path) -> None:
     """As service managers send it: the JVM dies by it at the same time."""
     project = make(tmp_path / "shop")

@@ -69,6 +69,7 @@ def test_kills_during_the_first_load_of_each_table(tmp_path: Path, connect: str)
     shop.check_settled()
 
 
+@pytest.mark.deep
 def test_kills_on_top_of_kills(tmp_path: Path, connect: str) -> None:
     shop = make_model_shop(tmp_path / "shop", connect)
     shop.add_batch()

@@ -95,6 +95,7 @@ def segment_people(project: ProjectFolder, table: str) -> set[int]:
     return {key["id"] for file in folder.rglob("*.parquet") for key in pq.read_table(file)["key"].to_pylist()}
 
 
+@pytest.mark.deep
 def test_kills_at_every_step(project: ProjectFolder) -> None:
     people = iter(PEOPLE)
     erased: list[int] = []

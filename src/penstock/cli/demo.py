@@ -25,7 +25,7 @@ def demo(
         Path | None, typer.Argument(help="Where to create the project (default: a new temporary folder).")
     ] = None,
 ) -> None:
-    """Take a guided tour. Creates a project, runs it, adds files, handles drift, applies a change feed, forgets a person."""
+    """Take a guided tour: a project, new files, drift, a change feed, a person who is forgotten, a table in a database."""
     from penstock.cli.text_output import TextOutput, make_console
 
     settings = current_settings()
@@ -42,6 +42,7 @@ def demo(
     tour.quarantine()
     tour.change_feed()
     tour.erasure()
+    tour.database()
     tour.farewell()
 
 
@@ -202,6 +203,32 @@ class _Tour:
             "Still gone: tombstones outlive the erasure, as hashes, and keep Ada out of every load. Only the replayed file\n"
             "itself has her; whoever delivers it should delete it."
         )
+
+    def database(self) -> None:
+        from rich.markup import escape
+
+        from penstock.cli.advise import advise_sqlite, draw_advice
+        from penstock.config.sample_load import CHANGES, DATABASE, TABLE, change_accounts, write_load_definition
+
+        self._chapter(
+            "10. A table in a database",
+            "The sales team keeps its accounts in a database. `penstock advise` looks at the table and says how to load it,\n"
+            "and why:",
+        )
+        definition = write_load_definition(self.root)
+        draw_advice(advise_sqlite(str(self.root / DATABASE), TABLE), self.output)
+        self.output.text(
+            f"\n{definition.relative_to(self.root)} declares a timestamp load, because it will grow, and a delete check,\n"
+            "because a timestamp cannot show what was deleted. The first run loads everything; then the table changes:"
+        )
+        with open_from_settings(self.settings) as engine:
+            run_project(engine, self.settings, engine.request(("crm.accounts",)))
+            change_accounts(self.root)
+            self.output.text(escape("\n".join(CHANGES)) + "\n")
+            self.output.plan(engine.plan(engine.request(("crm.accounts",))))
+            run_project(engine, self.settings, engine.request(("crm.accounts",)))
+        self.output.rows(open_from_settings(self.settings).inspector.rows("crm.accounts", 10))
+        self.output.text("Lock was deleted in the database: the row keeps its last values, and a time in __DELETED_AT.")
 
     def farewell(self) -> None:
         from penstock.config.sample_erasure import SECRET

@@ -9,7 +9,20 @@ from typing import Annotated
 import typer
 
 from penstock import __version__
-from penstock.cli import compact, datasets, demo, erase, log, pipeline, project, receipt, schema, tombstone
+from penstock.cli import (
+    advise,
+    compact,
+    datasets,
+    demo,
+    erase,
+    log,
+    pipeline,
+    project,
+    receipt,
+    schema,
+    tombstone,
+    verify,
+)
 from penstock.cli.options import current_settings, with_project_options
 from penstock.cli.signals import show_stop, stop_signals
 from penstock.errors import PenstockError, UsageError, first_line, to_stopped
@@ -38,6 +51,8 @@ _COMMANDS = (
     ("rebuild", pipeline.rebuild, _BUILD),
     ("compact", compact.compact, _MAINTAIN),
     ("maintain", compact.maintain, _MAINTAIN),
+    ("advise", advise.advise, _LOOK),
+    ("verify", verify.verify, _LOOK),
     ("ls", datasets.list_datasets, _LOOK),
     ("show", datasets.show, _LOOK),
     ("history", datasets.history, _LOOK),

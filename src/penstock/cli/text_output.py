@@ -271,6 +271,8 @@ def _result_row(result: ItemResult) -> tuple[str, ...]:
         words.append(f"{counted(result.load.suppressed, 'row')} suppressed by tombstones")
     if result.load and result.load.duplicates:
         words.append(f"{counted(result.load.duplicates, 'duplicate')} left out")
+    if result.load and result.load.skipped:
+        words.append(f"{counted(result.load.skipped, 'row')} without a cursor skipped")
     return result.id, result.action.value, result.outcome.value, rows, seconds, "; ".join(words)
 
 

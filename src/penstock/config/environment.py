@@ -14,7 +14,6 @@ Values from the environment are never part of a message.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
@@ -22,11 +21,10 @@ from penstock.config.project_shape import PROJECT
 from penstock.config.shape import MapOf, Record, has_reference
 from penstock.config.yaml_positions import Node, scalar_node
 from penstock.errors import ConfigError, Location
-from penstock.model.nearest import did_you_mean, nearest_names
+from penstock.model.nearest import nearest_names
+from penstock.model.references import ReferenceFillError, fill_text
 
 PREFIX = "PENSTOCK__"
-
-_REFERENCE = re.compile(r"\$\$\{|\$\{(?:(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\})?")
 
 
 def fill_references(node: Node, environment: Mapping[str, str]) -> Node:
@@ -37,28 +35,11 @@ def fill_references(node: Node, environment: Mapping[str, str]) -> Node:
         return replace(node, value=[fill_references(item, environment) for item in node.value])
     if not has_reference(node):
         return node
-    text = _REFERENCE.sub(lambda match: _referenced(match, environment, node.location), node.text)
+    try:
+        text = fill_text(node.text, environment)
+    except ReferenceFillError as problem:
+        raise ConfigError(problem.message, hint=problem.hint, location=node.location) from None
     return replace(node, value=text, text=text, from_environment=True)
-
-
-def _referenced(match: re.Match[str], environment: Mapping[str, str], location: Location) -> str:
-    name, default = match["name"], match["default"]
-    if match[0] == "$${":
-        return "${"
-    if name is None:
-        raise ConfigError(
-            "`${` must be followed by a name and `}`", hint="write `$${` for a literal `${`", location=location
-        )
-    value = environment.get(name)
-    if default is not None:
-        return value or default
-    if value is None:
-        raise ConfigError(
-            f"the environment variable {name} is not set{did_you_mean(name, environment)}",
-            hint=f"set it, or give a default: ${{{name}:-value}}",
-            location=location,
-        )
-    return value
 
 
 def read_overrides(environment: Mapping[str, str], existing: Node) -> Node:

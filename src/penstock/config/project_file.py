@@ -16,6 +16,7 @@ from penstock.config.compaction import read_compaction
 from penstock.config.contracts import read_contracts
 from penstock.config.environment import fill_references, read_override, read_overrides
 from penstock.config.erasure import read_erasure
+from penstock.config.loads import read_connections, read_loads
 from penstock.config.project_shape import PROJECT, scheme_of
 from penstock.config.shape import Record, check, to_plain
 from penstock.config.yaml_positions import Node, read_yaml, scalar_node
@@ -149,6 +150,9 @@ def _build(
             values.get("erasure", {}).get("physical_within"),
             values.get("database", "main").lower(),
         ),
+        connections=read_connections(values.get("connections", {}), root),
+        loads=read_loads(node, values.get("loads", {})),
+        environment=environment,
         target=target,
         **given,
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from penstock.config.loads import CONNECTIONS, LOADS
 from penstock.config.shape import AnyScalar, Field, Flag, ListOf, MapOf, Record, Text, Whole
 from penstock.model.contract import Nested, OnDrift, OnRemovedFiles
 from penstock.model.erasure import Hide
@@ -17,6 +18,7 @@ from penstock.model.names import STAGING_DATABASE, is_name_part
 from penstock.model.nearest import did_you_mean
 from penstock.model.project import DEFAULT_LAYOUT, LAYOUTS
 from penstock.model.quantities import to_bytes, to_seconds, to_share
+from penstock.model.text_files import OnBadRow, find_encoding
 from penstock.model.types import normal_type
 
 OBJECT_STORES = ("s3a", "s3", "abfss", "gs")
@@ -116,6 +118,14 @@ def _type_problem(text: str) -> str | None:
     return None
 
 
+def _encoding_problem(text: str) -> str | None:
+    try:
+        find_encoding(text)
+    except ValueError:
+        return "must be a text encoding such as `utf-8`, `latin-1` or `cp1252`"
+    return None
+
+
 def _quantity(text: str, convert: Callable[[str], object]) -> str | None:
     try:
         convert(text)
@@ -130,7 +140,7 @@ _PLACE = Text(_place_problem, private=True, examples=("storage", "s3a://bucket/l
 
 _RAW = Record(
     {
-        "path": Field(_PLACE, "Folder or object store in which raw Parquet batches arrive.", default="raw"),
+        "path": Field(_PLACE, "Folder or object store in which raw batches arrive.", default="raw"),
         "layout": Field(Text(choices=LAYOUTS), "How files are named below `path`.", default=DEFAULT_LAYOUT),
     },
     short="path",
@@ -157,6 +167,25 @@ _DECLARED_COLUMN = Record(
     },
     short="type",
 )
+_SIGN = Text(examples=(";", "tab"))
+_FILES = Record(
+    {
+        "header": Field(Flag(), "Whether the first record of a CSV file has the column names.", default=True),
+        "delimiter": Field(_SIGN, "The sign between fields; a comma by default, in `.tsv` files a tab."),
+        "quote": Field(_SIGN, "The sign around fields, or `none`.", default='"'),
+        "escape": Field(_SIGN, "The sign before a quote inside quotes; by default such a quote is doubled."),
+        "encoding": Field(Text(_encoding_problem, examples=("latin-1",)), "The text encoding.", default="utf-8"),
+        "null_text": Field(
+            Text(examples=("NULL",)), "The unquoted text that stands for NULL; by default an empty field."
+        ),
+        "quoted_null": Field(Flag(), "Whether `null_text` stands for NULL in quotes too.", default=False),
+        "on_bad_row": Field(
+            Text(choices=tuple(OnBadRow)),
+            "What to do with a record that cannot be read.",
+            default=OnBadRow.FAIL.value,
+        ),
+    }
+)
 _CONTRACT = Record(
     {
         "columns": Field(MapOf(_DECLARED_COLUMN, "columns"), "Columns of the table: a type, or `type` and `required`."),
@@ -176,6 +205,7 @@ _CONTRACT = Record(
         "nested": Field(
             Text(choices=tuple(Nested)), "How structs, arrays and maps are stored.", default=Nested.JSON.value
         ),
+        "files": Field(_FILES, "How CSV and JSON-lines files are read."),
     }
 )
 _FORM = Field(Text(choices=tuple(NormalForm)), "How values of text are compared.", default=NormalForm.EXACT.value)
@@ -253,6 +283,8 @@ _OVERRIDABLE = {
     "spark": Field(_SPARK, "How to get a Spark session."),
     "threads": Field(Whole(most=1024), "How many datasets are processed at the same time.", default=4),
     "staging": Field(MapOf(_CONTRACT, "tables", _table_problem), "Declarations about staging tables."),
+    "connections": Field(CONNECTIONS, "How databases are reached, by the names that loads use."),
+    "loads": Field(LOADS, "Tables of other systems, loaded into tables of this project."),
     "erasure": Field(_ERASURE, "Erasure of persons: secrets, subjects, and how rows are hidden."),
     "compaction": Field(_COMPACTION, "When tables are compacted, and how."),
     "vars": Field(MapOf(AnyScalar(), "names", _var_problem), "Values that definitions read and a run may override."),

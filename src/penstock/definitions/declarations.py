@@ -9,6 +9,7 @@ from penstock.model.contract import Contract, Nested, OnDrift, OnRemovedFiles
 from penstock.model.contract_rules import make_contract
 from penstock.model.erasure import ErasableTable, to_erasable
 from penstock.model.names import is_name_part
+from penstock.model.text_files import OnBadRow
 from penstock.pipelines.registry import ErasableDeclaration, StagingDeclaration
 
 
@@ -51,7 +52,7 @@ def _check_given(declaration: StagingDeclaration) -> None:
     given = declaration.given
     if not isinstance(declaration.table, str) or not is_name_part(declaration.table):
         raise ValueError("the table must be a name from raw, without a database")
-    for field_ in ("columns", "renames"):
+    for field_ in ("columns", "renames", "files"):
         if given[field_] is not None and not isinstance(given[field_], Mapping):
             raise ValueError(f"{field_} must be a dictionary")
     for name, column in (given["columns"] or {}).items():
@@ -63,9 +64,23 @@ def _check_given(declaration: StagingDeclaration) -> None:
         _check_text(name, parts.get("type", "int"))
     for old, new in (given["renames"] or {}).items():
         _check_text(old, new)
+    _check_files(given["files"] or {})
     for field_, choices in (("on_drift", OnDrift), ("on_removed_files", OnRemovedFiles), ("nested", Nested)):
         if given[field_] not in list(choices):
             raise ValueError(f"{field_} must be one of {', '.join(choices)}, not {given[field_]!r}")
+
+
+def _check_files(given: Mapping[object, object]) -> None:
+    known = {"header": bool, "quoted_null": bool} | dict.fromkeys(
+        ("delimiter", "quote", "escape", "encoding", "null_text", "on_bad_row"), str
+    )
+    for name, value in given.items():
+        if name not in known:
+            raise ValueError(f"files has no setting {name!r}; use {', '.join(known)}")
+        if not isinstance(value, known[str(name)]):
+            raise ValueError(f"files: {name} must be {'True or False' if known[str(name)] is bool else 'text'}")
+    if given.get("on_bad_row", OnBadRow.FAIL) not in list(OnBadRow):
+        raise ValueError(f"files: on_bad_row must be one of {', '.join(OnBadRow)}, not {given['on_bad_row']!r}")
 
 
 def _check_text(*texts: object) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from penstock.definitions.declarations import from_declaration, to_erasable_table
 from penstock.definitions.flows import FlowNames, to_streaming_tables
+from penstock.definitions.loads import to_load
 from penstock.definitions.parse_cache import ParseCache
 from penstock.definitions.project_modules import ProjectFiles, ProjectFinder, project_imports
 from penstock.definitions.python_files import check_callable, load_python_file
@@ -133,6 +134,7 @@ class _Loader:
         python = [path for path in paths if path.suffix == ".py"]
         if python:
             specs += self._load_python(python)
+        specs += [to_load(each, self._project, each.location, self._dataset_name) for each in self._project.loads]
         self._cache.save()
         return tuple(sorted(specs, key=lambda s: (s.location.file, s.location.line or 0, s.location.column or 0)))
 
@@ -202,6 +204,9 @@ class _Loader:
                 self.erasables.append(to_erasable_table(erasable, self._project.database, place))
             tracer = Tracer(self._files, self._project.vars, self._cache)
             specs = [self._from_definition(definition, registry, tracer) for definition in registry.definitions]
+            for load in registry.loads:
+                place = Location(self._files.shown(load.location.file), load.location.line)
+                specs.append(to_load(load, self._project, place, self._dataset_name))
             names = FlowNames(self._dataset_name, self._source_name)
             return specs + to_streaming_tables(
                 registry.targets, registry.flows, self._files.shown, names, self._project.root

@@ -165,7 +165,7 @@ def to_settings(uri: EventLogUri) -> dict[str, Any]:
             f"the event log URI {uri.scheme}:// has an option that libpq does not know",
             hint="options are deadline_seconds and those of libpq: host, user, sslmode, options, ...",
         )
-    settings: dict[str, Any] = {"dbname": uri.path, "user": uri.user, "password": uri.password, **_hosts(uri.place)}
+    settings: dict[str, Any] = {"dbname": uri.path, "user": uri.user, "password": uri.password, **uri.hosts}
     seconds = max(1, round(uri.deadline_seconds))
     given = options.get("connect_timeout", "")
     limits = {
@@ -173,19 +173,6 @@ def to_settings(uri: EventLogUri) -> dict[str, Any]:
         "tcp_user_timeout": options.get("tcp_user_timeout", str(seconds * 1000)),
     }
     return {name: value for name, value in {**settings, **options, **limits}.items() if value not in {None, ""}}
-
-
-def _hosts(place: str) -> dict[str, str]:
-    from urllib.parse import unquote
-
-    pairs = [host.rpartition(":") if _has_port(host) else (host, "", "") for host in place.split(",")]
-    hosts = ",".join(unquote(host.strip("[]")) for host, _, _ in pairs)
-    ports = ",".join(port for _, _, port in pairs)
-    return {"host": hosts.strip(","), "port": ports if ports.strip(",") else ""}
-
-
-def _has_port(host: str) -> bool:
-    return ":" in host.rpartition("]")[2]
 
 
 class _Discretion(logging.Filter):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from penstock.model.dataset import Dataset, Found, Place, Shown
 from penstock.model.erasing import FileErased
+from penstock.model.loads import LoadOptions
 from penstock.model.names import DatasetName
 from penstock.model.plan import Item, PlanLine, Upstream, Wishes
 from penstock.model.progress import Codec, ConsumedFile, TableState
@@ -18,6 +19,11 @@ from penstock.storage.files import Files
 from penstock.tombstones.suppression import Suppression
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    import pyarrow as pa
+
+    from penstock.databases.contract import SourceTable
     from penstock.kinds.undo import Undo
     from penstock.lake.tables import Lake
     from penstock.transforms.key_match import KeySet
@@ -59,6 +65,28 @@ class Loader(Protocol):
 
     def close(self) -> None:
         """Release what the loader created in the session."""
+
+
+@runtime_checkable
+class Repairs(Protocol):
+    """What a loader also has whose source can be asked for single rows again."""
+
+    def repair(self, item: Item, keys: pa.Table) -> LoadResult:
+        """Make the rows with these keys what they are in the source now, in one commit; the progress stays."""
+
+
+@runtime_checkable
+class Verifiable(Protocol):
+    """What a kind also has whose tables can be compared with their sources."""
+
+    def loaded_until(self, payload: Any) -> str | None:
+        """The cursor's value from which on rows are pending, as canonical text; None when there is no such value."""
+
+    def load_options(self, dataset: Dataset, payload: Any) -> LoadOptions | None:
+        """What the load declares, with what the advisor chose for it; None for a dataset that is not a load."""
+
+    def open_source(self, dataset: Dataset) -> AbstractContextManager[SourceTable]:
+        """The dataset's source, to be asked without a JVM."""
 
 
 class Kind(Protocol):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _KNOWN_FEATURES = frozenset({"deletionVectors", "timestampNtz"})
 _MOST_BYTES = 256 << 20
 """The size of all data files; above it, several executors are faster than one driver."""
-_SETTINGS = {"datafusion.execution.parquet.coerce_int96": "us"}
+SETTINGS = {"datafusion.execution.parquet.coerce_int96": "us"}
 """Spark writes timestamps in 96 bits. Read as nanoseconds, which is the default, the year 9999 would become a different year."""
 _WHOLE = frozenset({"tinyint", "smallint", "int", "bigint"})
 _MILLISECOND = 1000
@@ -47,7 +47,7 @@ class FewRows:
             table = open_delta_table(self.files.spark_path(self.name.path), self.files.reader_options)
             if not _is_readable(table):
                 return None
-            query = QueryBuilder(_SETTINGS).register("stored", table)
+            query = QueryBuilder(SETTINGS).register("stored", table)
             found = pa.table(query.execute(f"SELECT {chosen} FROM stored WHERE {where} LIMIT {most + 1}").read_all())  # noqa: S608
         except Exception:  # noqa: BLE001 - whatever is wrong, Spark says it better
             return None

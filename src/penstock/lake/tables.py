@@ -155,12 +155,13 @@ class Lake:
         condition = " AND ".join(f"t.{quote(column)} <=> s.k{place}" for place, column in enumerate(columns))
         return self.exchange(gone, condition, name, number)
 
-    def exchange(
-        self, source: DataFrame, condition: str, name: DatasetName, number: int, new: str = "", matched: str = "DELETE"
-    ) -> Commit:
-        """Delete the rows `t` that a row `s` of the source matches, in one commit under this number; `new` may insert others.
+    def exchange(self, source: DataFrame, condition: str, name: DatasetName, number: int, new: str = "") -> Commit:
+        """Delete the rows `t` that a row `s` of the source matches, in one commit under this number; `new` may insert others."""
+        return self.merge_into(source, condition, name, number, f"WHEN MATCHED THEN DELETE {new}")
 
-        `matched` is what happens to them instead of the deletion.
+    def merge_into(self, source: DataFrame, condition: str, name: DatasetName, number: int, clauses: str) -> Commit:
+        """Change the rows `t` by the rows `s` of the source, as the clauses of MERGE say, in one commit under this number.
+
         MERGE takes its transaction number from the session's settings, so it runs in a session of its own.
         """
         view = f"penstock_{uuid4().hex}"
@@ -171,7 +172,7 @@ class Lake:
                 session.conf.set("spark.databricks.delta.write.txnVersion", str(number))
                 session.sql(
                     f"MERGE INTO delta.{quote(self.files.spark_path(name.path))} t USING global_temp.{quote(view)} s "
-                    f"ON {condition} WHEN MATCHED THEN {matched} {new}"
+                    f"ON {condition} {clauses}"
                 )
         finally:
             self.session.catalog.dropGlobalTempView(view)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from penstock.errors import Location
+from penstock.model.text_files import AS_USUAL, TextFiles
 
 
 class OnDrift(StrEnum):
@@ -53,6 +54,8 @@ class Contract:
     on_drift: OnDrift = OnDrift.EVOLVE
     on_removed_files: OnRemovedFiles = OnRemovedFiles.KEEP
     nested: Nested = Nested.JSON
+    files: TextFiles = AS_USUAL
+    """How CSV and JSON-lines files are read."""
     location: Location | None = None
 
     def renamed(self, name: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from penstock.errors import ConfigError, Location
 from penstock.model.contract import Contract, DeclaredColumn, Nested, OnDrift, OnRemovedFiles
+from penstock.model.text_files import make_text_files
 from penstock.model.types import normal_type
 
 
@@ -41,6 +42,7 @@ def make_contract(given: Mapping[str, Any], what: str, location: Location) -> Co
         OnDrift(given.get("on_drift", OnDrift.EVOLVE)),
         OnRemovedFiles(given.get("on_removed_files", OnRemovedFiles.KEEP)),
         Nested(given.get("nested", Nested.JSON)),
+        make_text_files(given.get("files") or {}, what, location),
         location,
     )
 

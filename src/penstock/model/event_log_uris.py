@@ -68,6 +68,14 @@ class EventLogUri:
         return f"{self.scheme}://{self.place}/{_NEEDS_ESCAPE.sub(_escape, self.path)}"
 
     @property
+    def hosts(self) -> dict[str, str]:
+        """The hosts and ports of servers, as libpq takes them; a port that is not given is empty."""
+        pairs = [host.rpartition(":") if _has_port(host) else (host, "", "") for host in self.place.split(",")]
+        names = ",".join(unquote(host.strip("[]")) for host, _, _ in pairs)
+        ports = ",".join(port for _, _, port in pairs)
+        return {"host": names.strip(","), "port": ports if ports.strip(",") else ""}
+
+    @property
     def deadline_seconds(self) -> float:
         """How long an operation may take."""
         older = self.options.get("busy_seconds", DEADLINE_SECONDS)
@@ -285,3 +293,7 @@ def _decode(scheme: str, text: str) -> str:
 
 def _escape(match: re.Match[str]) -> str:
     return f"%{ord(match[0]):02X}"
+
+
+def _has_port(host: str) -> bool:
+    return ":" in host.rpartition("]")[2]

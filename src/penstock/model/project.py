@@ -9,6 +9,8 @@ from pathlib import Path
 from penstock.model.compaction import CompactionSettings
 from penstock.model.contract import Contract
 from penstock.model.erasure import ErasureSettings
+from penstock.model.load_declarations import LoadDeclaration
+from penstock.model.loads import Connection
 
 DEFAULT_LAYOUT = "{table}/{batch}.parquet"
 LAYOUTS = (DEFAULT_LAYOUT, "{batch}/{table}.parquet")
@@ -57,6 +59,12 @@ class Project:
     """What is declared about staging tables, by their names without the database."""
     erasure: ErasureSettings = field(default_factory=ErasureSettings)
     compaction: CompactionSettings = field(default_factory=CompactionSettings)
+    connections: Mapping[str, Connection] = field(default_factory=dict, repr=False)
+    """How databases are reached, by the names that loads use."""
+    loads: tuple[LoadDeclaration, ...] = ()
+    """Loads that penstock.yml declares."""
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Fills in `${NAME}` in addresses and passwords of definition files, so it is not part of what is printed."""
     target: str | None = None
     vars: Mapping[str, Scalar] = field(default_factory=dict)
 

@@ -43,6 +43,8 @@ class LoadResult:
     """Rows of source files, or change events, that were left out because their key has a tombstone."""
     duplicates: int = 0
     """Rows of source files that were left out because a later row has the same declared key."""
+    skipped: int = 0
+    """Rows of a source that a rule of the load leaves out: those whose cursor is NULL."""
     batches: tuple[Batch, ...] = ()
     """What was applied, batch by batch."""
     is_waiting: bool = False
@@ -50,7 +52,7 @@ class LoadResult:
 
     @property
     def has_violations(self) -> bool:
-        return bool(self.quarantined) or any(outcome.violations for outcome in self.expectations)
+        return bool(self.quarantined or self.skipped) or any(outcome.violations for outcome in self.expectations)
 
 
 class Outcome(StrEnum):
@@ -92,6 +94,7 @@ class ItemResult:
             "quarantined": load.quarantined if load else 0,
             "suppressed": load.suppressed if load else 0,
             "duplicates": load.duplicates if load else 0,
+            "skipped": load.skipped if load else 0,
             "expectations": [
                 {"name": e.name, "on_violation": e.on_violation.value, "violations": e.violations}
                 for e in (load.expectations if load else ())

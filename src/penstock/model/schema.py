@@ -27,14 +27,20 @@ class FileColumn:
     """How many values are NULL; None when the footer does not say."""
     is_large: bool = False
     """Some of the whole numbers may be too large for a double to hold exactly."""
+    misfit_line: int | None = None
+    """In a text file: the line of the first value that is not one of the declared type."""
 
 
 @dataclass(frozen=True)
 class Footer:
-    """What the footer of one Parquet file says."""
+    """What the footer of one Parquet file says, or what was found by reading a text file."""
 
     columns: tuple[FileColumn, ...]
     rows: int
+    bad_rows: int = 0
+    """Records of a text file that cannot be read; they are among the rows."""
+    digest: str | None = None
+    """A hash of the text of a text file."""
 
     @cached_property
     def by_name(self) -> Mapping[str, FileColumn]:

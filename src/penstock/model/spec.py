@@ -9,6 +9,7 @@ from typing import Any
 
 from penstock.errors import Location
 from penstock.model.changes import FlowSpec
+from penstock.model.loads import LoadOptions
 from penstock.model.names import DatasetName
 
 
@@ -20,6 +21,7 @@ class DatasetKind(StrEnum):
     TABLE = "table"
     STREAMING_TABLE = "streaming_table"
     TEMPORARY_VIEW = "temporary_view"
+    LOAD = "load"
 
     @property
     def is_view(self) -> bool:
@@ -75,7 +77,7 @@ class DatasetSpec:
     """One derived dataset or temporary view as the user defined it.
 
     `fingerprint` covers the logic: normalised SQL or function text, values closed over, project modules imported.
-    Exactly one of `sql`, `function` and `flows` is set.
+    Exactly one of `sql`, `function`, `flows` and `load` is set.
     """
 
     name: DatasetName
@@ -98,6 +100,8 @@ class DatasetSpec:
     """Those of them that are certainly read, with the location of the first read."""
     flows: tuple[FlowSpec, ...] = ()
     """What feeds a streaming table: it has flows instead of a query."""
+    load: LoadOptions | None = None
+    """What a load from a table of another system declares: it has this instead of a query."""
 
     @property
     def is_view(self) -> bool:

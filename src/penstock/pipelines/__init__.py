@@ -15,6 +15,7 @@ from penstock.model.changes import FeedFiles
 from penstock.model.nearest import nearest_hint
 from penstock.model.project import Scalar
 from penstock.model.spec import DatasetKind, Expectation, OnViolation
+from penstock.pipelines.loads import delta, jdbc, load, sqlite
 from penstock.pipelines.registry import (
     Definition,
     ErasableDeclaration,
@@ -41,6 +42,7 @@ __all__ = [
     "create_auto_cdc_from_snapshot_flow",
     "create_streaming_table",
     "declare_staging",
+    "delta",
     "erasable",
     "expect",
     "expect_all",
@@ -48,9 +50,12 @@ __all__ = [
     "expect_all_or_fail",
     "expect_or_drop",
     "expect_or_fail",
+    "jdbc",
+    "load",
     "materialized_view",
     "read",
     "spark",
+    "sqlite",
     "table",
     "temporary_view",
     "var",
@@ -74,12 +79,13 @@ def declare_staging(
     on_drift: str = "evolve",
     on_removed_files: str = "keep",
     nested: str = "json",
+    files: Mapping[str, str | bool] | None = None,
 ) -> None:
-    """Declare columns, renames and drift rules of a staging table, like `staging:` in penstock.yml."""
+    """Declare columns, renames, drift rules and text files of a staging table, like `staging:` in penstock.yml."""
     registry = current_registry.get()
     if registry is None:
         return
-    given = {"columns": columns, "renames": renames, "nested": nested}
+    given = {"columns": columns, "renames": renames, "nested": nested, "files": files}
     given |= {"on_drift": on_drift, "on_removed_files": on_removed_files}
     registry.declarations.append(StagingDeclaration(table, given, caller() or Location(__file__)))
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from penstock.errors import DefinitionError, Location
+from penstock.model.load_declarations import LoadDeclaration
 from penstock.model.project import Scalar
 from penstock.model.spec import DatasetKind, Expectation, TableLayout
 
@@ -90,6 +91,7 @@ class Registry:
     targets: list[TargetDeclaration] = field(default_factory=list)
     flows: list[FlowDeclaration] = field(default_factory=list)
     erasables: list[ErasableDeclaration] = field(default_factory=list)
+    loads: list[LoadDeclaration] = field(default_factory=list)
     _expectations: dict[Any, tuple[Expectation, ...]] = field(default_factory=dict)
 
     def expectations_of(self, function: Any) -> tuple[Expectation, ...]:

@@ -255,7 +255,7 @@ class _Load:
             return lake.append(rows, name, begun.number)
         same_key = " AND ".join(f"t.{quote(key)} = s.{quote(key)}" for key in self.keys)
         new = "WHEN NOT MATCHED THEN INSERT *"
-        return lake.exchange(rows, same_key, name, begun.number, new, matched="UPDATE SET *")
+        return lake.merge_into(rows, same_key, name, begun.number, f"WHEN MATCHED THEN UPDATE SET * {new}")
 
     def _manifest(self, parent: int | None, watermark: str | None) -> Manifest:
         payload = Loaded(self.cursor.name, self.cursor.type, self.keys, watermark)

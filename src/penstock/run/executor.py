@@ -12,6 +12,7 @@ from penstock.kinds.catalog import find_kind
 from penstock.kinds.protocol import Kind, Loader, PipelineRun, Workspace
 from penstock.lake.naming import use_database
 from penstock.lake.tables import Lake
+from penstock.model.loads import find_drivers
 from penstock.model.plan import Item, Plan
 from penstock.model.results import ItemResult, LoadResult
 from penstock.run.scheduler import OnStop, RunListener, Scheduler
@@ -77,7 +78,13 @@ class Executor:
             project = self.workspace.project
             carry_by_value(loaded_project_modules())
             request = SessionRequest(
-                project.spark, project.configuration, places, project.state_folder, project.name, is_short=is_short
+                project.spark,
+                project.configuration,
+                places,
+                project.state_folder,
+                project.name,
+                is_short=is_short,
+                packages=find_drivers(spec.load for spec in self.workspace.specs),
             )
             session = self._resources.enter_context(open_session(request))
             self._resources.enter_context(use_database(session, self.workspace.storage, project.database))

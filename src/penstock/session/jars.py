@@ -7,6 +7,7 @@ jars from the user is used directly, so that a machine without a network can run
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import tempfile
 from collections.abc import Mapping
@@ -61,6 +62,8 @@ GROUPS = {
     ),
 }
 _SPARK_HAS = ("io.netty", "org.slf4j")
+_PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+"""A part of Maven coordinates; nothing that could leave the XML or the folder that it becomes part of."""
 
 
 def cache_folder() -> Path:
@@ -93,17 +96,32 @@ def find_jars(folder: str) -> list[Path]:
     return jars
 
 
+def resolve_package(coordinates: str, java: Java, settings: Mapping[str, str]) -> list[Path]:
+    """The jars of a package by its Maven coordinates, such as a JDBC driver, with what it needs."""
+    parts = coordinates.split(":")
+    if len(parts) != 3 or not all(_PART.fullmatch(part) for part in parts):
+        raise SessionError(
+            "the coordinates of a JDBC driver must be group:artifact:version",
+            hint="for example com.mysql:mysql-connector-j:9.4.0",
+        )
+    organisation, name, version = parts
+    group = JarGroup(version, (), ((organisation, name, version),))
+    return _resolve(group, cache_folder() / "jars" / "-".join(parts), java, settings)
+
+
 def resolve_jars(group: str, java: Java, settings: Mapping[str, str]) -> list[Path]:
     """The jars of a group, fetched by package name if they are not in the cache yet."""
-    cached = find_cached_jars(group)
-    if cached is not None:
-        return cached
-    target = cache_folder() / "jars" / f"{group}-{GROUPS[group].version}"
+    wanted = GROUPS[group]
+    return _resolve(wanted, cache_folder() / "jars" / f"{group}-{wanted.version}", java, settings)
+
+
+def _resolve(wanted: JarGroup, target: Path, java: Java, settings: Mapping[str, str]) -> list[Path]:
+    if not _find_missing(wanted, target):
+        return sorted(target.glob("*.jar"))
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
         fetched = Path(scratch) / "jars"
         fetched.mkdir()
-        wanted = GROUPS[group]
         _run_ivy(wanted, java, settings, Path(scratch), fetched)
         missing = _find_missing(wanted, fetched)
         if missing:

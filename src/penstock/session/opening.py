@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from penstock.errors import SessionError, first_line
-from penstock.session.jars import find_jars, resolve_jars, spark_home
+from penstock.session.jars import find_jars, resolve_jars, resolve_package, spark_home
 from penstock.session.java import Java, find_java
 from penstock.session.losses import best_effort
 from penstock.session.settings import CATALOG, EVERYWHERE, EXTENSION, LOADS, SessionRequest, to_session_options
@@ -193,6 +193,8 @@ def _find_all_jars(request: SessionRequest, java: Java) -> list[Path]:
     for group, schemes in (("s3", ("s3://", "s3a://")), ("azure", ("abfss://",))):
         if any(place.startswith(schemes) for place in request.places):
             jars = jars + resolve_jars(group, java, request.configuration)
+    for package in request.packages:
+        jars = jars + resolve_package(package, java, request.configuration)
     return jars
 
 

@@ -67,6 +67,8 @@ class SessionRequest:
     name: str = "penstock"
     is_short: bool = False
     """The work is small: the JVM skips its optimizing compiler."""
+    packages: tuple[str, ...] = ()
+    """Maven coordinates of JDBC drivers that loads need."""
 
 
 def to_session_options(request: SessionRequest, java: Java, jars: Sequence[Path]) -> dict[str, str]:

@@ -49,11 +49,11 @@ class Files(Protocol):
     def create(self, path: str, content: bytes) -> None:
         """Create the file with this content atomically; FileExistsError when it already exists."""
 
-    def open_new(self, path: str, like: str) -> AbstractContextManager[BinaryIO]:
+    def open_new(self, path: str, like: str | None = None) -> AbstractContextManager[BinaryIO]:
         """A new file to write, and to read back while it is open; complete and durable once the block has ended.
 
-        It may be read by whoever may read the file `like`, in the same folder. A file of that name is overwritten. After an
-        error in the block there is no file.
+        It may be read by whoever may read the file `like`, in the same folder; without one, as any new file. A file of that
+        name is overwritten. After an error in the block there is no file.
         """
 
     def replace(self, aside: str, path: str, stamp: str) -> None:

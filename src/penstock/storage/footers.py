@@ -71,7 +71,7 @@ def _add_facts(leaf: _Leaf, metadata: Any, count_nulls: AbstractSet[str]) -> Fil
 def _read_metadata(files: Files, path: str) -> Any:
     import pyarrow.parquet as pq
 
-    _check_path(files, path)
+    check_path(files, path)
     with files.open(path) as stream:
         return pq.read_metadata(stream)
 
@@ -139,7 +139,7 @@ def _find_leaves(metadata: Any, path: str) -> Iterator[_Leaf]:
 
     physical = [metadata.schema.column(leaf).physical_type for leaf in range(metadata.num_columns)]
     arrow = metadata.schema.to_arrow_schema()
-    _check_names(arrow.names, path)
+    check_names(arrow.names, path)
     place = 0
     for column in arrow:
         leaves = iter(physical[place:])
@@ -149,7 +149,8 @@ def _find_leaves(metadata: Any, path: str) -> Iterator[_Leaf]:
         place = len(physical) - len(list(leaves))
 
 
-def _check_path(files: Files, path: str) -> None:
+def check_path(files: Files, path: str) -> None:
+    """RawFileError when Spark could not read a file of this name."""
     if ":" in path and isinstance(files, LocalFiles):
         raise RawFileError(
             f"raw file {path}: Spark cannot read a local file with a colon in its name", hint="rename the file"
@@ -182,7 +183,8 @@ def _to_column_type(name: str, arrow: Any, path: str) -> str:
         ) from None
 
 
-def _check_names(names: Iterable[str], path: str) -> None:
+def check_names(names: Iterable[str], path: str) -> None:
+    """RawFileError when two columns of a file have one name: case does not matter."""
     seen: dict[str, str] = {}
     for name in names:
         if name.lower() in seen:

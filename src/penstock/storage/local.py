@@ -72,15 +72,18 @@ class LocalFiles:
             Path(temporary).unlink()
 
     @contextmanager
-    def open_new(self, path: str, like: str) -> Iterator[BinaryIO]:
+    def open_new(self, path: str, like: str | None = None) -> Iterator[BinaryIO]:
         target = self.root / path
         with _writing(target.parent):
+            if like is None:
+                target.parent.mkdir(parents=True, exist_ok=True)
             # Not through a link that somebody left there.
             flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-            handle = os.open(target, flags, 0o600)
+            handle = os.open(target, flags, 0o600 if like is not None else 0o666)
         try:
             with _writing(target.parent), os.fdopen(handle, "w+b") as stream:
-                _copy_rights(self.root / like, target)
+                if like is not None:
+                    _copy_rights(self.root / like, target)
                 yield stream
                 stream.flush()
                 os.fsync(stream.fileno())

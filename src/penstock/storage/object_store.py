@@ -102,14 +102,15 @@ class ObjectFiles:
             raise self._failed(error) from error
 
     @contextmanager
-    def open_new(self, path: str, like: str) -> Iterator[BinaryIO]:
+    def open_new(self, path: str, like: str | None = None) -> Iterator[BinaryIO]:
         import obstore
 
         with tempfile.TemporaryFile() as stream:  # it has no name: a killed process leaves nothing behind
             yield cast("BinaryIO", stream)
             stream.seek(0)
             try:
-                obstore.put(self._store, path, cast("Any", stream), attributes=self._attributes(like))
+                attributes = self._attributes(like) if like is not None else None
+                obstore.put(self._store, path, cast("Any", stream), attributes=attributes)
             except self._errors as error:
                 raise self._failed(error) from error
 

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache
+from itertools import starmap
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import UsageError
@@ -32,6 +33,7 @@ _TEXTS = (
 )  # fmt: skip
 _NUMBERS = ("mark", "rows", "created_at", "changed_at")
 _STATES = [state.value for state in TombstoneState]
+_BY_VALUE = {state.value: state for state in TombstoneState}
 _STATISTICS = "id,batch,table,state"
 _parsed: dict[tuple[str, ...], tuple[Tombstone, ...]] = {}
 """What the files have that were read last: files never change, and every command reads them several times."""
@@ -140,8 +142,10 @@ def _parse(rows: pa.Table) -> tuple[Tombstone, ...]:
     for place, (id_, changed_at, state) in enumerate(zip(*columns, strict=True)):
         rank = (changed_at, _STATES.index(state), place)
         newest[id_] = max(newest.get(id_, rank), rank)
-    found = rows.take([place for _, _, place in newest.values()]).to_pylist()
-    return tuple(sorted(map(_from_row, found), key=lambda each: (each.created_at, each.id)))
+    # By column, and not by row: with 10,000 tombstones, a dict for each of them costs every command a tenth of a second.
+    found = rows.take([place for _, _, place in newest.values()])
+    texts = [found.column(name).to_pylist() for name in (*_TEXTS, *_NUMBERS)]
+    return tuple(sorted(starmap(_from_row, zip(*texts, strict=True)), key=lambda each: (each.created_at, each.id)))
 
 
 def _to_row(tombstone: Tombstone) -> dict[str, Any]:
@@ -152,10 +156,26 @@ def _to_row(tombstone: Tombstone) -> dict[str, Any]:
     return {**row, **texts}
 
 
-def _from_row(row: dict[str, Any]) -> Tombstone:
-    release = Release(**json.loads(row["release"])) if row["release"] else None
-    table, key = _to_name(row["table"]), _to_key(row["key"])
-    return Tombstone(**{**row, "table": table, "key": key, "state": TombstoneState(row["state"]), "release": release})
+def _from_row(id_: str, batch: str, table: str, key: str, key_hash: str, secret_id: str, *rest: Any) -> Tombstone:
+    """A tombstone from its values, in the order of `_TEXTS` and `_NUMBERS`."""
+    reason, actor, subject, state, release, mark, rows, created_at, changed_at = rest
+    return Tombstone(
+        id_,
+        batch,
+        _to_name(table),
+        _to_key(key),
+        key_hash,
+        mark,
+        secret_id,
+        reason,
+        actor,
+        created_at,
+        subject,
+        _BY_VALUE[state],
+        changed_at,
+        rows,
+        Release(**json.loads(release)) if release else None,
+    )
 
 
 @lru_cache

@@ -10,6 +10,7 @@ from penstock.config.project_file import load_project
 from penstock.definitions.loading import load_everything
 from penstock.errors import ConfigError, DefinitionError
 from penstock.model.contract import Contract, DeclaredColumn, Nested, OnDrift, OnRemovedFiles
+from penstock.model.text_files import OnBadRow, TextFiles
 
 
 def contract(tmp_path: Path, text: str, table: str = "orders") -> Contract:
@@ -73,6 +74,13 @@ def test_an_empty_declaration_is_the_default(tmp_path: Path) -> None:
         ("  orders: {columns: {a: int, A: int}}", "given twice", 3),
         ("  orders:\n  ORDERS:\n", "given twice", 4),
         ("  a.b: {}", "without a database", 3),
+        ("  orders: {files: {delimiter: '||'}}", "delimiter must be one ASCII character", 3),
+        ("  orders: {files: {delimiter: '§'}}", "delimiter must be one ASCII character", 3),
+        ("  orders: {files: {delimiter: '|', quote: '|'}}", "delimiter, quote and escape must differ", 3),
+        ("  orders: {files: {encoding: latin-99}}", "must be a text encoding", 3),
+        ("  orders: {files: {encoding: hex}}", "must be a text encoding", 3),
+        ("  orders: {files: {on_bad_row: skip}}", "must be one of `fail`, `quarantine`", 3),
+        ("  orders: {files: {separator: x}}", "separator", 3),
     ],
 )
 def test_what_makes_no_sense_is_refused_with_its_place(tmp_path: Path, text: str, said: str, line: int) -> None:
@@ -81,6 +89,15 @@ def test_what_makes_no_sense_is_refused_with_its_place(tmp_path: Path, text: str
     assert said in str(caught.value)
     assert caught.value.location is not None
     assert caught.value.location.line == line
+
+
+def test_how_text_files_are_read_is_declared(tmp_path: Path) -> None:
+    given = "  orders: {files: {delimiter: tab, quote: none, encoding: Latin1, null_text: '-', on_bad_row: quarantine}}"
+    assert contract(tmp_path, given).files == TextFiles(
+        delimiter="\t", quote="", encoding="iso8859-1", null_text="-", on_bad_row=OnBadRow.QUARANTINE
+    )
+    call = 'dp.declare_staging("orders", files={"delimiter": ";", "header": False, "escape": "\\\\"})'
+    assert declared(tmp_path, call)["orders"].files == TextFiles(header=False, delimiter=";", escape="\\")
 
 
 def declared(tmp_path: Path, call: str, staging: str = "") -> dict[str, Contract]:
@@ -114,6 +131,11 @@ def test_a_definition_file_declares_the_same(tmp_path: Path) -> None:
         ('dp.declare_staging("a.b")', "without a database"),
         ('dp.declare_staging("orders", renames={"a": "b", "b": "c"})', "which is renamed too"),
         ('dp.declare_staging("orders")\ndp.declare_staging("ORDERS")', "declared twice"),
+        ('dp.declare_staging("orders", files={"sep": ";"})', "files has no setting 'sep'; use"),
+        ('dp.declare_staging("orders", files={"header": "no"})', "header must be True or False"),
+        ('dp.declare_staging("orders", files={"delimiter": 5})', "delimiter must be text"),
+        ('dp.declare_staging("orders", files={"on_bad_row": "skip"})', "must be one of fail, quarantine"),
+        ('dp.declare_staging("orders", files={"quote": "ab"})', "quote must be one ASCII character, or none"),
     ],
 )
 def test_a_wrong_declaration_is_reported_with_file_and_line(tmp_path: Path, call: str, said: str) -> None:

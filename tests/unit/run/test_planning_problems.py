@@ -90,7 +90,7 @@ def test_names_that_cannot_be_tables_are_problems_and_files_outside_the_layout_a
     write_raw(shop.raw.root / "loose.parquet")
     plan = shop.plan()
     assert [d.id for d in plan.items if d.problem] == ["staging.bad-name"]
-    assert plan.warnings == ("1 Parquet file does not fit the raw layout and is ignored: loose.parquet",)
+    assert plan.warnings == ("1 file does not fit the raw layout and is ignored: loose.parquet",)
     assert plan.has_work
 
 

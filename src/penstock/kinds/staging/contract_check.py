@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from penstock.model.contract import Contract, OnDrift
 from penstock.model.names import DatasetName
 from penstock.model.plan import Problem
-from penstock.model.schema import Footer, Schema, find_column
+from penstock.model.schema import Column, Footer, Schema, find_column
 
 
 def find_problem(
@@ -17,7 +17,7 @@ def find_problem(
     if not schema.columns:
         return Problem("raw_file", f"{name}: its files have no columns", hint="write files that have columns")
     return (
-        _find_type_problem(name, contract, schema)
+        _find_type_problem(name, contract, footers, schema)
         or _find_double_names(contract, footers, schema)
         or _find_nulls(contract, footers, schema)
     )
@@ -33,13 +33,25 @@ def drift_problem(name: DatasetName, contract: Contract, text: str) -> Problem:
     )
 
 
-def _find_type_problem(name: DatasetName, contract: Contract, schema: Schema) -> Problem | None:
+def _find_type_problem(
+    name: DatasetName, contract: Contract, footers: Mapping[str, Footer], schema: Schema
+) -> Problem | None:
     for column in schema.columns:
         declared = contract.declared(column.name)
         wanted = declared.type if declared else None
         if wanted is not None and column.type != wanted and contract.on_drift is OnDrift.FAIL:
-            return drift_problem(name, contract, f"{column.name}: declared as {wanted}, but needs {column.type}")
+            where = _find_misfit(column, footers)
+            return drift_problem(name, contract, f"{column.name}: declared as {wanted}, but needs {column.type}{where}")
     return None
+
+
+def _find_misfit(column: Column, footers: Mapping[str, Footer]) -> str:
+    """Where a text file has the first value that is not one of the declared type."""
+    for path, footer in footers.items():
+        found = find_column(footer.by_name, column.sources)
+        if found is not None and found.misfit_line is not None:
+            return f" (raw file {path}, line {found.misfit_line})"
+    return ""
 
 
 def _find_double_names(contract: Contract, footers: Mapping[str, Footer], schema: Schema) -> Problem | None:

@@ -6,7 +6,7 @@ Where a decision needs the footers of files, it says which, as `Needs`; they are
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 from typing import TypeAlias
 
 from penstock.kinds.protocol import Needs
@@ -20,6 +20,7 @@ from penstock.model.plan import Action, Effect, Problem, Reason, Wishes, WorkIte
 from penstock.model.progress import RawFile
 from penstock.model.schema import Footer, Schema, SeenColumn
 from penstock.model.schema_diff import diff_tables
+from penstock.model.text_files import is_text_file
 from penstock.model.wording import counted
 
 StagingItem: TypeAlias = WorkItem[StagingWork]
@@ -47,7 +48,7 @@ def _decide(given: StagingObservation, wishes: Wishes) -> StagingItem | Needs:
         return _nothing_to_rebuild_from(given, rebuild)
     if not given.current and not given.state.exists:
         return _item(given, Action.NONE, (Reason("no_files", "its folder in raw is empty"),))
-    if not rebuild and not given.files.new and given.payload.settings == fingerprint_contract(given.contract):
+    if not rebuild and not given.files.new and given.payload.settings == _settings(given):
         return _item(given, Action.NONE, (Reason("up_to_date", "no new files"), *_notes(given)))
     if given.unreadable is not None:
         return _item(given, Action.SKIP, rebuild or _new_files(given)).refused(given.unreadable)
@@ -79,7 +80,8 @@ def _decide_increment(given: StagingObservation, wishes: Wishes) -> StagingItem 
     problem = find_problem(given.name, given.contract, footers, schema) or _find_old_nulls(given, schema)
     if problem is None and any(change.safety is Safety.REBUILD for change in changes):
         return _decide_drift_rebuild(given, wishes, changes)
-    notes = note_files(schema, changes, footers) if footers else ()
+    telling = {path: footer for path, footer in footers.items() if footer.rows or footer.columns}
+    notes = note_files(schema, changes, telling) if telling else ()
     item = _item(
         given,
         Action.EVOLVE if any(change.safety is Safety.IN_PLACE for change in changes) else Action.APPEND,
@@ -136,6 +138,8 @@ def _decide_rebuild(given: StagingObservation, wishes: Wishes, reasons: tuple[Re
     footers = given.footers_of(given.current)
     seen = merge_seen((), footers.values())
     schema = resolve_schema(seen, given.contract)
+    if not schema.columns and not given.state.exists and not any(footer.rows for footer in footers.values()):
+        return _item(given, Action.NONE, (Reason("no_files", "its files have no records yet"),))
     known = given.schema
     changes = diff_tables(known, schema) if known else ()
     unsafe = [change for change in changes if change.safety is Safety.REBUILD]
@@ -170,14 +174,17 @@ def _rebuild_reasons(given: StagingObservation, wishes: Wishes) -> tuple[Reason,
     if given.files.removed and given.contract.on_removed_files is OnRemovedFiles.REBUILD and not given.is_retired:
         text = f"{_loaded_files(given)} gone from raw; their rows are removed (on_removed_files: rebuild)"
         reasons.append(Reason("removed_files_dropped", text))
-    if _admission(given.payload.settings) != _admission(fingerprint_contract(given.contract)):
+    before, now = (_parts(settings) for settings in (given.payload.settings, _settings(given)))
+    if before[1] != now[1]:
         text = "the declaration changed which rows belong in the table and which in quarantine"
         reasons.append(Reason("contract_changed", text))
+    elif before[2] and now[2] and before[2] != now[2]:
+        reasons.append(Reason("contract_changed", "the declaration changed how CSV and JSON files are read"))
     return tuple(reasons)
 
 
 def _has_new_requirement(given: StagingObservation) -> bool:
-    is_new = given.payload.settings != fingerprint_contract(given.contract)
+    is_new = given.payload.settings != _settings(given)
     return is_new and any(column.required for column in given.contract.columns.values())
 
 
@@ -256,7 +263,11 @@ def _reasons_of(changes: Sequence[ColumnChange]) -> tuple[Reason, ...]:
 
 
 def _to_new_files(files: Sequence[RawFile], footers: Mapping[str, Footer]) -> tuple[NewFile, ...]:
-    return tuple(NewFile(file, footers[file.path].rows, footers[file.path].columns) for file in files)
+    return tuple(_to_new_file(file, footers[file.path]) for file in files)
+
+
+def _to_new_file(file: RawFile, footer: Footer) -> NewFile:
+    return NewFile(file, footer.rows, footer.columns, footer.bad_rows, footer.digest)
 
 
 def _refuse(given: StagingObservation, problem: Problem) -> StagingItem:
@@ -282,7 +293,7 @@ def _item(
         column_changes=changes,
         contract=given.contract,
         kept=given.files.touched if action in IN_PLACE else (),
-        settings=fingerprint_contract(given.contract),
+        settings=_settings(given),
         all_files=len(given.current),
         all_bytes=sum(file.size for file in given.current),
     )
@@ -300,16 +311,27 @@ def _item(
     )
 
 
-def fingerprint_contract(contract: Contract) -> str:
-    """Two hashes: of everything declared that can shape the table, and of what decides which rows it admits."""
+def _settings(given: StagingObservation) -> str:
+    paths = (*(file.path for file in given.current), *given.payload.files)
+    return fingerprint_contract(given.contract, has_text=any(map(is_text_file, paths)))
+
+
+def fingerprint_contract(contract: Contract, *, has_text: bool = False) -> str:
+    """Two hashes: of everything declared that can shape the table, and of what decides which rows it admits.
+
+    For a table with text files a third one, of what decides how they are read: types are looked for in their texts.
+    """
     columns = sorted((name.lower(), c.type or "", c.required) for name, c in contract.columns.items())
     renames = sorted((old.lower(), new.lower()) for old, new in contract.renames.items())
     shape = [columns, renames, contract.on_drift.value, contract.nested.value]
     checked = {name for name, _, _ in columns}
     admission = [columns, [rename for rename in renames if rename[1] in checked]]
     sets_aside = contract.on_drift is OnDrift.QUARANTINE and columns
-    return f"{fingerprint(shape, size=12)}.{fingerprint(admission, size=12) if sets_aside else ''}"
+    found = f"{fingerprint(shape, size=12)}.{fingerprint(admission, size=12) if sets_aside else ''}"
+    reading = [list(astuple(contract.files)), [(name, type_) for name, type_, _ in columns], admission[1]]
+    return f"{found}.{fingerprint(reading, size=12)}" if has_text else found
 
 
-def _admission(settings: str | None) -> str:
-    return (settings or "").partition(".")[2]
+def _parts(settings: str | None) -> tuple[str, str, str]:
+    shape, admission, reading = (*(settings or "").split("."), "", "", "")[:3]
+    return shape, admission, reading

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from penstock.kinds.staging.observe import RawTable
 from penstock.kinds.staging.progress import StagingProgress
+from penstock.kinds.staging.raw_text import group_members, landed_folder, to_feed
 from penstock.kinds.staging.values import QUARANTINED_ROW, StagingWork
 from penstock.model.dataset import Dataset, Form, Place, Shown, table_places
 from penstock.model.plan import Action, PlanLine, WorkItem
 from penstock.model.progress import TableState
+from penstock.model.text_files import is_text_file
 from penstock.model.wording import show_bytes
 
 _MOST_FILES = 3
@@ -51,17 +55,28 @@ def show(state: TableState[StagingProgress]) -> Shown:
 
 
 def places(dataset: Dataset, state: TableState[StagingProgress] | None = None) -> tuple[Place, ...]:
-    """The table, its quarantine with rows as JSON, and the raw files of this table, under the names that columns have there."""
+    """The table, its quarantine with rows as JSON, and the raw files of this table, under the names that columns have there.
+
+    Text files are a place for each way in which they are read; a load that was killed may have left copies of them.
+    """
     raw: RawTable = dataset.subject
     names = _raw_names(raw, state)
     aside = Place(dataset.name.quarantine.path, Form.DELTA, names=names, json_column=QUARANTINED_ROW)
     tables = table_places(dataset.name, aside)
     if raw.place is None:
         return tables
-    members = tuple(file.path for file in raw.files)
     problem = f"raw has {' and '.join(raw.spellings)}, which differ only by case" if raw.spellings else None
-    sources = Place(raw.place.uri, Form.PARQUET, is_ours=False, members=members, names=names, problem=problem)
-    return (*tables, sources)
+    groups = group_members([file.path for file in raw.files])
+    sources = Place(raw.place.uri, Form.PARQUET, is_ours=False, members=groups.pop(None), names=names, problem=problem)
+    texts = [
+        replace(sources, form=Form.FILES, members=members, feed=to_feed(raw.place.uri, raw.contract, ending))
+        for ending, members in groups.items()
+        if ending is not None
+    ]
+    loaded = state.payload.files if state is not None and state.payload is not None else {}
+    if not texts and not any(map(is_text_file, loaded)):
+        return (*tables, sources)
+    return (*tables, sources, *texts, Place(landed_folder(dataset.name), Form.PARQUET, names=names))
 
 
 def _raw_names(raw: RawTable, state: TableState[StagingProgress] | None) -> dict[str, frozenset[str]]:

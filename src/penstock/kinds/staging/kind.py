@@ -9,6 +9,7 @@ from penstock.kinds.protocol import Loader, Needs, PipelineRun, Workspace
 from penstock.kinds.staging import describe, observe, sources
 from penstock.kinds.staging.decide import decide
 from penstock.kinds.staging.progress import CODEC, StagingCodec
+from penstock.kinds.staging.raw_text import remove_landed
 from penstock.kinds.staging.values import KIND
 from penstock.model.dataset import Dataset, Found, Place, Shown
 from penstock.model.erasing import FileErased
@@ -76,4 +77,4 @@ class StagingKind:
         return ()
 
     def tidy(self, lake: Lake, dataset: Dataset) -> None:
-        del lake, dataset  # it has no files of its own
+        remove_landed(lake.files, dataset.name)

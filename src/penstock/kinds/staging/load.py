@@ -16,6 +16,7 @@ from penstock.kinds.staging.decide import IN_PLACE, StagingItem
 from penstock.kinds.staging.progress import CODEC, StagingProgress
 from penstock.kinds.staging.raw_files import hash_content
 from penstock.kinds.staging.raw_rows import RAW_FILE, RawRows
+from penstock.kinds.staging.raw_text import TextLanding
 from penstock.kinds.staging.values import NewFile
 from penstock.lake.delta_log import Commit
 from penstock.lake.manifests import LONGEST_CHAIN
@@ -66,9 +67,15 @@ class StagingLoad:
         if item.action is Action.EVOLVE:
             item = self._rename_columns(item)
             self._prepare(item)
+        with TextLanding(self._raw_folder, self.lake.files, self.build_request_id).landed(name, item.work) as work:
+            fault_point("staging.after_landing", str(name))
+            return self._load(replace(item, work=work))
+
+    def _load(self, item: StagingItem) -> LoadResult:
+        name = item.dataset
         manifest = self._begin(item)
         fault_point("staging.after_attempt", str(name))
-        rows = RawRows(self.lake.session, self._raw_folder, item.work, self.suppression.of(name))
+        rows = RawRows(self.lake.session, self._raw_folder, self.lake.files, item.work, self.suppression.of(name))
         key = self._find_key(item, rows)
         with _nanoseconds_named(name):
             self._check_required(item, rows)
@@ -124,7 +131,8 @@ class StagingLoad:
     def _quarantine(self, item: StagingItem, rows: RawRows, number: int) -> int:
         """Write rows that do not fit to the quarantine table first; those of a file that is loaded again are replaced."""
         table = item.dataset.quarantine
-        sets_aside = item.work.contract.on_drift is OnDrift.QUARANTINE
+        has_bad = any(new.bad_rows for new in item.work.files)
+        sets_aside = has_bad or item.work.contract.on_drift is OnDrift.QUARANTINE
         if not sets_aside and item.action is not Action.REBUILD:
             return 0
         found = rows.misfits() if sets_aside else None
@@ -137,7 +145,8 @@ class StagingLoad:
             return 0
         if exists and item.action in IN_PLACE:
             paths = [new.file.path for new in item.work.files]
-            misfits = misfits.unionByName(self.lake.read(table).where(~F.col(RAW_FILE).isin(paths)))
+            others = self.lake.read(table).where(~F.col(RAW_FILE).isin(paths))
+            misfits = misfits.unionByName(others, allowMissingColumns=True)
         if count or exists:
             layout = TableLayout(comment=f"rows of raw files that do not fit {item.dataset}")
             self.lake.replace(misfits, table, number, layout)

@@ -10,6 +10,7 @@ from penstock.errors import RawFileError, StorageError
 from penstock.kinds.protocol import Needs, Workspace
 from penstock.kinds.staging.progress import StagingProgress
 from penstock.kinds.staging.raw_files import RawListing, hash_content, list_raw
+from penstock.kinds.staging.raw_text import read_raw_footers
 from penstock.kinds.staging.values import (
     KIND,
     FootersNeeded,
@@ -27,8 +28,9 @@ from penstock.model.nearest import did_you_mean
 from penstock.model.plan import Action, Item, Problem, Reason, WorkItem
 from penstock.model.progress import ConsumedFile, RawFile, TableState
 from penstock.model.project import Project
+from penstock.model.text_files import is_text_file
 from penstock.storage.files import Files, open_files
-from penstock.storage.footers import read_footers, read_range
+from penstock.storage.footers import read_range
 from penstock.storage.local import LocalFiles
 
 
@@ -103,7 +105,7 @@ def _find_ignored(listing: RawListing) -> tuple[str, ...]:
         return ()
     count = len(listing.ignored)
     what = "files do not fit the raw layout and are" if count != 1 else "file does not fit the raw layout and is"
-    return (f"{count} Parquet {what} ignored: {', '.join(listing.ignored[:3])}{', ...' if count > 3 else ''}",)
+    return (f"{count} {what} ignored: {', '.join(listing.ignored[:3])}{', ...' if count > 3 else ''}",)
 
 
 def _find_idle_contracts(project: Project, names: Iterable[str]) -> tuple[str, ...]:
@@ -165,15 +167,19 @@ def observe_more(given: StagingObservation, needs: Needs, workspace: Workspace) 
 def _read_footers(raw: Files, wanted: FootersNeeded, contract: Contract) -> Any:
     required = {name.lower() for name, column in contract.columns.items() if column.required}
     required |= {old.lower() for old, new in contract.renames.items() if new.lower() in required}
-    return read_footers(raw, wanted.paths, required)
+    return read_raw_footers(raw, wanted.paths, contract, required)
 
 
 def _overlap(raw: Files, given: StagingObservation, old: str, new: str) -> bool:
-    """Whether the last loaded file's values of one column and a new file's of another overlap, by their footers."""
-    added: Sequence[RawFile] = given.files.new
+    """Whether the last loaded file's values of one column and a new file's of another overlap, by their footers.
+
+    Text files have no statistics.
+    """
+    added: Sequence[RawFile] = [file for file in given.files.new if not is_text_file(file.path)]
     if given.state.payload is None or not added:
         return False
-    loaded = [path for path in reversed(tuple(given.state.payload.files)) if path != added[0].path]
+    known = [path for path in given.state.payload.files if path != added[0].path and not is_text_file(path)]
+    loaded = list(reversed(known))
     try:
         before = next((r for path in loaded[:3] if (r := read_range(raw, path, old))), None)
         after = read_range(raw, added[0].path, new)

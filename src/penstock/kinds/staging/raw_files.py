@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from penstock.model.names import QUARANTINE_SUFFIX, is_name_part
 from penstock.model.progress import RawFile
+from penstock.model.text_files import find_text_ending
 from penstock.storage.files import Files
 from penstock.storage.hashing import hash_stream
 
@@ -22,7 +23,7 @@ class RawListing:
     colliding: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Tables with the spellings of their name in raw, where there are several: it is unknown whether they are one table."""
     ignored: tuple[str, ...] = ()
-    """Parquet files that do not fit the layout."""
+    """Files of a known format that do not fit the layout."""
 
 
 @dataclass(slots=True)
@@ -55,14 +56,23 @@ def list_raw(files: Files, layout: str) -> RawListing:
 
 def _place(file: RawFile, by_folder: bool, collected: _Collected) -> None:
     parts = file.path.split("/")
-    if not file.path.endswith(_SUFFIX) or any(part.startswith((".", "_")) for part in parts):
+    ending = _find_ending(file.path)
+    if ending is None or any(part.startswith((".", "_")) for part in parts):
         return
     if len(parts) != 2:
         collected.ignored.append(file.path)
         return
-    table = parts[0] if by_folder else parts[1].removesuffix(_SUFFIX)
+    table = parts[0] if by_folder else parts[1].removesuffix(ending)
     collected.tables.setdefault(table.lower(), []).append(file)
     collected.spellings.setdefault(table.lower(), set()).add(table)
+
+
+def _find_ending(path: str) -> str | None:
+    """The ending of a file that can be loaded: Parquet, CSV or JSON lines, the latter two compressed or not."""
+    if path.endswith(_SUFFIX):
+        return _SUFFIX
+    found = find_text_ending(path)
+    return found[0] if found is not None else None
 
 
 def hash_content(files: Files, path: str) -> str:

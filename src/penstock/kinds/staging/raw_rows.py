@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
 
@@ -18,11 +18,13 @@ from penstock.model.tombstones import SuppressedKeys
 from penstock.model.types import quote_name
 from penstock.storage.addresses import to_glob_literal
 from penstock.storage.files import Files
+from penstock.storage.text.landing import BAD_FILE, BAD_PROBLEM, BAD_ROW, LINE
 from penstock.transforms.conform import admit_columns, conform_columns, read_type, row_as_json
 from penstock.transforms.suppress import TOMBSTONE, Screen, key_column_gone
 
-RAW_FILE, BROKEN, ROW = "raw_file", "broken_columns", QUARANTINED_ROW
-"""The columns of a staging table's quarantine: where a row came from, which columns do not fit, and the row as JSON."""
+RAW_FILE, BROKEN, ROW, RAW_LINE = "raw_file", "broken_columns", QUARANTINED_ROW, "raw_line"
+"""The columns of a staging table's quarantine: where a row came from, which columns do not fit, the row as JSON, and, if a text
+file was ever among its sources, the line where the record starts."""
 _BROKEN, _PATH = "__penstock_broken", "__penstock_path"
 
 
@@ -32,6 +34,8 @@ class RawRows:
 
     session: SparkSession
     raw: Files
+    storage: Files
+    """Where the copies of text files are."""
     work: StagingWork
     suppressed: tuple[SuppressedKeys, ...] = ()
     only_suppressed: bool = False
@@ -55,7 +59,8 @@ class RawRows:
     def misfits(self) -> DataFrame | None:
         """The rows for the quarantine table; None when the types and footers show that there are none."""
         frames = [frame for group in self.groups if (frame := self._find_misfits(group)) is not None]
-        return reduce(DataFrame.unionAll, frames) if frames else None
+        frames += [self._as_misfits(self._screen(group, rows)) for group, rows in self._read_bad()]
+        return _union(frames)
 
     def count_suppressed(self) -> int:
         """How many rows of the files are left out because their key is suppressed."""
@@ -63,6 +68,7 @@ class RawRows:
             return 0
         found = replace(self, only_suppressed=True)
         counted = sum(found._read(group).count() for group in self.groups)  # noqa: SLF001
+        counted += sum(found._screen(group, rows).count() for group, rows in self._read_bad())  # noqa: SLF001
         late = [Screen(self.suppressed, name_of=self._name_now).keep(rows) for rows in self._converted()]
         return counted + sum(rows.count() for rows in late)
 
@@ -102,11 +108,14 @@ class RawRows:
         frames = []
         for group in self.groups:
             rows = self._read_all(group)
-            named = rows.withColumn(_PATH, _relative_path(rows))  # a union of matches no longer knows the files
+            named = rows.withColumn(_PATH, _relative_path(rows, group))  # a union of matches no longer knows the files
             found = replace(screen, name_of=partial(self._name_in, group)).match(named)
             if (misfits := self._to_misfits(group, found, F.col(_PATH), TOMBSTONE)) is not None:
                 frames.append(misfits)
-        return reduce(DataFrame.unionAll, frames) if frames else None
+        for group, rows in self._read_bad():
+            found = replace(screen, name_of=partial(self._name_in, group)).match(rows)
+            frames.append(self._as_misfits(found, TOMBSTONE))
+        return _union(frames)
 
     def find_uncounted(self) -> list[str]:
         """Required columns for which some footer has no count of NULLs."""
@@ -122,18 +131,41 @@ class RawRows:
 
     @cached_property
     def groups(self) -> list[list[NewFile]]:
-        found: dict[tuple[tuple[str, str], ...], list[NewFile]] = {}
+        found: dict[tuple[bool, tuple[tuple[str, str], ...]], list[NewFile]] = {}
         for new in self.work.files:
-            found.setdefault(tuple((column.name, column.type) for column in new.columns), []).append(new)
+            columns = tuple((column.name, column.type) for column in new.columns)
+            found.setdefault((new.landed is not None, columns), []).append(new)
         return list(found.values())
 
     def _read_all(self, group: Sequence[NewFile]) -> DataFrame:
-        ddl = ", ".join(f"{quote_name(column.name)} {read_type(column)}" for column in group[0].columns)
-        paths = [to_glob_literal(self.raw.spark_path(new.file.path)) for new in group]
-        return self.session.read.schema(ddl or T.StructType([])).parquet(*paths)
+        ddl = [f"{quote_name(column.name)} {read_type(column)}" for column in group[0].columns]
+        if _is_landed(group):
+            ddl.append(f"{LINE} bigint")
+        paths = [self.storage.spark_path(new.landed) for new in group if new.landed is not None]
+        paths = paths or [self.raw.spark_path(new.file.path) for new in group]
+        reader = self.session.read.schema(", ".join(ddl) or T.StructType([]))
+        return reader.parquet(*map(to_glob_literal, paths))
+
+    def _read_bad(self) -> Iterator[tuple[list[NewFile], DataFrame]]:
+        """The records of text files that cannot be read, by groups of files with the same columns."""
+        for group in self.groups:
+            paths = [self.storage.spark_path(new.landed_bad) for new in group if new.landed_bad is not None]
+            if paths:
+                names = (BAD_FILE, BAD_PROBLEM, BAD_ROW, *(column.name for column in group[0].columns))
+                ddl = ", ".join(f"{quote_name(name)} string" for name in names)
+                reader = self.session.read.schema(f"{LINE} bigint, {ddl}")
+                yield group, reader.parquet(*map(to_glob_literal, paths))
+
+    def _as_misfits(self, bad: DataFrame, *more: str) -> DataFrame:
+        """Records that cannot be read, as the quarantine has them."""
+        known = {RAW_FILE: BAD_FILE, BROKEN: BAD_PROBLEM, ROW: BAD_ROW, RAW_LINE: LINE}
+        return bad.select(*(F.col(name).alias(alias) for alias, name in known.items()), *more)
 
     def _read(self, group: Sequence[NewFile]) -> DataFrame:
-        rows = self._read_all(group)
+        return self._screen(group, self._read_all(group))
+
+    def _screen(self, group: Sequence[NewFile], rows: DataFrame) -> DataFrame:
+        """Those of the rows whose key is not suppressed; or only the others."""
         if not self.suppressed:
             return rows
         screen = Screen(self.suppressed, name_of=partial(self._name_in, group))
@@ -170,7 +202,7 @@ class RawRows:
 
     def _find_misfits(self, group: Sequence[NewFile]) -> DataFrame | None:
         found = self._read(group)
-        return self._to_misfits(group, found, _relative_path(found))
+        return self._to_misfits(group, found, _relative_path(found, group))
 
     def _to_misfits(self, group: Sequence[NewFile], found: DataFrame, path: Column, *more: str) -> DataFrame | None:
         """Those of these rows that do not fit, as the quarantine has them; None when all do."""
@@ -179,7 +211,8 @@ class RawRows:
         if not unsure and not required:
             return None
         _, broken = admit_columns(columns, self.schema, unsure, required)
-        rows = found.select(path.alias(RAW_FILE), broken.alias(BROKEN), row_as_json(columns).alias(ROW), *more)
+        line = [F.col(LINE).alias(RAW_LINE)] if _is_landed(group) else []
+        rows = found.select(path.alias(RAW_FILE), broken.alias(BROKEN), row_as_json(columns).alias(ROW), *line, *more)
         return rows.where(F.col(BROKEN) != "")
 
     def _find_doubts(self, group: Sequence[NewFile]) -> tuple[set[str], set[str]]:
@@ -209,7 +242,17 @@ def _nulls(new: NewFile, name: str) -> int | None:
     return next((column.nulls for column in new.columns if column.name == name), None)
 
 
-def _relative_path(rows: DataFrame) -> Column:
-    """The file of a row, relative to the raw folder: two parts, in any layout."""
+def _is_landed(group: Sequence[NewFile]) -> bool:
+    return group[0].landed is not None
+
+
+def _union(frames: Sequence[DataFrame]) -> DataFrame | None:
+    """Rows for the quarantine; those of Parquet files have no line."""
+    return reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames) if frames else None
+
+
+def _relative_path(rows: DataFrame, group: Sequence[NewFile]) -> Column:
+    """The raw file of a row, relative to the raw folder: two parts, in any layout. The copy of a text file has an ending more."""
     path = F.url_decode(F.replace(rows.metadataColumn("_metadata")["file_path"], F.lit("+"), F.lit("%2B")))
-    return F.concat_ws("/", F.slice(F.split(path, "/"), -2, 2))
+    found = F.concat_ws("/", F.slice(F.split(path, "/"), -2, 2))
+    return F.regexp_replace(found, "[.]parquet$", "") if _is_landed(group) else found

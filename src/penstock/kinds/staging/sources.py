@@ -8,11 +8,11 @@ from dataclasses import replace
 from penstock.kinds.staging.columns import merge_seen
 from penstock.kinds.staging.observe import RawTable
 from penstock.kinds.staging.progress import StagingProgress
+from penstock.kinds.staging.raw_text import read_raw_footers
 from penstock.model.dataset import Dataset
 from penstock.model.progress import ConsumedFile
 from penstock.model.schema import SeenColumn
 from penstock.storage.addresses import to_address
-from penstock.storage.footers import read_footers
 
 
 def consumed_files(dataset: Dataset, payload: StagingProgress) -> dict[str, ConsumedFile]:
@@ -39,5 +39,8 @@ def _count_again(raw: RawTable, payload: StagingProgress, files: Mapping[str, Co
     there = {file.path for file in raw.files}
     if raw.place is None or not any(column.is_large for column in payload.seen) or not there >= files.keys():
         return payload.seen
-    found = {column.key: column for column in merge_seen((), read_footers(raw.place, tuple(files)).values())}
+    found = {
+        column.key: column
+        for column in merge_seen((), read_raw_footers(raw.place, tuple(files), raw.contract).values())
+    }
     return tuple(found.get(column.key, column) for column in payload.seen)

@@ -22,11 +22,19 @@ QUARANTINED_ROW = "raw_row"
 
 @dataclass(frozen=True, slots=True)
 class NewFile:
-    """A raw file to be read, with what its footer says."""
+    """A raw file to be read, with what its footer says, or what was found by reading a text file."""
 
     file: RawFile
     rows: int
     columns: tuple[FileColumn, ...] = ()
+    bad_rows: int = 0
+    """Records of a text file that cannot be read; they are among the rows."""
+    digest: str | None = None
+    """A hash of the text of a text file."""
+    landed: str | None = None
+    """For a text file: its copy as Parquet, in the storage."""
+    landed_bad: str | None = None
+    """The copy of the records that cannot be read, if there are any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +84,7 @@ class StagingObservation:
     overlaps: Mapping[tuple[str, str], bool] = field(default_factory=dict)
     """Of a column that is gone and one that new files add: whether their values have overlapping ranges."""
     unreadable: Problem | None = None
-    """A raw file whose footer cannot be read."""
+    """A raw file that cannot be read: its footer, or a record of a text file."""
     is_retired: bool = False
     spellings: tuple[str, ...] = ()
     readers: tuple[DatasetSpec, ...] = ()

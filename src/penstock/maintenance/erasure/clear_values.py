@@ -68,24 +68,27 @@ def read_clear_values(catalog: Catalog, vault: Vault, tombstones: Sequence[Tombs
                     for column, value in _values_in(_rows_of(rows, own), place, columns):
                         found.setdefault((table, column), set()).add(value)
     seen = {(where, str(value)) for where, values in found.items() for value in values}
-    for where, part in _parts_of(texts):  # a key without a row may still be in a file
-        if (where, part) not in seen:
-            found.setdefault(where, set()).add(part)
+    for where, value in _asked_values(texts):  # a key without a row may still be in a file
+        if (where, value) not in seen:
+            found.setdefault(where, set()).add(value)
     return ClearValues(
         {where: frozenset(values) for where, values in found.items()},
         {where: tuple(sorted(values)) for where, values in texts.items()},
     )
 
 
-def _parts_of(
+def _asked_values(
     texts: Mapping[tuple[str, tuple[KeyColumn, ...]], Iterable[str]],
 ) -> Iterator[tuple[tuple[str, str], str]]:
-    """The values of keys as they were asked for, in their normal form, with their table and column."""
+    """The values of keys of one column as they were asked for, in their normal form, with their table and column.
+
+    A part of a composite key is no such value: in its normal form it can be what somebody else has in another spelling.
+    """
     for (table, key), own in texts.items():
-        for text in own:
-            for column, part in zip(key, split_key_text(text), strict=False):
-                if part is not None:
-                    yield (table, column.name.lower()), part
+        for text in own if len(key) == 1 else ():
+            (value,) = split_key_text(text)
+            if value is not None:
+                yield (table, key[0].name.lower()), value
 
 
 def _group_by_columns(

@@ -1,0 +1,1 @@
+"""Loads from tables of other systems: full refresh, timestamp, snapshot."""

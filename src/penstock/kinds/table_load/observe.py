@@ -1,0 +1,86 @@
+"""Observing the source of a load: one look, or one question for news. No JVM."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from penstock.databases.contract import SourceTable, Window
+from penstock.errors import PenstockError
+from penstock.kinds.protocol import Workspace
+from penstock.kinds.table_load.advised import ask_advisor, find_warnings, with_recorded
+from penstock.kinds.table_load.choosing import choose_strategy
+from penstock.kinds.table_load.columns import spelled
+from penstock.kinds.table_load.delta_source import look_at_delta, show_delta
+from penstock.kinds.table_load.progress import LoadProgress
+from penstock.kinds.table_load.sources import identify, opened
+from penstock.kinds.table_load.values import KIND, LoadObservation, News
+from penstock.kinds.table_load.windows import DEFAULT_LOOKBACK, go_back
+from penstock.model.clock import Clock
+from penstock.model.dataset import Dataset, Found
+from penstock.model.loads import DeltaSource, LoadOptions, NullCursor, Strategy
+from penstock.model.plan import Problem
+from penstock.model.progress import TableState
+from penstock.model.spec import DatasetSpec
+
+
+def discover(workspace: Workspace) -> Found:
+    """The loads that definitions and penstock.yml declare."""
+    specs = [spec for spec in workspace.specs if str(spec.kind) == KIND and spec.load is not None]
+    return Found(tuple(Dataset(spec.name, KIND, spec=spec) for spec in specs))
+
+
+def observe(spec: DatasetSpec, state: TableState[LoadProgress], workspace: Workspace, clock: Clock) -> LoadObservation:
+    """What the source says without reading rows; that it cannot be asked is a problem of this dataset only."""
+    if spec.load is None:
+        raise ValueError(f"{spec.name} is not a load")
+    options = with_recorded(spec.load, state.payload)
+    now = datetime.fromtimestamp(clock.now_ns() / 1_000_000_000, UTC)
+    given = LoadObservation(spec, options, state, options.source.table, identify(options.source), now)
+    try:
+        if isinstance(options.source, DeltaSource):
+            look = look_at_delta(options.source, workspace.project.configuration)
+            shown = show_delta(options.source)
+            return replace(given, shown=shown, look=look, choice=choose_strategy(options, state.payload, look))
+        with opened(options) as table:
+            return _ask(given, table)
+    except PenstockError as error:
+        problem = Problem.from_error(error)
+        return replace(given, problem=replace(problem, location=problem.location or spec.location))
+
+
+def _ask(given: LoadObservation, table: SourceTable) -> LoadObservation:
+    given = replace(given, shown=table.shown)
+    options, payload = given.options, given.payload
+    if not table.is_observable:
+        return replace(given, choice=choose_strategy(options, payload, None))
+    known = choose_strategy(options, payload, None).strategy if payload is not None else None
+    if payload is None or known is not Strategy.TIMESTAMP or payload.watermark is None or options.cursor is None:
+        look = table.look()
+        advised = ask_advisor(options) if payload is None and not given.state.exists else None
+        if advised is not None:
+            return replace(given, look=look, options=advised[0], choice=advised[1])
+        warnings = find_warnings(payload, look)
+        return replace(given, look=look, choice=choose_strategy(options, payload, look), warnings=warnings)
+    window = news_window(options, payload)
+    look, bound, has_rows = table.find_news(window, options.where, payload.token)
+    news = News(bound, has_rows)
+    choice, warnings = choose_strategy(options, payload, look), find_warnings(payload, look)
+    return replace(given, look=look, choice=choice, news=news, warnings=warnings)
+
+
+def news_window(options: LoadOptions, payload: LoadProgress) -> Window:
+    """What a timestamp load asks about: everything that may be new."""
+    cursor = spelled(payload.columns, options.cursor or "")
+    since = find_since(options, payload.watermark, is_bounded=payload.is_bounded) or payload.watermark
+    return Window(cursor, since, nulls=options.null_cursor is not NullCursor.SKIP)
+
+
+def find_since(options: LoadOptions, watermark: str | None, *, is_bounded: bool) -> str | None:
+    """Where the window of a load begins: at the watermark, or some time before it if rows below it may still be added.
+
+    None when there is no watermark yet, or when nobody can tell what lies before it.
+    """
+    if watermark is None or is_bounded:
+        return watermark
+    return go_back(watermark, DEFAULT_LOOKBACK if options.lookback is None else options.lookback)

@@ -1,0 +1,181 @@
+"""A table of a database that only a JDBC driver can reach, read by Spark over one connection.
+
+Each question is a transaction of its own, so there is no view that all of them share. Spark compiles conditions for the database,
+which gets them as SQL of its own; types that Spark would round or shift are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import UTC, datetime
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from penstock.databases.contract import Bound, Landed, Look, Moment, SourceColumn, Wanted, Window
+from penstock.errors import SourceError, first_line
+from penstock.model.loads import JdbcSource
+from penstock.model.types import normal_type, quote_name
+from penstock.storage.files import Files
+from penstock.transforms.arrow import to_frame
+
+_NO_BOUND = "a JDBC driver cannot say which transactions are open: lookback decides"
+_UNSURE = frozenset({"decimal(38,18)", "decimal(38,10)"})
+"""What Spark makes of numbers without a precision: digits beyond the scale would be lost."""
+_MICROSECONDS = 6
+
+
+class SparkTable:
+    """A table that Spark reads by JDBC."""
+
+    is_observable = True
+    has_one_moment = False
+
+    def __init__(self, session: SparkSession, source: JdbcSource, shown: str, where: str | None) -> None:
+        self.session = session
+        self._source = source
+        self._where = where
+        self.shown = shown
+
+    def look(self) -> Look:
+        """Its columns, by the driver's metadata."""
+        with explained(self.shown):
+            fields = self._read().schema.fields
+        return Look(tuple(_to_column(field) for field in fields))
+
+    def find_news(self, window: Window, where: str | None, token: str | None = None) -> tuple[Look, Bound, bool]:
+        """It is asked when it is read."""
+        del window, where, token
+        return self.look(), Bound(None, _NO_BOUND), True
+
+    def open(self, cursor: str | None = None, token: str | None = None) -> AbstractContextManager[Moment]:
+        """The table as each question finds it."""
+        del token
+        return nullcontext(SparkMoment(self, Bound(None, _NO_BOUND) if cursor is not None else None))
+
+    def close(self) -> None:
+        """Spark closes its connections itself."""
+
+    def choose(self, wanted: Wanted) -> DataFrame:
+        """Rows and columns; conditions go to the database."""
+        rows = self._read()
+        if wanted.window is not None:
+            rows = rows.where(_in_window(wanted.window, rows))
+        if wanted.keys is not None:
+            keys = to_frame(self.session, wanted.keys)
+            rows = rows.join(F.broadcast(keys), list(wanted.keys.column_names), "left_semi")
+        return rows.select(*(F.col(quote_name(_spelled(rows, name))) for name in wanted.columns))
+
+    def _read(self) -> DataFrame:
+        connection = self._source.connection
+        reader = self.session.read.format("jdbc").option("url", connection.url).option("preferTimestampNTZ", "true")
+        given = {"user": connection.user, "password": connection.password}
+        for name, value in given.items():
+            reader = reader.option(name, value) if value is not None else reader
+        table = self._source.table
+        chosen = f"(SELECT * FROM {table} WHERE (\n{self._where}\n)) penstock" if self._where else table  # noqa: S608
+        return reader.option("fetchsize", "10000").option("dbtable", chosen).load()
+
+
+@contextmanager
+def explained(shown: str) -> Iterator[None]:
+    """Turn an error of the driver into one that names the table; the driver's own words can hold the address."""
+    try:
+        yield
+    except SourceError:
+        raise
+    except Exception as error:  # noqa: BLE001 - drivers and py4j raise many kinds
+        text = first_line(error)
+        if "No suitable driver" in text or "ClassNotFound" in str(error):
+            raise SourceError(
+                f"{shown}: Spark has no JDBC driver for this URL",
+                hint="name the driver: driver='group:artifact:version'; or put its jar in the folder spark.jars",
+            ) from None
+        raise SourceError(
+            f"{shown} cannot be read by its JDBC driver",
+            hint="check the address, the table, user and password; the driver's message is in .penstock/logs/spark.log",
+            retryable=True,
+        ) from None
+
+
+class SparkMoment:
+    """The table as each question finds it: a count is that of the rows that were landed."""
+
+    def __init__(self, table: SparkTable, bound: Bound | None) -> None:
+        self._table = table
+        self._landed: dict[str, int] = {}
+        self.bound = bound
+        self.taken_at = datetime.now(UTC).isoformat()
+        self.stamp: str | None = None
+
+    def count(self, wanted: Wanted) -> int:
+        """How many rows there were when they were landed, or are now."""
+        known = self._landed.get(repr(wanted))
+        if known is not None:
+            return known
+        with explained(self._table.shown):
+            return self._table.choose(wanted).count()
+
+    def land(self, wanted: Wanted, files: Files, prefix: str) -> Landed:
+        """Write the rows as Parquet; the one file of the contract is a folder here."""
+        path = f"{prefix}-0000.parquet"
+        place = files.spark_path(path)
+        with explained(self._table.shown):
+            self._table.choose(wanted).write.mode("overwrite").parquet(place)
+            rows, greatest, nulls = _add_up(self._table.session.read.parquet(place), wanted.window)
+        self._landed[repr(wanted)] = rows
+        return Landed((path,), rows, greatest, nulls)
+
+    def split(self, wanted: Wanted, column: str, parts: int) -> Sequence[tuple[str | None, str | None]]:
+        """One range: there is one connection."""
+        del wanted, column, parts
+        return [(None, None)]
+
+    def sibling(self) -> AbstractContextManager[Moment]:
+        """The moment itself."""
+        return nullcontext(self)
+
+
+def _spelled(rows: DataFrame, name: str) -> str:
+    return next((known for known in rows.columns if known.lower() == name.lower()), name)
+
+
+def _in_window(window: Window, rows: DataFrame) -> Column:
+    name = _spelled(rows, window.cursor)
+    column, type_ = F.col(quote_name(name)), rows.schema[name].dataType
+    found = column.isNotNull()
+    if window.since is not None:
+        found &= column >= F.lit(window.since).cast(type_)
+    if window.until is not None:
+        found &= column < F.lit(window.until).cast(type_)
+    return (found | column.isNull()) if window.nulls else found
+
+
+def _add_up(rows: DataFrame, window: Window | None) -> tuple[int, str | None, int]:
+    """How many rows there are, the greatest cursor as canonical text, and how many have none."""
+    if window is None:
+        return rows.count(), None, 0
+    name = _spelled(rows, window.cursor)
+    column, type_ = F.col(quote_name(name)), rows.schema[name].dataType
+    greatest = F.max(column)
+    if isinstance(type_, T.TimestampType):
+        greatest = F.date_format(greatest, "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'")
+    elif isinstance(type_, T.TimestampNTZType):
+        greatest = F.date_format(greatest, "yyyy-MM-dd'T'HH:mm:ss.SSSSSS")
+    facts = rows.agg(F.count(F.lit(1)), greatest.cast("string"), F.count(column)).collect()[0]
+    return int(facts[0]), facts[1], int(facts[0]) - int(facts[2])
+
+
+def _to_column(field: T.StructField) -> SourceColumn:
+    """A column, refused where Spark's type would not hold every value."""
+    type_, facts = normal_type(field.dataType.simpleString()), field.metadata
+    problem = None
+    if type_ in _UNSURE:
+        problem = "its numbers have no fixed precision, and Spark would round them"
+    elif facts.get("logical_time_type"):
+        problem = "it is a time of day, which Spark would turn into a date and time"
+    elif type_.startswith("timestamp") and int(facts.get("scale", 0)) > _MICROSECONDS:
+        problem = "it has nanoseconds, which Spark would cut off"
+    return SourceColumn(field.name, type_, None if problem else type_, field.nullable, problem)

@@ -1,0 +1,1 @@
+"""Loaded tables compared with their sources. Changes nothing."""

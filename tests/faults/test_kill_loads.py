@@ -1,0 +1,162 @@
+"""kill -9 at every step of a load, then run again: the target equals the source, exactly once."""
+
+from __future__ import annotations
+
+import signal
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.faults import POINTS
+from tests.projects import ProjectFolder, fork_command
+
+pytestmark = pytest.mark.spark
+
+OF_FIRST_LOADS = ("load.after_journal", "load.after_chunk", "load.after_note")
+STEPS = tuple(
+    point
+    for point in POINTS
+    if point.startswith("load.") and point not in (*OF_FIRST_LOADS, "load.after_aside")  # needs tombstones
+)
+LOADS = """\
+from penstock import pipelines as dp
+
+def table(name):
+    return dp.sqlite(path="crm.db", table=name)
+
+dp.load("customers", source=table("customers"), strategy="timestamp", keys=["id"], cursor="at", deletes="hard",
+        check_deletes="always", most_deleted=1.0)
+dp.load("events", source=table("customers"), strategy="timestamp", cursor="at")
+dp.load("whole", source=table("customers"), strategy="full_refresh", keys=["id"])
+dp.load("compared", source=table("customers"), strategy="snapshot", keys=["id"], deletes="hard", most_deleted=1.0)
+dp.load("history", source=table("customers"), strategy="snapshot", keys=["id"], stored_as_scd_type=2, most_deleted=1.0)
+"""
+
+
+class Source:
+    """A SQLite file, and every version of a row that it ever had."""
+
+    def __init__(self, root: Path) -> None:
+        self.file = root / "crm.db"
+        self.step = 0
+        self.ever: set[tuple[int, str]] = set()
+        with self._open() as connection:
+            connection.execute("CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT, at TEXT)")
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        with closing(sqlite3.connect(self.file)) as connection, connection:
+            yield connection
+
+    def change(self) -> None:
+        """New, changed and deleted rows."""
+        self.step += 1
+        at = f"2024-01-01 {self.step // 60:02}:{self.step % 60:02}:00"
+        rows = [(self.step * 10 + i, f"new {self.step}", at) for i in range(3)]
+        with self._open() as connection:
+            connection.execute("UPDATE customers SET name = ?, at = ? WHERE id % 10 = 1", (f"changed {self.step}", at))
+            connection.execute("DELETE FROM customers WHERE id = ?", (self.step * 10 - 8,))
+            connection.executemany("INSERT INTO customers (id, name, at) VALUES (?, ?, ?)", rows)
+        self.ever |= set(self.rows())
+
+    def add_column(self) -> None:
+        with self._open() as connection:
+            connection.execute(f"ALTER TABLE customers ADD COLUMN more_{self.step} TEXT")
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        with self._open() as connection:
+            return sorted(connection.execute("SELECT id, name FROM customers").fetchall())
+
+
+def _rows(project: ProjectFolder, table: str, *columns: str) -> list[tuple[Any, ...]]:
+    from tests.projects import query_delta
+
+    found = query_delta(project.root / "storage" / "main" / table)
+    return sorted(tuple(row[name] for name in columns) for row in found.to_pylist())
+
+
+def check(project: ProjectFolder, source: Source) -> None:
+    for table in ("customers", "whole", "compared"):
+        assert _rows(project, table, "id", "name") == source.rows(), table
+    versions = _rows(project, "events", "id", "name")
+    assert len(versions) == len(set(versions)), "a version of a row is appended once"
+    assert set(source.rows()) <= set(versions) <= source.ever
+    history = [(id_, name) for id_, name, end in _history(project) if end is None]
+    assert sorted(history) == source.rows()
+    landed = [path for path in (project.root / "storage").rglob("*.parquet") if "landing" in path.parts]
+    assert landed == []
+
+
+def _history(project: ProjectFolder) -> list[tuple[Any, ...]]:
+    from tests.projects import query_delta
+
+    rows = query_delta(project.root / "storage" / "main" / "history").to_pylist()
+    return [(row["id"], row["name"], row["__END_AT"]) for row in rows]
+
+
+def kill_at(project: ProjectFolder, point: str) -> None:
+    done = project.penstock("run", check=None, PENSTOCK_FAULT=point)
+    assert done.returncode == -signal.SIGKILL, f"{point} was never reached\n{done.stdout}\n{done.stderr}"
+
+
+def run(project: ProjectFolder) -> None:
+    """Run until nothing fails: the server may still commit for a client that was killed, and then a run must be made again."""
+    for _ in range(4):
+        done = project.penstock("run", check=None)
+        if done.returncode == 0:
+            return
+        assert done.stderr.count("error:") + done.stdout.count("error:") == (done.stdout + done.stderr).count(
+            "run again"
+        )
+    raise AssertionError(f"{done.stdout}\n{done.stderr}")
+
+
+def make(root: Path, connect: str) -> tuple[ProjectFolder, Source]:
+    project = ProjectFolder(root, {"PENSTOCK__SPARK__REMOTE": connect}, fork_command).configure()
+    project.define("loads.py", LOADS)
+    source = Source(project.root)
+    source.change()
+    source.change()
+    return project, source
+
+
+def test_a_killed_first_load_goes_on_and_sees_what_changed_since(tmp_path: Path, connect: str) -> None:
+    project, source = make(tmp_path / "shop", connect)
+    kill_at(project, "load.after_note@main.customers")
+    source.change()
+    kill_at(project, "load.before_commit@main.customers")
+    source.change()
+    run(project)
+    check(project, source)
+    assert "Nothing to do" not in project.penstock("run").stdout  # deletes are checked always
+    check(project, source)
+
+
+@pytest.mark.deep
+def test_kills_at_every_step_of_loads(tmp_path: Path, connect: str) -> None:
+    project, source = make(tmp_path / "shop", connect)
+    for point in OF_FIRST_LOADS:
+        kill_at(project, point)
+        source.change()
+    run(project)
+    check(project, source)
+    for number, point in enumerate(STEPS):
+        source.change()
+        if "evolve" in point:
+            source.add_column()
+        kill_at(project, point)
+        if number % 2:
+            run(project)
+            check(project, source)
+    run(project)
+    check(project, source)
+    for table in ("customers", "events", "whole", "compared", "history"):
+        for point in ("load.before_commit", "load.after_commit"):
+            source.change()
+            kill_at(project, f"{point}@main.{table}")
+    run(project)
+    check(project, source)

@@ -1,0 +1,440 @@
+"""Loads from SQLite, PostgreSQL and Delta tables: after every run the target equals the source, or its documented history."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.engine import open_engine
+from penstock.kinds.table_load import landing
+from penstock.model.results import ItemResult, Outcome
+from penstock.run.planner import PlanRequest
+from tests.projects import ProjectFolder
+from tests.spark.tables import forget_tables, read_table
+
+pytestmark = pytest.mark.spark
+
+
+@dataclass(slots=True)
+class Loads:
+    """A project with loads, and a SQLite file to load from."""
+
+    project: ProjectFolder
+    spark: Any
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def file(self) -> Path:
+        return self.project.root / "crm.db"
+
+    def sql(self, *statements: str) -> None:
+        with closing(sqlite3.connect(self.file)) as connection, connection:
+            for statement in statements:
+                connection.execute(statement)
+
+    def source(self, query: str) -> list[tuple[Any, ...]]:
+        with closing(sqlite3.connect(self.file)) as connection:
+            return sorted(connection.execute(query).fetchall(), key=repr)
+
+    def run(self, *, check: bool = True, **request: Any) -> dict[str, ItemResult]:
+        result = open_engine(self.project.root, environment=self.environment).run(PlanRequest(**request))
+        found = {str(item.dataset): item for item in result.items}
+        if check:
+            assert not result.has_failed, [str(item.problem) for item in result.items if item.problem]
+        return found
+
+    def plan(self, **request: Any) -> dict[str, str]:
+        plan = open_engine(self.project.root, environment=self.environment).plan(PlanRequest(**request))
+        return {str(item.dataset): item.action.value for item in plan.items}
+
+    def rows(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
+        found = read_table(self.spark, self.project.root / "storage" / table.replace(".", "/"))
+        names = columns or tuple(found.column_names)
+        return sorted((tuple(row[name] for name in names) for row in found.to_pylist()), key=repr)
+
+    def landed(self) -> list[str]:
+        return [str(path) for path in (self.project.root / "storage").rglob("*") if "landing" in path.parts]
+
+
+@pytest.fixture
+def loads(tmp_path: Path, spark: object) -> Iterator[Loads]:
+    yield Loads(ProjectFolder(tmp_path / "shop").configure(), spark)
+    forget_tables(spark)
+    spark.sql("DROP DATABASE IF EXISTS crm CASCADE")  # type: ignore[attr-defined]
+
+
+SQLITE = """\
+from penstock import pipelines as dp
+
+def table(name):
+    return dp.sqlite(path="crm.db", table=name)
+
+dp.load("crm.countries", source=table("countries"))
+dp.load("crm.customers", source=table("customers"), strategy="timestamp", keys=["ID"], cursor="updated_at",
+        lookback="10 minutes", deletes="soft", check_deletes="always", most_deleted=0.8)
+dp.load("crm.events", source=table("events"), strategy="timestamp", cursor="at", lookback="1 hour")
+dp.load("crm.numbers", source=table("numbers"), strategy="timestamp", cursor="n", keys=["n"], null_cursor="skip")
+dp.load("crm.prices", source=table("prices"), strategy="snapshot", keys=["sku"], deletes="hard", most_deleted=1.0)
+dp.load("crm.history", source=table("prices"), strategy="snapshot", keys=["sku"], stored_as_scd_type=2, most_deleted=1.0)
+"""
+
+
+def _fill(loads: Loads) -> None:
+    loads.sql(
+        "CREATE TABLE countries (code TEXT, name TEXT)",
+        "INSERT INTO countries VALUES ('de', 'Germany'), ('fr', 'France')",
+        "CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT, updated_at TEXT)",
+        "INSERT INTO customers VALUES (1, 'Ada', '2024-01-01 10:00:00'), (2, 'Bob', '2024-01-01 10:05:00'), "
+        "(3, NULL, '2024-01-01 10:05:00')",
+        "CREATE TABLE events (what TEXT, at TEXT)",
+        "INSERT INTO events VALUES ('in', '2024-01-01 10:00:00'), ('in', '2024-01-01 10:00:00')",
+        "CREATE TABLE numbers (n INTEGER PRIMARY KEY AUTOINCREMENT, v REAL)",
+        "INSERT INTO numbers (v) VALUES (0.5), (1.5)",
+        "CREATE TABLE prices (sku TEXT PRIMARY KEY, price INTEGER)",
+        "INSERT INTO prices VALUES ('a', 1), ('b', 2), ('c', NULL)",
+    )
+
+
+def _check(loads: Loads) -> None:
+    """Every target equals its source."""
+    assert loads.rows("crm.countries", "code", "name") == loads.source("SELECT code, name FROM countries")
+    live = [
+        row[:3] for row in loads.rows("crm.customers", "id", "name", "updated_at", "__DELETED_AT") if row[3] is None
+    ]
+    assert live == loads.source("SELECT id, name, updated_at FROM customers")
+    assert loads.rows("crm.numbers", "n", "v") == loads.source("SELECT n, v FROM numbers")
+    assert loads.rows("crm.prices", "sku", "price") == loads.source("SELECT sku, price FROM prices")
+    current = [row[:2] for row in loads.rows("crm.history", "sku", "price", "__END_AT") if row[2] is None]
+    assert current == loads.source("SELECT sku, price FROM prices")
+    assert loads.landed() == []
+
+
+def test_every_strategy_follows_a_sqlite_file(loads: Loads) -> None:
+    loads.project.define("loads.py", SQLITE)
+    _fill(loads)
+    first = loads.run()
+    assert {name: item.load.rows for name, item in first.items() if item.load} == {
+        "crm.countries": 2, "crm.customers": 3, "crm.events": 2, "crm.numbers": 2, "crm.prices": 3, "crm.history": 3,
+    }  # fmt: skip
+    _check(loads)
+    assert set(loads.plan().values()) <= {"none", "apply"}
+    assert {name for name, action in loads.plan().items() if action == "apply"} == {"crm.customers"}  # checks always
+
+    loads.sql(
+        "UPDATE customers SET name = 'Ada L.', updated_at = '2024-01-01 11:00:00' WHERE id = 1",
+        "INSERT INTO customers VALUES (4, 'Late', '2024-01-01 10:01:00')",  # committed late, within the lookback
+        "DELETE FROM customers WHERE id = 2",
+        "INSERT INTO events VALUES ('in', '2024-01-01 10:00:00'), ('out', '2024-01-01 10:30:00')",
+        "INSERT INTO numbers (v) VALUES (2.5)",
+        "UPDATE prices SET price = 10 WHERE sku = 'a'",
+        "UPDATE prices SET price = 3 WHERE sku = 'c'",
+        "DELETE FROM prices WHERE sku = 'b'",
+        "INSERT INTO prices VALUES ('d', 4)",
+    )
+    second = loads.run()
+    _check(loads)
+    assert second["crm.countries"].load is not None
+    assert second["crm.countries"].load.rows == 0, "the same rows"
+    assert loads.rows("crm.events", "what", "at") == loads.source("SELECT what, at FROM events")
+    assert second["crm.events"].load is not None
+    assert second["crm.events"].load.rows == 2
+    deleted = [row for row in loads.rows("crm.customers", "id", "name", "__DELETED_AT") if row[2] is not None]
+    assert [row[:2] for row in deleted] == [(2, "Bob")], "a soft delete keeps the last values"
+    history = loads.rows("crm.history", "sku", "price")
+    assert history == [("a", 1), ("a", 10), ("b", 2), ("c", 3), ("c", None), ("d", 4)]
+
+    loads.sql(  # a key that returns, with a cursor long before the watermark; drift: a column comes, another goes
+        "INSERT INTO customers VALUES (2, 'Bob', '2020-01-01 00:00:00')",
+        "ALTER TABLE prices ADD COLUMN currency TEXT",
+        "UPDATE prices SET currency = 'EUR' WHERE sku = 'd'",
+        "ALTER TABLE customers ADD COLUMN mail TEXT",
+        "INSERT INTO customers VALUES (5, 'Eve', '2024-01-01 11:30:00', 'eve@x')",
+        "ALTER TABLE countries DROP COLUMN name",
+        "ALTER TABLE countries ADD COLUMN name TEXT DEFAULT 'x'",
+    )
+    loads.run()
+    _check(loads)
+    assert loads.rows("crm.prices", "sku", "currency") == loads.source("SELECT sku, currency FROM prices")
+    assert loads.rows("crm.customers", "id", "mail") == loads.source("SELECT id, mail FROM customers")
+    assert {row[0]: row[1] for row in loads.rows("crm.customers", "id", "__DELETED_AT")} == dict.fromkeys(range(1, 6))
+    assert not any(loads.plan()[name] != "none" for name in loads.plan() if name != "crm.customers")
+
+
+def _fails(loads: Loads, name: str, *words: str, **request: Any) -> None:
+    before = (
+        loads.rows(name) if (loads.project.root / "storage" / name.replace(".", "/") / "_delta_log").exists() else None
+    )
+    result = loads.run(check=False, **request)[name]
+    assert result.outcome is Outcome.ERROR
+    assert result.problem is not None
+    for word in words:
+        assert word in str(result.problem), str(result.problem)
+    if before is not None:
+        assert loads.rows(name) == before, "nothing was written"
+
+
+def test_a_load_refuses_on_doubt(loads: Loads) -> None:
+    loads.project.define(
+        "loads.py",
+        """\
+from penstock import pipelines as dp
+
+def table(name):
+    return dp.sqlite(path="crm.db", table=name)
+
+dp.load("crm.small", source=table("small"), keys=["id"])
+dp.load("crm.checked", source=table("small"), strategy="timestamp", keys=["id"], cursor="at",
+        deletes="hard", check_deletes="always")
+dp.load("crm.kept", source=table("small"), strategy="timestamp", keys=["id"], cursor="at")
+""",
+    )
+    loads.sql(
+        "CREATE TABLE small (id INTEGER, at TEXT)",
+        "INSERT INTO small VALUES (1, '2024-01-01'), (2, '2024-01-01'), (3, '2024-01-01'), (4, '2024-01-01')",
+    )
+    loads.run()
+    loads.sql("INSERT INTO small VALUES (4, '2024-01-02')")
+    _fails(loads, "crm.small", "key", "more than once", "nothing was written")
+    _fails(loads, "crm.checked", "more than once", select=("crm.checked",))
+    loads.sql("DELETE FROM small WHERE at = '2024-01-02'", "INSERT INTO small VALUES (NULL, '2024-01-02')")
+    _fails(loads, "crm.small", "NULL", select=("crm.small",))
+    loads.sql("DELETE FROM small WHERE id IS NULL", "INSERT INTO small VALUES (5, NULL)")
+    _fails(loads, "crm.checked", "cursor at is NULL in 1 rows", select=("crm.checked",))
+    loads.sql("DELETE FROM small WHERE id > 1")
+    _fails(loads, "crm.checked", "3 of 4 rows fewer", select=("crm.checked",))
+    loads.sql("DELETE FROM small")
+    _fails(loads, "crm.small", "is empty", "nothing was written", select=("crm.small",))
+    loads.sql("INSERT INTO small VALUES (1, '2024-01-01')")
+    _fails(loads, "crm.kept", "would be lost", select=("crm.kept",), full_refresh=("crm.kept",))
+    allowed = loads.run(select=("crm.kept",), full_refresh=("crm.kept",), allow_history_loss=("crm.kept",))
+    assert loads.rows("crm.kept") == [(1, "2024-01-01")]
+    assert allowed["crm.kept"].outcome is Outcome.PASS
+
+
+POSTGRES = """\
+from penstock import pipelines as dp
+
+def table(name):
+    return dp.jdbc(connection="crm", table=f"{schema}.{name}")
+
+schema = dp.var("schema")
+dp.load("crm.customers", source=table("customers"), strategy="timestamp", keys=["id"], cursor="updated_at",
+        deletes="hard", check_deletes="always")
+dp.load("crm.events", source=table("events"), strategy="timestamp", cursor="at")
+dp.load("crm.orders", source=table("Orders"), keys=["id", "line no"], where="amount > 0", columns=["id", "line no", "amount"])
+dp.load("crm.kept", source=table("customers"), strategy="snapshot", keys=["id"], deletes="soft")
+"""
+
+
+@pytest.fixture
+def postgres(loads: Loads, postgres_server: str) -> Iterator[tuple[Loads, Any]]:
+    import psycopg
+
+    with psycopg.connect(postgres_server, autocommit=True) as connection:
+        connection.execute("DROP SCHEMA IF EXISTS crm_load CASCADE")
+        connection.execute("CREATE SCHEMA crm_load")
+        connection.execute("SET search_path = crm_load")
+        (loads.project.root / "penstock.yml").write_text(
+            'name: shop\nvars: {schema: crm_load}\nconnections:\n  crm: {url: "${CRM_URL}"}\n'
+        )
+        loads.environment["CRM_URL"] = postgres_server
+        yield loads, connection
+
+
+def _ask(connection: Any, query: str) -> list[tuple[Any, ...]]:
+    return sorted(connection.execute(query).fetchall(), key=repr)
+
+
+def _check_postgres(loads: Loads, connection: Any) -> None:
+    names = ("id", "name", "score")
+    customers = _ask(connection, "SELECT id, name, score FROM customers")
+    assert loads.rows("crm.customers", *names) == customers
+    live = [row[:3] for row in loads.rows("crm.kept", *names, "__DELETED_AT") if row[3] is None]
+    assert live == customers
+    orders = _ask(connection, 'SELECT id, "line no", amount FROM "Orders" WHERE amount > 0')
+    assert loads.rows("crm.orders", "id", "line no", "amount") == orders
+    assert loads.rows("crm.events", "what") == _ask(connection, "SELECT what FROM events")
+    assert loads.landed() == []
+
+
+def test_every_strategy_follows_postgres(
+    postgres: tuple[Loads, Any], postgres_server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import psycopg
+
+    monkeypatch.setattr(landing, "_ROWS_OF_A_CHUNK", 1)  # every table is read in parallel
+    loads, connection = postgres
+    loads.project.define("loads.py", POSTGRES)
+    for statement in (
+        "CREATE TABLE customers (id int PRIMARY KEY, name text, score numeric(10,2), updated_at timestamptz DEFAULT now())",
+        "INSERT INTO customers VALUES (1, 'Ada', 1.5), (2, 'Bob', NULL), (3, NULL, 3)",
+        "CREATE INDEX ON customers (updated_at)",
+        "CREATE TABLE events (what text, at timestamptz DEFAULT now())",
+        "INSERT INTO events VALUES ('in'), ('in')",
+        'CREATE TABLE "Orders" (id int, "line no" int, amount numeric(12,3), extra text)',
+        """INSERT INTO "Orders" VALUES (1, 1, 2.5, 'x'), (1, 2, 0, 'y'), (2, 1, 7.125, NULL)""",
+        """INSERT INTO "Orders" SELECT n, 1, n, 'z' FROM generate_series(3, 200) n""",
+        "ANALYZE",
+    ):
+        connection.execute(statement)
+    loads.run()
+    _check_postgres(loads, connection)
+    assert loads.plan()["crm.events"] == "none"
+    again = loads.run()
+    assert all(item.load is None or item.load.rows == 0 for item in again.values())
+
+    for statement in (
+        "UPDATE customers SET name = 'Ada L.', updated_at = now() WHERE id = 1",
+        "DELETE FROM customers WHERE id = 2",
+        "INSERT INTO customers VALUES (4, 'Dan', 4)",
+        "INSERT INTO events VALUES ('out')",
+        """UPDATE "Orders" SET amount = 5 WHERE "line no" = 2""",
+        "ALTER TABLE customers ALTER COLUMN id TYPE bigint",
+        "ALTER TABLE customers ADD COLUMN mail text",
+        "INSERT INTO customers VALUES (5000000000, 'Big', 1, now(), 'big@x')",
+    ):
+        connection.execute(statement)
+    loads.run()
+    _check_postgres(loads, connection)
+    assert loads.rows("crm.customers", "id", "mail")[-1] == (5_000_000_000, "big@x")
+    connection.execute("INSERT INTO customers VALUES (2, 'Bob', 1, '2001-01-01')")  # returns, with an old cursor
+    with psycopg.connect(postgres_server) as slow:
+        slow.execute("SELECT now()")  # from here on, this transaction can commit rows with this time
+        connection.execute("INSERT INTO events VALUES ('fast')")
+        connection.execute("INSERT INTO customers VALUES (6, 'Fast', 1)")
+        loads.run()
+        assert loads.rows("crm.customers", "id") == _ask(connection, "SELECT id FROM customers")
+        slow.execute("INSERT INTO crm_load.events VALUES ('slow')")
+        slow.execute("INSERT INTO crm_load.customers VALUES (7, 'Slow', 1)")
+    loads.run()
+    _check_postgres(loads, connection)
+
+
+ERASURE = """\
+name: shop
+erasure:
+  secrets: {"1": "a secret of this project, long enough"}
+  subjects:
+    customer:
+      crm.people: {key: mail, personal: [name]}
+      crm.whole: {key: mail, personal: [name]}
+"""
+
+
+def test_erased_keys_are_kept_out_and_come_back(loads: Loads) -> None:
+    (loads.project.root / "penstock.yml").write_text(ERASURE)
+    loads.project.define(
+        "loads.py",
+        """\
+from penstock import pipelines as dp
+
+people = dp.sqlite(path="crm.db", table="people")
+dp.load("crm.people", source=people, strategy="timestamp", keys=["id"], cursor="at", deletes="hard", check_deletes="always")
+dp.load("crm.whole", source=people, keys=["id"])
+""",
+    )
+    loads.sql(
+        "CREATE TABLE people (id INTEGER, mail TEXT, name TEXT, at TEXT)",
+        "INSERT INTO people VALUES (1, 'ann@x.org', 'Ann', '2024-01-01'), (2, 'bob@x.org', 'Bob', '2024-01-01')",
+    )
+    loads.run()
+    engine = open_engine(loads.project.root, environment={})
+    hidden = engine.erasure.add("customer", ["ann@x.org"], reason="asked")
+    assert loads.rows("crm.people", "id") == loads.rows("crm.whole", "id") == [(2,)]
+    loads.sql(
+        "UPDATE people SET name = 'Ann B.', at = '2024-02-01' WHERE id = 1",
+        "INSERT INTO people VALUES (3, 'c@x', 'C', '2024-02-01')",
+    )
+    done = loads.run()
+    assert {name: item.load.suppressed for name, item in done.items() if item.load} == {"crm.people": 1, "crm.whole": 1}
+    assert loads.rows("crm.people", "id") == loads.rows("crm.whole", "id") == [(2,), (3,)]
+    loads.run()
+    open_engine(loads.project.root, environment={}).erasure.remove([each.id for each in hidden.tombstones])
+    for table in ("crm.people", "crm.whole"):
+        assert loads.rows(table, "id", "name") == [(1, "Ann B."), (2, "Bob"), (3, "C")], table
+    loads.run()
+    for table in ("crm.people", "crm.whole"):
+        assert loads.rows(table, "id", "name") == [(1, "Ann B."), (2, "Bob"), (3, "C")], table
+
+
+def test_a_delta_table_is_followed_by_its_version(loads: Loads, tmp_path: Path) -> None:
+    import pyarrow as pa
+    from deltalake import write_deltalake
+
+    path = tmp_path / "theirs"
+    write_deltalake(path, pa.table({"id": [1, 2], "v": ["a", "b"]}))
+    loads.project.define(
+        "loads.py",
+        f"""\
+from penstock import pipelines as dp
+
+dp.load("crm.whole", source=dp.delta(path={str(path)!r}))
+dp.load("crm.compared", source=dp.delta(path={str(path)!r}), strategy="snapshot", keys=["id"], deletes="hard", most_deleted=1)
+""",
+    )
+    loads.run()
+    assert set(loads.plan().values()) == {"none"}
+    write_deltalake(path, pa.table({"id": [2, 3], "v": ["B", None]}), mode="overwrite")
+    loads.run()
+    for table in ("crm.whole", "crm.compared"):
+        assert loads.rows(table, "id", "v") == [(2, "B"), (3, None)]
+    assert set(loads.plan().values()) == {"none"}
+    theirs = f"delta.`{path}`"  # from here on with a Delta change data feed
+    loads.spark.sql(f"ALTER TABLE {theirs} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
+    loads.run()
+    for statement in (
+        f"DELETE FROM {theirs} WHERE id = 2",
+        f"UPDATE {theirs} SET v = 'c' WHERE id = 3",
+        f"INSERT INTO {theirs} VALUES (4, 'd'), (5, 'e')",
+        f"DELETE FROM {theirs} WHERE id = 5",
+    ):
+        loads.spark.sql(statement)
+    loads.run()
+    for table in ("crm.whole", "crm.compared"):
+        assert loads.rows(table, "id", "v") == [(3, "c"), (4, "d")]
+
+
+def test_another_database_is_read_by_its_jdbc_driver(loads: Loads) -> None:
+    """Derby, which comes with Spark, stands for every database that has only a JDBC driver."""
+    url = "jdbc:derby:memory:penstock"
+    first = "SELECT 1 AS id, 'Ada' AS name, DATE'2024-01-01' AS at"
+    loads.spark.sql(first).write.jdbc(f"{url};create=true", "people")
+    connection = loads.spark.sparkContext._jvm.java.sql.DriverManager.getConnection(url)
+    connection.createStatement().execute('CREATE TABLE times ("at" TIME)')
+    connection.createStatement().execute('CREATE TABLE stamps ("at" TIMESTAMP)')
+    loads.project.define(
+        "loads.py",
+        f"""\
+from penstock import pipelines as dp
+
+def table(name):
+    return dp.jdbc(url="{url}", table=name)
+
+dp.load("crm.people", source=table("people"), strategy="timestamp", keys=["ID"], cursor="AT", deletes="hard",
+        check_deletes="always", most_deleted=1)
+dp.load("crm.whole", source=table("people"), strategy="full_refresh", where='"id" < 100')
+dp.load("crm.times", source=table("times"))
+dp.load("crm.stamps", source=table("stamps"))
+""",
+    )
+    failed = loads.run(check=False)
+    assert failed["crm.times"].problem is not None
+    assert "column at" in failed["crm.times"].problem.message
+    assert "time of day" in failed["crm.times"].problem.message
+    assert failed["crm.stamps"].problem is not None
+    assert "nanoseconds" in failed["crm.stamps"].problem.message
+    more = loads.spark.sql("SELECT 2 AS id, 'Bob' AS name, DATE'2024-02-01' AS at")
+    more.write.mode("append").jdbc(url, "people")
+    loads.run(select=("crm.people", "crm.whole"))
+    for name in ("crm.people", "crm.whole"):
+        assert loads.rows(name, "id", "name") == [(1, "Ada"), (2, "Bob")]
+    more.write.mode("overwrite").jdbc(url, "people")
+    loads.run(select=("crm.people", "crm.whole"))
+    for name in ("crm.people", "crm.whole"):
+        assert loads.rows(name, "id", "name") == [(2, "Bob")]
