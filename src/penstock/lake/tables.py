@@ -170,10 +170,8 @@ class Lake:
             with self._writing(name), sibling_of(self.session) as session:
                 session.conf.set("spark.databricks.delta.write.txnAppId", APPLICATION)
                 session.conf.set("spark.databricks.delta.write.txnVersion", str(number))
-                session.sql(
-                    f"MERGE INTO delta.{quote(self.files.spark_path(name.path))} t USING global_temp.{quote(view)} s "
-                    f"ON {condition} {clauses}"
-                )
+                target = f"delta.{quote(self.files.spark_path(name.path))}"
+                session.sql(f"MERGE INTO {target} t USING global_temp.{quote(view)} s ON {condition} {clauses}")
         finally:
             self.session.catalog.dropGlobalTempView(view)
         return self._read_back(name, number)
