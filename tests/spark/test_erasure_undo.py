@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.engine import Engine, open_engine
-from penstock.errors import UsageError
+from penstock.errors import UsageError, VerificationError
 from penstock.model.results import Outcome
 from penstock.model.tombstones import TombstoneState
 from tests.projects import ProjectFolder
@@ -192,6 +192,7 @@ def test_what_somebody_restores_is_hidden_again(spark: Any, people: Any) -> None
 
     restore(spark, project, {"staging.customers": versions["staging.customers"]})
     assert ANN in repr(look(spark, project, *ALL)).lower()
+    check_no_undo_once_source_files_lost_rows(project, erasure)
     (receipt,) = erasure.erase("customer", caution=CAUTION).receipts
     assert receipt.scan.hits == 0
     assert find_bytes(project.root, ANN, "Ann Miller") == []
@@ -209,6 +210,17 @@ def test_what_somebody_restores_is_hidden_again(spark: Any, people: Any) -> None
     assert find_bytes(project.root, ANN, "Ann Miller") == []
     assert ANN not in repr(look(spark, project, *ALL)).lower()
     assert erasure.erase("customer", caution=CAUTION).receipts == ()
+
+
+def check_no_undo_once_source_files_lost_rows(project: ProjectFolder, erasure: Any) -> None:
+    """An erasure that does not find its end has changed source files already: the next rebuild would lose the rows."""
+    export = project.root / "storage" / "export.csv"
+    export.write_text(f"email\n{ANN}\n")
+    with pytest.raises(VerificationError, match=r"export\.csv"):
+        erasure.erase("customer", caution=CAUTION)
+    export.unlink()
+    with pytest.raises(UsageError, match="has begun, and source files no longer have its rows"):
+        erasure.remove(["customer"])
 
 
 def write_again(spark: Any, project: ProjectFolder, table: str, rows: Any) -> None:

@@ -86,6 +86,7 @@ class Erasure:
     def erase_sources(self, table: DatasetName) -> None:
         """Remove the records of the keys from the source files of a dataset, and from events that it has stored."""
         values, dataset = self.values, self.catalog.datasets[table]
+        self.tombstones.note_erasing([each for each in self.chosen if each.table == table])
         for key in dict.fromkeys(each.key for each in self.chosen if each.table == table):
             files = erase_sources(self.lake, self.catalog, dataset, key, values.texts_of(table, key))
             self._sources += [ErasedSource(f"{table}: {each.place}", each.rewritten, each.removed) for each in files]

@@ -34,6 +34,8 @@ from penstock.transforms.suppress import TOMBSTONE
 
 KEYS = "keys"
 """The name under which the vault has the clear texts of a batch's keys."""
+_ERASING = "erasing"
+"""The name of a note in the vault: source files are losing the keys of the batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,15 @@ class Tombstones:
     def suppression(self) -> Suppression:
         """As it is now; also for a project whose first tombstone was just added."""
         return read_suppression(self.catalog.workspace.project, self.lake.files)
+
+    def note_erasing(self, tombstones: Sequence[Tombstone]) -> None:
+        """Note that source files are about to lose these keys: from then on they can be erased, but not withdrawn."""
+        for batch in dict.fromkeys(each.batch for each in tombstones if each.state.can_be_undone):
+            self.vault.put(batch, _ERASING, b"")
+
+    def is_erasing(self, tombstone: Tombstone) -> bool:
+        """Whether source files may have lost the key already, although its erasure is not over."""
+        return _ERASING in self.vault.names(tombstone.batch)
 
     def add(self, request: Request) -> tuple[tuple[Tombstone, ...], tuple[Tombstone, ...]]:
         """Add tombstones for keys. From here on, no load brings their rows in. Also gives those that keys have already."""

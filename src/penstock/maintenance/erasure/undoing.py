@@ -35,6 +35,8 @@ class Withdrawal:
         for each in chosen:
             if not each.state.can_be_undone:
                 raise _cannot_be_undone(each)
+            if self.tombstones.is_erasing(each):
+                raise _is_being_erased(each)
         recompute = dict[DatasetName, None]()
         for group in requests_of(chosen):
             for table in dict.fromkeys(each.table for each in group):
@@ -159,6 +161,14 @@ def _cannot_be_undone(tombstone: Tombstone) -> UsageError:
     return UsageError(
         f"tombstone {tombstone.id} is {tombstone.state}: its rows are gone and cannot come back",
         hint="`penstock tombstone release` lets the key come back with new data",
+    )
+
+
+def _is_being_erased(tombstone: Tombstone) -> UsageError:
+    """The table could get its rows back, but the next rebuild from its source files would lose them."""
+    return UsageError(
+        f"the erasure of tombstone {tombstone.id} has begun, and source files no longer have its rows: they cannot come back",
+        hint="complete it with `penstock erase`; `penstock tombstone release` lets the key come back with new data",
     )
 
 
