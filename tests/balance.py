@@ -21,7 +21,6 @@ LONGEST_FIRST = (
     "tests/spark/test_drift.py",
     "tests/spark/test_staging_invariant.py",
     "tests/spark/test_table_load.py",
-    "tests/spark/test_plain_loads.py",
     "tests/spark/test_text_files.py",
     "tests/spark/test_verify_load.py",
     "tests/spark/test_erasure_readers.py",
