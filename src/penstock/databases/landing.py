@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 from types import TracebackType
 from typing import Any
@@ -11,32 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.databases.contract import SourceColumn
+from penstock.storage.arrow_types import to_arrow_type
 from penstock.storage.files import Files
 
 _FILE_BYTES = 48 * 1024 * 1024
 """About how many bytes a file gets; it is kept in memory until it is complete."""
 _GROUP_BYTES = 64 * 1024 * 1024
 """About how many bytes of rows, as Arrow has them, a row group gets."""
-_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
-_ARROW = {
-    "boolean": pa.bool_(),
-    "smallint": pa.int16(),
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "string": pa.string(),
-    "binary": pa.binary(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us", tz="UTC"),
-    "timestamp_ntz": pa.timestamp("us"),
-}
-
-
-def to_arrow_type(type_: str) -> pa.DataType:
-    """The Arrow type of a Spark type, by its simple name."""
-    decimal = _DECIMAL.fullmatch(type_)
-    return pa.decimal128(int(decimal[1]), int(decimal[2])) if decimal else _ARROW[type_]
 
 
 def to_arrow_schema(columns: tuple[SourceColumn, ...]) -> pa.Schema:

@@ -20,9 +20,9 @@ import pyarrow.csv
 from psycopg import pq
 
 from penstock.databases.contract import SourceColumn
-from penstock.databases.landing import to_arrow_type
 from penstock.databases.postgres_connection import ReadingConnection
 from penstock.databases.postgres_types import BOUNDS_LOST, NativeType
+from penstock.storage.arrow_types import to_arrow_type
 
 _BLOCK_BYTES = 8 * 1024 * 1024
 _CANCEL_SECONDS = 10.0

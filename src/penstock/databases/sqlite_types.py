@@ -66,7 +66,7 @@ def to_array(values: tuple[Any, ...], rule: Rule) -> pa.Array | None:
     """The values of a column as Arrow; None when one of them does not fit."""
     import pyarrow as pa
 
-    from penstock.databases.landing import to_arrow_type
+    from penstock.storage.arrow_types import to_arrow_type
 
     kinds = set(map(type, values))
     kinds.discard(type(None))

@@ -68,10 +68,7 @@ def process_cdc_events(  # noqa: PLR0913 - each has a default
     if table is not None:
         meaning.check(table)
     left_out = [*find_columns(rows.columns, except_column_list, "except_column_list"), *meaning.columns]
-    history = (
-        {"track_history_except_column_list": [sequence]} if stored_as_scd_type == 2 and sequence not in key else {}
-    )
-    is_stored = sequence not in left_out
+    is_untracked = stored_as_scd_type == 2 and sequence not in (*key, *left_out)
     open_place(session, into)
     with _unknown_named(meaning):
         return apply_changes(
@@ -87,7 +84,7 @@ def process_cdc_events(  # noqa: PLR0913 - each has a default
             ignore_null_updates=ignore_null_updates,
             batch_id=batch_id,
             quarantine=quarantine,
-            **(history if is_stored else {}),
+            track_history_except_column_list=[sequence] if is_untracked else None,
         )
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+from penstock.storage.arrow_types import DECIMAL, to_arrow_type
+
 _DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _MOMENT = f"{_DAY}[ T][0-9]{{2}}:[0-9]{{2}}(:[0-9]{{2}}([.][0-9]{{1,6}})?)?"
 _WHOLE = "[+-]?[0-9]+"
@@ -23,29 +23,6 @@ _SURE_DIGITS = {"float": 6, "double": 15}
 """With at most so many digits, the shortest text of the nearest value is the number that was written."""
 
 
-def to_arrow_type(type_: str) -> Any:
-    """The Arrow type of one of Spark's simple types, such as `decimal(18,2)`."""
-    import pyarrow as pa
-
-    decimal = _DECIMAL.fullmatch(type_)
-    if decimal:
-        return pa.decimal128(int(decimal[1]), int(decimal[2]))
-    return {
-        "boolean": pa.bool_(),
-        "tinyint": pa.int8(),
-        "smallint": pa.int16(),
-        "int": pa.int32(),
-        "bigint": pa.int64(),
-        "float": pa.float32(),
-        "double": pa.float64(),
-        "string": pa.string(),
-        "binary": pa.binary(),
-        "date": pa.date32(),
-        "timestamp_ntz": pa.timestamp("us"),
-        "timestamp": pa.timestamp("us", tz="UTC"),
-    }[type_]
-
-
 def cast_texts(texts: Any, type_: str) -> Any | None:
     """The texts as values of a type; None when one of them is not exactly such a value."""
     import pyarrow as pa
@@ -53,7 +30,7 @@ def cast_texts(texts: Any, type_: str) -> Any | None:
 
     if type_ in {"string", "binary"}:
         return texts.cast(to_arrow_type(type_))
-    form = _FIXED if _DECIMAL.fullmatch(type_) else _FORMS.get(type_)
+    form = _FIXED if DECIMAL.fullmatch(type_) else _FORMS.get(type_)
     if form is None or not _is_all(pc.match_substring_regex(texts, f"^({form})$")):
         return None
     try:

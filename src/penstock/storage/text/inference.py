@@ -11,7 +11,8 @@ from typing import Any
 
 from penstock.model.common_type import MOST_DIGITS
 from penstock.model.schema import EXACT_IN_DOUBLE
-from penstock.storage.text.casts import cast_texts, to_arrow_type
+from penstock.storage.arrow_types import to_arrow_type
+from penstock.storage.text.casts import cast_texts
 
 _FIXED = r"0|-?[1-9][0-9]*|-?(0|[1-9][0-9]*)[.][0-9]+"
 _NUMBER = f"^({_FIXED})$"

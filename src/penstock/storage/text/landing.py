@@ -11,9 +11,10 @@ from typing import Any
 from penstock.errors import RawFileError
 from penstock.model.schema import FileColumn, Footer
 from penstock.model.text_files import TextFiles
+from penstock.storage.arrow_types import to_arrow_type
 from penstock.storage.files import Files
 from penstock.storage.text.blocks import BadRow, Block
-from penstock.storage.text.casts import cast_known, to_arrow_type
+from penstock.storage.text.casts import cast_known
 from penstock.storage.text.reading import new_digest, read_blocks
 
 LINE = "__penstock_line"
