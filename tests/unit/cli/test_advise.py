@@ -12,7 +12,7 @@ import yaml
 from rich.console import Console
 from tests.command_line import Penstock
 
-from penstock.cli.advise import _draw
+from penstock.cli.advise import draw_advice
 from penstock.cli.text_output import TextOutput
 from penstock.source_access import Declared, SqliteSource
 from penstock.source_access import advise as advise_source
@@ -76,7 +76,7 @@ def test_what_the_user_knows(folder: Path, penstock: Penstock) -> None:
 
 def test_eighty_columns_of_a_terminal(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     console = Console(width=80, force_terminal=True, color_system=None, highlight=False)
-    _draw(advise_source(SqliteSource("shop.db", "orders"), Declared()), TextOutput(console))
+    draw_advice(advise_source(SqliteSource("shop.db", "orders"), Declared()), TextOutput(console))
     shown = capsys.readouterr().out
     table = shown[shown.index("looked at") : shown.index("What would change it")]
     assert all(len(line) <= 80 for line in table.splitlines())
