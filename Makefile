@@ -43,11 +43,12 @@ test-spark: setup ## The tests on Spark, in two processes: planning a small quer
 test-deep: setup ## Long tests, before a release
 	$(BIN)/pytest -n 2 --dist loadfile --durations=10 -m "deep"
 
-lint: $(STAMP) ## Style, types, layering, and that generated files are up to date
+lint: $(STAMP) ## Style, types, layering, that every test can be imported, and that generated files are up to date
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	@$(BIN)/pytest --collect-only -qqq >.venv/.collected 2>&1 || { cat .venv/.collected; exit 1; }
 
 fmt: $(STAMP) ## Format the code
 	$(BIN)/ruff check --fix .
