@@ -100,10 +100,13 @@ class Erasing:
 
     def hide_again(self) -> None:
         """Hide rows that another program made visible again, for example by RESTORE. Without any, no JVM starts."""
+        resurrected = find_resurrected(self.host.workspace.storage, self._store)
+        if not resurrected:
+            return
         catalog, secrets = self.catalog, self._secrets
         found = [
             each
-            for each in find_resurrected(self.host.workspace.storage, self._store.read())
+            for each in resurrected
             if each.table in catalog.datasets and each.secret_id in secrets  # without its secret, a table is not loaded
         ]
         if found:

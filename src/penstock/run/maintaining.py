@@ -221,7 +221,7 @@ class Maintaining:
         return receipts
 
     def _waiting(self, table: DatasetName) -> list[Tombstone]:
-        return [each for each in self._store.read(table) if each.state.can_be_undone]
+        return [each for each in self._store.read([table]) if each.state.can_be_undone]
 
     def _check_retired(self, catalog: Catalog) -> None:
         """UsageError when a tombstone that is due belongs to a table that nobody defines any more: it could be forgotten."""
@@ -235,12 +235,12 @@ class Maintaining:
                 )
 
     def _count(self, catalog: Catalog, due: DueTable) -> TableFacts:
-        tombstones = self._store.read(due.name)
+        tombstones = self._store.read([due.name])
         return self._read_facts(catalog, due.dataset, due.policy, tombstones, with_rows=True)
 
     def _describe_idle(self, catalog: Catalog, dataset: Dataset) -> Compacted:
         """A table that was named, and has nothing to do."""
-        tombstones = self._store.read(dataset.name)
+        tombstones = self._store.read([dataset.name])
         facts = self._read_facts(catalog, dataset, self._policy_of(dataset), tombstones, with_rows=True)
         if facts.rows is None:
             raise UsageError(

@@ -153,7 +153,7 @@ class Erasure:
         """Note which files need not be searched for keys that are erased: those that were searched for all keys of the table."""
         ids = {each.id for each in self.chosen}
         for table, clean in self._clean.items():
-            dataset, known = self.catalog.datasets[table], self.tombstones.store.read(table)
+            dataset, known = self.catalog.datasets[table], self.tombstones.store.read([table])
             physical = [each for each in known if each.state is TombstoneState.PHYSICAL]
             others = [each for each in physical if each.id not in ids]
             files = clean & read_searched(self.catalog, dataset, others) if others else clean

@@ -167,7 +167,7 @@ class Tombstones:
                     found.update(find_stored_keys(self.lake.read(each.name), each).column(TOMBSTONE).to_pylist())
         self.store.move([each for each in physical if each.id in found], TombstoneState.HIDDEN)
         ids = {each.id for each in tombstones}
-        return [each for each in self.store.read(table) if each.id in ids] if found else tombstones
+        return [each for each in self.store.read([table]) if each.id in ids] if found else tombstones
 
     def tables_of(
         self, table: DatasetName, group: Sequence[Tombstone], suppression: Suppression | None = None
@@ -225,7 +225,7 @@ class Tombstones:
             if batch not in batches:
                 self.vault.destroy(batch)
         pending = [each for each in known if each.state is TombstoneState.PENDING]
-        again = find_resurrected(self.lake.files, known)
+        again = find_resurrected(self.lake.files, self.store)
         return (*pending, *(each for each in again if each.table in self.catalog.datasets))
 
 
