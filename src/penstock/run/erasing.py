@@ -158,11 +158,12 @@ class Erasing:
 
     def remove(self, chosen: Sequence[str]) -> Hidden:
         """Withdraw tombstones: the rows come back unchanged, with those that were kept out meanwhile."""
-        from penstock.maintenance.erasure.undoing import Withdrawal
+        from penstock.maintenance.erasure.undoing import Withdrawal, check_withdrawable
 
         found = self._chosen.choose(chosen)
         left = [each for each in found if each.state.can_be_undone or is_named(each, chosen)]
         found = left or found  # a subject or table stands for those that can still be withdrawn
+        check_withdrawable(found, Vault(self.host.workspace.storage, self._secrets))  # before anything starts
         with open_bench(self.host, "penstock tombstone rm") as bench:
             tombstones = self._open(bench)
             again = Withdrawal(tombstones).withdraw(found)

@@ -85,6 +85,26 @@ def test_keys_that_are_not_utf_8_are_refused(engine: Engine) -> None:
     assert given.to_pylist() == [{"email": "ann@example.org"}]
 
 
+def test_a_wrong_line_of_a_file_of_keys_is_named(engine: Engine, tmp_path: Path) -> None:
+    file = tmp_path / "keys.csv"
+    file.write_text('email\n\n"ann\nmiller"\n\nbob@example.org,Rome\n')
+    with pytest.raises(UsageError, match=r"keys.csv: line 6 has 2 values, the header 1"):
+        read_given_keys(engine.catalog, "person", (), file)
+    file.write_text("\nann@example.org\n\nbob@example.org\n")
+    assert read_given_keys(engine.catalog, "person", (), file)[1].num_rows == 2
+
+
+def test_what_is_gone_is_not_withdrawn_and_no_jvm_starts(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    erased(engine, "tombstone")
+    monkeypatch.setattr("penstock.run.executor.Executor.open_lake", _refuse)
+    with pytest.raises(UsageError, match="its rows are gone and cannot come back"):
+        engine.erasure.remove(["staging.people"])
+
+
+def _refuse(*_: object, **__: object) -> None:
+    raise AssertionError("Spark was started")
+
+
 def test_a_later_search_finds_other_spellings_and_refuses_what_no_file_can_have(engine: Engine) -> None:
     """The project's own raw file has ann@example.org, and the key is compared in lower case."""
     for given in ("Ann@Example.org", "ANN@EXAMPLE.ORG", "email=ann@example.org"):

@@ -70,20 +70,35 @@ def read_keys(source: Path | str, columns: Sequence[str]) -> pa.Table:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{source} cannot be read: {getattr(error, 'strerror', None) or 'not UTF-8'}") from None
     where = str(source) if isinstance(source, Path) else "standard input"
-    lines = list(csv.reader(io.StringIO(text)))
+    lines = _read_lines(text)
     if not lines:
         raise UsageError(f"{where} has no keys", hint=f"the first line must name the columns: {','.join(columns)}")
-    header, *rows = lines
+    (_, header), *rows = lines
     if len(columns) == 1 and columns[0].lower() not in {name.strip().lower() for name in header} and len(header) == 1:
         header, rows = [columns[0]], lines  # one value per line
-    rows = [row for row in rows if row]
-    for number, row in enumerate(rows, start=2):
+    for number, row in rows:
         if len(row) != len(header):
             raise UsageError(f"{where}: line {number} has {len(row)} values, the header {len(header)}")
-    values = [[None if value == NULL else value for value in column] for column in zip(*rows, strict=True)]
+    values = [
+        [None if value == NULL else value for value in column] for column in zip(*(r for _, r in rows), strict=True)
+    ]
     values = values or [[] for _ in header]
     arrays = [pa.array(column, pa.string()) for column in values]
     return _pick(pa.Table.from_arrays(arrays, [name.strip() for name in header]), columns, where)
+
+
+def _read_lines(text: str) -> list[tuple[int, list[str]]]:
+    """The records of CSV text that have values, each with the number of the line on which it begins."""
+    found, begin = list[tuple[int, list[str]]](), 1
+    reader = csv.reader(io.StringIO(text))
+    try:
+        for row in reader:
+            if row:
+                found.append((begin, row))
+            begin = reader.line_num + 1
+    except csv.Error:  # its message may quote a value
+        raise UsageError(f"line {begin} of the keys is no CSV; nothing was hidden") from None
+    return found
 
 
 def _read_parquet(path: Path) -> pa.Table:

@@ -81,10 +81,6 @@ class Tombstones:
         for batch in dict.fromkeys(each.batch for each in tombstones if each.state.can_be_undone):
             self.vault.put(batch, _ERASING, b"")
 
-    def is_erasing(self, tombstone: Tombstone) -> bool:
-        """Whether source files may have lost the key already, although its erasure is not over."""
-        return _ERASING in self.vault.names(tombstone.batch)
-
     def add(self, request: Request) -> tuple[tuple[Tombstone, ...], tuple[Tombstone, ...]]:
         """Add tombstones for keys. From here on, no load brings their rows in. Also gives those that keys have already."""
         check_reason(request.reason, request.keys)
@@ -227,6 +223,11 @@ class Tombstones:
         pending = [each for each in known if each.state is TombstoneState.PENDING]
         again = find_resurrected(self.lake.files, self.store)
         return (*pending, *(each for each in again if each.table in self.catalog.datasets))
+
+
+def is_erasing(tombstone: Tombstone, vault: Vault) -> bool:
+    """Whether source files may have lost the key already, although its erasure is not over."""
+    return _ERASING in vault.names(tombstone.batch)
 
 
 def requests_of(tombstones: Iterable[Tombstone]) -> list[list[Tombstone]]:
