@@ -80,6 +80,7 @@ class Erasing:
         actor: str | None = None,
     ) -> Hidden:
         """Hide rows of a subject or table at once: keys as `name=value`, or from a file, CSV text or an Arrow table."""
+        from penstock.maintenance.erasure.keys import check_reason
         from penstock.maintenance.erasure.tombstones import Request
 
         settings = self.host.workspace.project.erasure
@@ -87,6 +88,8 @@ class Erasing:
         targets, given = read_given_keys(self.catalog, what, keys, source)
         subject = what if settings.tables_of(what) else ""
         request = Request(targets, given, reason, actor or getpass.getuser(), subject)
+        check_reason(request.reason, given)
+        check_reason(request.actor, given, "actor")
         with open_bench(self.host, f"penstock tombstone add {subject or targets[0].table}") as bench:
             tombstones = self._open(bench)
             pending = tombstones.find_pending()

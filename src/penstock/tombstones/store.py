@@ -29,6 +29,8 @@ FOLDER = "_penstock/tombstones"
 _COMPACT_EVERY = 50
 _MOST_FILES = 10
 """With more files than this, maintenance merges them."""
+_DEAD_HOURS = 1
+"""Files that were merged stay as long as this: another process may be reading them."""
 _TEXTS = (
     "id", "batch", "table", "key", "key_hash", "secret_id", "reason", "actor", "subject", "state", "release",
 )  # fmt: skip
@@ -127,8 +129,7 @@ class TombstoneStore:
         """Thousands of single tombstones must not become thousands of files."""
         table = open_delta_table(self._address, self._files.reader_options)
         if table.version() % _COMPACT_EVERY == 0 and table.version() > 0:
-            table.optimize.compact()
-            table.create_checkpoint()
+            _merge(table)
 
     @property
     def is_scattered(self) -> bool:
@@ -139,11 +140,19 @@ class TombstoneStore:
 
     def compact(self) -> int:
         """Merge the files of the store; the number of files that were replaced."""
-        table = open_delta_table(self._address, self._files.reader_options)
-        merged = int(table.optimize.compact()["numFilesRemoved"])
-        if merged:
-            table.create_checkpoint()
-        return merged
+        return _merge(open_delta_table(self._address, self._files.reader_options))
+
+
+def _merge(table: DeltaTable) -> int:
+    """Merge the files of the store, and remove those that the log has named as removed for a while; gives how many were merged.
+
+    A file that no commit names is left alone: it may belong to a write in flight.
+    """
+    merged = int(table.optimize.compact()["numFilesRemoved"])
+    if merged:
+        table.vacuum(_DEAD_HOURS, dry_run=False, enforce_retention_duration=False, full=False)
+        table.create_checkpoint()
+    return merged
 
 
 @dataclass(frozen=True, slots=True)

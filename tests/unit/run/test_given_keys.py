@@ -101,6 +101,23 @@ def test_what_is_gone_is_not_withdrawn_and_no_jvm_starts(engine: Engine, monkeyp
         engine.erasure.remove(["staging.people"])
 
 
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"reason": "for ANN@Example.org, urgent"}, "the reason contains the key"),
+        ({"reason": "DSR-17", "actor": "ann@example.org"}, "the actor contains the key"),
+    ],
+)
+def test_a_reason_or_actor_with_the_key_is_refused_before_anything_starts(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, given: dict[str, str], problem: str
+) -> None:
+    monkeypatch.setattr("penstock.run.executor.Executor.open_lake", _refuse)
+    for keys in ({"keys": ["ann@example.org"]}, {"source": "email\nbob@example.org\nann@example.org\n"}):
+        with pytest.raises(UsageError, match=problem):
+            engine.erasure.add("person", **keys, **given)
+    assert engine.erasure.tombstones() == []
+
+
 def _refuse(*_: object, **__: object) -> None:
     raise AssertionError("Spark was started")
 

@@ -9,6 +9,7 @@ import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -142,6 +143,7 @@ def type_keys(
 ) -> tuple[DataFrame, list[KeyColumn]]:
     """The keys in the types of the table's columns, and the key by the names that it has there; UsageError as above."""
     names = [f"k{number}" for number in range(len(key))]
+    check_decimals(given, key, types)
     rows = to_frame(session, given.rename_columns(names))
     typed = {name: _to_type(rows, name, types[column.name.lower()]) for name, column in zip(names, key, strict=True)}
     _check_fit(rows, typed, key, types)
@@ -174,8 +176,6 @@ def _check_fit(
         column, given = F.col(quote_name(name)), rows.schema[name].dataType
         is_lost = column.isNotNull() & value.isNull()
         type_ = types[key[int(name[1:])].name.lower()]
-        if isinstance(given, T.StringType) and isinstance(type_, T.DecimalType):
-            is_lost |= column.try_cast("decimal(38,18)") != value.cast("decimal(38,18)")
         if isinstance(given, _TIMES) and isinstance(type_, _TIMES):
             is_lost |= value.cast(given) != column
         if isinstance(given, T.StringType) and isinstance(type_, T.DateType):
@@ -183,11 +183,37 @@ def _check_fit(
         conditions.append(F.count_if(column.isNotNull() & F.coalesce(is_lost, F.lit(True))).alias(name))
     for count, part in zip(rows.agg(*conditions).collect()[0], key, strict=True):
         if count:
-            type_text = types[part.name.lower()].simpleString()
-            raise UsageError(
-                f"{count} of the keys cannot be a value of {part.name}, which is of type {type_text}; nothing was hidden",
-                hint=f"write values as the column has them; {NULL} stands for NULL, 0x... for binary",
-            )
+            raise _misfit(count, part, types[part.name.lower()])
+
+
+def _misfit(count: int, part: KeyColumn, type_: T.DataType) -> UsageError:
+    return UsageError(
+        f"{count} of the keys cannot be a value of {part.name}, which is of type {type_.simpleString()}; nothing was hidden",
+        hint=f"write values as the column has them; {NULL} stands for NULL, 0x... for binary",
+    )
+
+
+def check_decimals(given: pa.Table, key: Sequence[KeyColumn], types: Mapping[str, T.DataType]) -> None:
+    """Refuse texts that a decimal column cannot have exactly: Spark would round them to another key."""
+    for column, part in zip(given.columns, key, strict=True):
+        type_ = types[part.name.lower()]
+        if isinstance(type_, T.DecimalType) and (
+            pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+        ):
+            misfits = sum(not _fits_decimal(text, type_) for text in column.to_pylist() if text is not None)
+            if misfits:
+                raise _misfit(misfits, part, type_)
+
+
+def _fits_decimal(text: str, type_: T.DecimalType) -> bool:
+    try:
+        number = Decimal(text.strip())
+    except InvalidOperation:
+        return False
+    if not number.is_finite():
+        return False
+    digits, before_point = "".join(map(str, number.as_tuple().digits)).rstrip("0"), number.adjusted() + 1
+    return not number or (len(digits) - before_point <= type_.scale and before_point <= type_.precision - type_.scale)
 
 
 def check_reason(text: str, given: pa.Table, what: str = "reason") -> None:

@@ -18,7 +18,7 @@ from penstock.kinds.catalog import Catalog
 from penstock.kinds.protocol import PipelineRun
 from penstock.lake.tables import Lake
 from penstock.maintenance.erasure.hiding import Hider, TableToHide, find_stored_keys
-from penstock.maintenance.erasure.keys import HashedKey, check_reason, hash_keys
+from penstock.maintenance.erasure.keys import HashedKey, hash_keys
 from penstock.maintenance.erasure.resurrected import find_resurrected
 from penstock.maintenance.erasure.values import HiddenTable
 from penstock.model.clock import Clock, uuid7
@@ -83,8 +83,6 @@ class Tombstones:
 
     def add(self, request: Request) -> tuple[tuple[Tombstone, ...], tuple[Tombstone, ...]]:
         """Add tombstones for keys. From here on, no load brings their rows in. Also gives those that keys have already."""
-        check_reason(request.reason, request.keys)
-        check_reason(request.actor, request.keys, "actor")
         batch, now = uuid7(self.clock), self.clock.now_ns()
         active = [each for each in self.store.read() if each.state.suppresses and each.release is None]
         known = {(each.table, each.key, each.key_hash): each for each in active}
