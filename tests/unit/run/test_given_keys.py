@@ -130,3 +130,12 @@ def test_a_later_search_finds_other_spellings_and_refuses_what_no_file_can_have(
     for key, problem in (("age=seven", "cannot be a value of age"), ("email=\\N", "NULL cannot be searched")):
         with pytest.raises(UsageError, match=problem):
             engine.erasure.verify("staging.people", [key])
+
+
+def test_keys_of_one_subject_in_different_normal_forms_are_a_warning(engine: Engine) -> None:
+    assert engine.plan().warnings == ()
+    more = SETTINGS.replace("lower}}", "lower}, staging.users: {key: mail}}")
+    (engine.project.root / "penstock.yml").write_text(more)
+    (warning,) = open_engine(engine.project.root, environment={}).plan().warnings
+    assert "the subject person has keys in different normal forms" in warning
+    assert "lower in staging.people; exact in staging.users" in warning
