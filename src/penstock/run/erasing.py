@@ -250,6 +250,7 @@ class Erasing:
         is_open = any(each.state in open_states for each in self._store.read())
         if not is_open and not self.host.workspace.storage.names(DRAFTS):
             return Erased()
+        self._chosen.check_defined(what)
         for _ in range(_MOST_TRIES):
             versions = self._refresh_readers(what)
             with open_bench(self.host, f"penstock erase {what or ''}".strip(), self._places, listeners) as bench:
@@ -284,6 +285,7 @@ class Erasing:
         due = find_unsearched(self.catalog, [each for each in self._store.read() if each.table in tables])
         if not self._chosen.pick(what) and not due:
             return DryRun()
+        self._chosen.check_defined(what)
         with self.host.lake(self._places) as lake:
             tombstones = self._look(lake)
             chosen = self._chosen.pick(what)

@@ -68,7 +68,9 @@ def without(name: str) -> Callable[[Path], None]:
     [
         pytest.param(without("add"), "live files", id="a file is missing"),
         pytest.param(without("txn"), "transactions", id="a transaction is missing"),
-        pytest.param(lambda file: file.write_bytes(file.read_bytes()[:-100]), "damaged|cannot be read", id="it cannot be read"),
+        pytest.param(
+            lambda file: file.write_bytes(file.read_bytes()[:-100]), "damaged|cannot be read", id="it cannot be read"
+        ),
     ],
 )
 def test_a_checkpoint_that_is_not_the_table_stops_the_truncation(

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql import types as T
 
-from penstock.errors import UsageError
 from penstock.faults import fault_point
 from penstock.kinds.catalog import Catalog
 from penstock.kinds.protocol import PipelineRun
 from penstock.lake.tables import Lake
 from penstock.maintenance.erasure.hiding import Hider, TableToHide, find_stored_keys
 from penstock.maintenance.erasure.keys import HashedKey, hash_keys
+from penstock.maintenance.erasure.requests import find_dataset
 from penstock.maintenance.erasure.resurrected import find_resurrected
 from penstock.maintenance.erasure.values import HiddenTable
 from penstock.model.clock import Clock, uuid7
@@ -167,13 +167,7 @@ class Tombstones:
         self, table: DatasetName, group: Sequence[Tombstone], suppression: Suppression | None = None
     ) -> Iterator[TableToHide]:
         """The Delta tables that a dataset's rows are in: its own, and its quarantine."""
-        dataset = self.catalog.datasets.get(table)
-        if dataset is None:
-            raise UsageError(
-                f"{table} has tombstones, but is no longer a dataset of this project",
-                hint="bring its definition or raw folder back, or drop the table with `penstock run --drop-retired`",
-            )
-        keys = self.keys_of(group)
+        dataset, keys = find_dataset(self.catalog, table), self.keys_of(group)
         kind = self.catalog.kind_of(dataset.kind)
         undo = kind.undo(self.lake, dataset, self.run_of(dataset, suppression or self.suppression))
         types = self._types(table, ErasableTable("", table, keys.key))
