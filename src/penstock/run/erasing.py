@@ -147,8 +147,13 @@ class Erasing:
         return tuple(done)
 
     def _refresh(self, hidden: Hidden, tables: Iterable[DatasetName], full: Iterable[DatasetName] = ()) -> Hidden:
-        """Bring what was computed from these tables up to date, so that it no longer shows what is hidden."""
-        readers = downstream(self.catalog.graph, set(tables)) - set(tables) | set(full)
+        """Bring what was computed from these tables up to date, so that it no longer shows what is hidden.
+
+        What has never been computed shows nothing, and leaves the keys out when it is.
+        """
+        catalog = self.catalog
+        found = downstream(catalog.graph, set(tables)) - set(tables)
+        readers = {name for name in found if catalog.state(catalog.datasets[name]).exists} | set(full)
         if not readers:
             return hidden
         refresh = tuple(sorted(map(str, full)))

@@ -7,7 +7,7 @@ events; then the event log; then the residue scan. Only when it finds nothing do
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 
 from penstock.faults import fault_point
@@ -32,10 +32,20 @@ from penstock.maintenance.tables.values import Checksum as SurvivorsChecksum
 from penstock.model.clock import uuid7
 from penstock.model.dataset import Form, Place
 from penstock.model.names import DatasetName
-from penstock.model.receipts import Checksum, ErasedSource, ErasedTable, Receipt, to_erased_keys
+from penstock.model.receipts import (
+    Checksum,
+    ErasedSource,
+    ErasedTable,
+    Receipt,
+    ScanSummary,
+    SearchCount,
+    to_erased_keys,
+)
 from penstock.model.tombstones import Tombstone, TombstoneState
 from penstock.tombstones.secrets import Secrets
 from penstock.tombstones.suppression import find_committed, forget_failed
+
+_COMPOSITE = "composite keys that no table had a row of: by their columns in source files, not as bytes"
 
 
 @dataclass(slots=True)
@@ -148,7 +158,7 @@ class Erasure:
             tables=tuple(done.tables.values()),
             sources=tuple(done.sources),
             events_redacted=done.events_redacted,
-            scan=receipts.to_scan_summary(result),
+            scan=self._sum_up_scan(result),
             started_at=done.started_at,
             finished_at=self.tombstones.clock.now_ns(),
             tool_version=version("penstock"),
@@ -156,6 +166,13 @@ class Erasure:
         settled = Settlement(self.tombstones).settle(receipt)
         self._note_searched()
         return settled
+
+    def _sum_up_scan(self, result: ScanResult) -> ScanSummary:
+        """What the receipt says about the scan, and about keys whose values it could not look for."""
+        summary = receipts.to_scan_summary(result)
+        unknown = sum(len(each.key) > 1 and not each.rows for each in self.chosen)
+        more = (SearchCount(_COMPOSITE, unknown),) if unknown else ()
+        return replace(summary, values=(*summary.values, *more))
 
     @property
     def _batches(self) -> tuple[str, ...]:
