@@ -5,14 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.projects import make_shop
+from tests.command_line import Penstock
+from tests.projects import ProjectFolder, make_shop
 
 from penstock.engine import open_engine
 from penstock.errors import UsageError
+from penstock.maintenance.erasure.verifying import HashCheck
 from penstock.model.clock import SystemClock
 from penstock.model.keys import KeyColumn
 from penstock.model.names import DatasetName
 from penstock.model.tombstones import Tombstone, TombstoneState
+from penstock.run.erasing import Erasing
 from penstock.tombstones.store import TombstoneStore
 
 
@@ -44,3 +47,17 @@ def test_a_table_that_nobody_defines_any_more_is_not_forgotten(tmp_path: Path, m
         engine.erasure.erase("customer")
     with pytest.raises(UsageError, match=r"main\.gone has tombstones"):
         engine.erasure.count()
+
+
+def test_rows_with_a_hash_of_a_tombstone_are_exit_code_1(
+    shop: ProjectFolder, penstock: Penstock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert shop.root.is_dir()
+    for rows, code in ((0, 0), (2, 1)):
+        checks = (HashCheck(DatasetName("staging", "orders"), 3, rows),)
+        monkeypatch.setattr(Erasing, "verify_hashes", lambda *_, checks=checks: checks)
+        shown = penstock("verify-erasure")
+        assert (shown.code, "Only the declared columns of tables were compared" in shown.out) == (code, True)
+        assert penstock("verify-erasure", "--json").json["tables"] == [
+            {"table": "staging.orders", "keys": 3, "rows": rows}
+        ]
