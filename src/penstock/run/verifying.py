@@ -84,7 +84,7 @@ class Verifying:
 
     def _load(self, bench: Bench, catalog: Catalog, dataset: Dataset, item: Item, keys: pa.Table) -> LoadResult:
         workspace = self.host.workspace
-        suppression = read_suppression(workspace.project, workspace.storage)
+        suppression = read_suppression(workspace.project, workspace.storage, [dataset.name])
         run = PipelineRun(workspace, bench.build_request_id, (item,), suppression)
         loader = catalog.kind_of(dataset.kind).open(bench.lake, run)
         try:
@@ -125,7 +125,9 @@ class Verifying:
         """With what explains differences that are meant to be."""
         notes = list(result.notes)
         workspace, options = self.host.workspace, self._options(dataset)
-        hidden = len(read_suppression(workspace.project, workspace.storage).tombstones.get(dataset.name, ()))
+        hidden = len(
+            read_suppression(workspace.project, workspace.storage, [dataset.name]).tombstones.get(dataset.name, ())
+        )
         if hidden and result.count(RowStatus.MISSING):
             notes.append(f"{counted(hidden, 'key')} of the table are suppressed by tombstones: they stay missing.")
         if options and result.count(RowStatus.TOO_MANY) and _keeps_deleted(options):
