@@ -92,7 +92,7 @@ def _to_connection(given: Connection, project: Project) -> Connection:
     if given.name not in project.connections:
         near = did_you_mean(given.name, project.connections)
         known = ", ".join(sorted(project.connections)) or "none"
-        raise ValueError(f"there is no connection {given.name!r}{near}; penstock.yml has {known} under connections")
+        raise ValueError(f"there is no connection {given.name!r}; penstock.yml has {known} under connections{near}")
     return project.connections[given.name]
 
 

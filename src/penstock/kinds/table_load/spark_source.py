@@ -45,6 +45,10 @@ class SparkTable:
             fields = self._read().schema.fields
         return Look(tuple(_to_column(field) for field in fields))
 
+    def check(self, wanted: Wanted, cursor: str | None = None) -> None:
+        """What cannot be read is found when it is read."""
+        del wanted, cursor
+
     def find_news(self, window: Window, where: str | None, token: str | None = None) -> tuple[Look, Bound, bool]:
         """It is asked when it is read."""
         del window, where, token
