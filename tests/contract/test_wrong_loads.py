@@ -166,6 +166,20 @@ def test_wrong_loads_without_a_server(
     check_untouched(folder)
 
 
+def test_a_driver_that_has_no_coordinates(folder: Path, penstock: Penstock) -> None:  # noqa: F811
+    write(folder, "connection: crm, table: t", "url: 'jdbc:mysql://h/x', driver: mysql-connector-j")
+    answer = penstock("plan")
+    assert (answer.code, "penstock.yml:3:" in answer.err, "group:artifact:version" in answer.err) == (2, True, True)
+    (folder / "penstock.yml").write_text("name: shop\n")
+    (folder / "transformations").mkdir()
+    source = 'dp.jdbc(url="jdbc:mysql://h/x", table="t", driver="a:b:../c")'
+    text = f'from penstock import pipelines as dp\ndp.load("crm.t", source={source})\n'
+    (folder / "transformations" / "loads.py").write_text(text)
+    answer = penstock("plan")
+    assert (answer.code, "loads.py:2" in answer.err, "group:artifact:version" in answer.err) == (2, True, True)
+    check_untouched(folder)
+
+
 def test_names_that_are_taken(folder: Path, penstock: Penstock) -> None:  # noqa: F811
     source = "{sqlite: ref.db, table: t}"
     (folder / "penstock.yml").write_text(f"name: shop\nloads:\n  crm.t: {source}\n  crm.t: {source}\n")

@@ -398,6 +398,20 @@ dp.load("crm.compared", source=dp.delta(path={str(path)!r}), strategy="snapshot"
     loads.run()
     for table in ("crm.whole", "crm.compared"):
         assert loads.rows(table, "id", "v") == [(3, "c"), (4, "d")]
+    verification = open_engine(loads.project.root, environment={}).verification
+    assert verification.verify("crm.compared").is_equal
+    for statement in (
+        f"UPDATE {theirs} SET v = 'z' WHERE id = 3",
+        f"DELETE FROM {theirs} WHERE id = 4",
+        f"INSERT INTO {theirs} VALUES (6, NULL)",
+    ):
+        loads.spark.sql(statement)
+    repaired = verification.repair("crm.compared")
+    assert {(row.status.value, row.key["id"]) for row in repaired.before.rows} == {
+        ("different", 3), ("too_many", 4), ("missing", 6)
+    }  # fmt: skip
+    assert repaired.after.is_equal
+    assert loads.rows("crm.compared", "id", "v") == [(3, "z"), (6, None)]
 
 
 def test_another_database_is_read_by_its_jdbc_driver(loads: Loads) -> None:

@@ -96,7 +96,7 @@ class TableLoad:
         if not isinstance(work.options.source, JdbcSource):
             raise TypeError(f"{work.shown} has no JDBC driver")
         source = with_password(work.options.source)
-        asked = SparkTable(self.lake.session, source, table.shown, work.options.where)
+        asked = SparkTable(self.lake.session, source, table.shown, work.options.where, self.configuration)
         given = LoadObservation(
             work.spec, work.options, work.state, table.shown, work.source, datetime.now(UTC), work.choice, asked.look()
         )
