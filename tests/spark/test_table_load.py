@@ -91,9 +91,9 @@ def _fill(loads: Loads) -> None:
         "INSERT INTO countries VALUES ('de', 'Germany'), ('fr', 'France')",
         "CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT, updated_at TEXT)",
         "INSERT INTO customers VALUES (1, 'Ada', '2024-01-01 10:00:00'), (2, 'Bob', '2024-01-01 10:05:00'), "
-        "(3, NULL, '2024-01-01 10:05:00')",
+        "(3, NULL, '2024-01-01 10:05:00'), (9, 'Never ends', '9999-12-31 00:00:00')",
         "CREATE TABLE events (what TEXT, at TEXT)",
-        "INSERT INTO events VALUES ('in', '2024-01-01 10:00:00'), ('in', '2024-01-01 10:00:00')",
+        "INSERT INTO events VALUES ('in', '2024-01-01 10:00:00'), ('in', '2024-01-01 10:00:00'), ('end', '9999-12-31')",
         "CREATE TABLE numbers (n INTEGER PRIMARY KEY AUTOINCREMENT, v REAL)",
         "INSERT INTO numbers (v) VALUES (0.5), (1.5)",
         "CREATE TABLE prices (sku TEXT PRIMARY KEY, price INTEGER)",
@@ -120,7 +120,7 @@ def test_every_strategy_follows_a_sqlite_file(loads: Loads) -> None:
     _fill(loads)
     first = loads.run()
     assert {name: item.load.rows for name, item in first.items() if item.load} == {
-        "crm.countries": 2, "crm.customers": 3, "crm.events": 2, "crm.numbers": 2, "crm.prices": 3, "crm.history": 3,
+        "crm.countries": 2, "crm.customers": 4, "crm.events": 3, "crm.numbers": 2, "crm.prices": 3, "crm.history": 3,
     }  # fmt: skip
     _check(loads)
     assert set(loads.plan().values()) <= {"none", "apply"}
@@ -162,7 +162,9 @@ def test_every_strategy_follows_a_sqlite_file(loads: Loads) -> None:
     _check(loads)
     assert loads.rows("crm.prices", "sku", "currency") == loads.source("SELECT sku, currency FROM prices")
     assert loads.rows("crm.customers", "id", "mail") == loads.source("SELECT id, mail FROM customers")
-    assert {row[0]: row[1] for row in loads.rows("crm.customers", "id", "__DELETED_AT")} == dict.fromkeys(range(1, 6))
+    assert {row[0]: row[1] for row in loads.rows("crm.customers", "id", "__DELETED_AT")} == dict.fromkeys(
+        [*range(1, 6), 9]
+    )
     assert not any(loads.plan()[name] != "none" for name in loads.plan() if name != "crm.customers")
 
 

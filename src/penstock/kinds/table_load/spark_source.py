@@ -149,13 +149,17 @@ def _add_up(rows: DataFrame, window: Window | None) -> tuple[int, str | None, in
         return rows.count(), None, 0
     name = _spelled(rows, window.cursor)
     column, type_ = F.col(quote_name(name)), rows.schema[name].dataType
-    greatest = F.max(column)
-    if isinstance(type_, T.TimestampType):
-        greatest = F.date_format(greatest, "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'")
-    elif isinstance(type_, T.TimestampNTZType):
-        greatest = F.date_format(greatest, "yyyy-MM-dd'T'HH:mm:ss.SSSSSS")
-    facts = rows.agg(F.count(F.lit(1)), greatest.cast("string"), F.count(column)).collect()[0]
+    facts = rows.agg(F.count(F.lit(1)), to_text(F.max(column), type_), F.count(column)).collect()[0]
     return int(facts[0]), facts[1], int(facts[0]) - int(facts[2])
+
+
+def to_text(value: Column, type_: T.DataType) -> Column:
+    """A value of a cursor as canonical text."""
+    if isinstance(type_, T.TimestampType):
+        return F.date_format(value, "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'")
+    if isinstance(type_, T.TimestampNTZType):
+        return F.date_format(value, "yyyy-MM-dd'T'HH:mm:ss.SSSSSS")
+    return value.cast("string")
 
 
 def _to_column(field: T.StructField) -> SourceColumn:
