@@ -92,8 +92,9 @@ def _fill(loads: Loads) -> None:
         "CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT, updated_at TEXT)",
         "INSERT INTO customers VALUES (1, 'Ada', '2024-01-01 10:00:00'), (2, 'Bob', '2024-01-01 10:05:00'), "
         "(3, NULL, '2024-01-01 10:05:00'), (9, 'Never ends', '9999-12-31 00:00:00')",
-        "CREATE TABLE events (what TEXT, at TEXT)",
-        "INSERT INTO events VALUES ('in', '2024-01-01 10:00:00'), ('in', '2024-01-01 10:00:00'), ('end', '9999-12-31')",
+        "CREATE TABLE events (what TEXT, at TEXT, note TEXT DEFAULT 'n')",
+        "INSERT INTO events (what, at) VALUES ('in', '2024-01-01 10:00:00'), ('in', '2024-01-01 10:00:00')",
+        "INSERT INTO events (what, at) VALUES ('end', '9999-12-31')",
         "CREATE TABLE numbers (n INTEGER PRIMARY KEY AUTOINCREMENT, v REAL)",
         "INSERT INTO numbers (v) VALUES (0.5), (1.5)",
         "CREATE TABLE prices (sku TEXT PRIMARY KEY, price INTEGER)",
@@ -130,7 +131,7 @@ def test_every_strategy_follows_a_sqlite_file(loads: Loads) -> None:
         "UPDATE customers SET name = 'Ada L.', updated_at = '2024-01-01 11:00:00' WHERE id = 1",
         "INSERT INTO customers VALUES (4, 'Late', '2024-01-01 10:01:00')",  # committed late, within the lookback
         "DELETE FROM customers WHERE id = 2",
-        "INSERT INTO events VALUES ('in', '2024-01-01 10:00:00'), ('out', '2024-01-01 10:30:00')",
+        "INSERT INTO events (what, at) VALUES ('in', '2024-01-01 10:00:00'), ('out', '2024-01-01 10:30:00')",
         "INSERT INTO numbers (v) VALUES (2.5)",
         "UPDATE prices SET price = 10 WHERE sku = 'a'",
         "UPDATE prices SET price = 3 WHERE sku = 'c'",
@@ -155,11 +156,14 @@ def test_every_strategy_follows_a_sqlite_file(loads: Loads) -> None:
         "UPDATE prices SET currency = 'EUR' WHERE sku = 'd'",
         "ALTER TABLE customers ADD COLUMN mail TEXT",
         "INSERT INTO customers VALUES (5, 'Eve', '2024-01-01 11:30:00', 'eve@x')",
+        "ALTER TABLE events DROP COLUMN note",
+        "INSERT INTO events VALUES ('late', '2024-01-01 10:10:00')",
         "ALTER TABLE countries DROP COLUMN name",
         "ALTER TABLE countries ADD COLUMN name TEXT DEFAULT 'x'",
     )
     loads.run()
     _check(loads)
+    assert loads.rows("crm.events", "what", "at") == loads.source("SELECT what, at FROM events"), "each of them once"
     assert loads.rows("crm.prices", "sku", "currency") == loads.source("SELECT sku, currency FROM prices")
     assert loads.rows("crm.customers", "id", "mail") == loads.source("SELECT id, mail FROM customers")
     assert {row[0]: row[1] for row in loads.rows("crm.customers", "id", "__DELETED_AT")} == dict.fromkeys(

@@ -164,7 +164,7 @@ def retrieve(dependencies: str, pattern: str, java: Java, settings: Mapping[str,
     except subprocess.TimeoutExpired:
         raise _unresolved("no answer within 15 minutes") from None
     if answer.returncode != 0:
-        raise _unresolved("the repository could not be reached or does not have them")
+        raise _unresolved("the repository cannot be reached, or does not have this")
 
 
 def _unresolved(why: str) -> SessionError:

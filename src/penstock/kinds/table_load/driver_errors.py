@@ -43,7 +43,7 @@ def find_cause(text: str, connection: Connection) -> str | None:
     found = _CAUSE.findall(text)
     if not found:
         return None
-    said = str(found[-1]).strip()[:_MOST_SHOWN]
+    said = str(found[-1]).partition("; SQL statement:")[0].strip()[:_MOST_SHOWN]
     given = (connection.password, connection.user, connection.url, *re.split(r"[/?;&@:=,\s]+", connection.url))
     scheme = connection.url.split(":", 2)[:2]
     secrets = [part for part in given if part and len(part) >= _LEAST_SECRET and part not in scheme]

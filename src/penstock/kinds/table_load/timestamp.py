@@ -155,7 +155,7 @@ def _append(job: Job, rows: DataFrame, payload: LoadProgress, since: str | None)
     screen = job.screen()
     kept = screen.drop(rows)
     if since is not None:
-        kept = kept.exceptAll(_stored_since(job, since))
+        kept = _without_stored(job, kept, _stored_since(job, since))
     if kept.isEmpty() and not screen:
         return job.restate(payload)
     fault_point("load.before_attempt", str(job.name))
@@ -165,6 +165,17 @@ def _append(job: Job, rows: DataFrame, payload: LoadProgress, since: str | None)
     commit = job.lake.append(kept, job.name, begun.number)
     fault_point("load.after_commit", str(job.name))
     return LoadResult(commit.version, written(commit), suppressed=suppressed)
+
+
+def _without_stored(job: Job, rows: DataFrame, stored: DataFrame) -> DataFrame:
+    """Rows without those that the table has; a column that the source no longer has is NULL in all of them, and says nothing."""
+    present = {column.name.lower() for column in job.look.columns}
+    compared = [quote(name) for name in rows.columns if name.lower() in present]
+    types = {field.name: field.dataType for field in rows.schema.fields}
+    new = rows.select(*compared).exceptAll(stored.select(*compared))
+    return new.select(
+        *(F.col(quote(n)) if n.lower() in present else F.lit(None).cast(types[n]).alias(n) for n in rows.columns)
+    )
 
 
 def _stored_since(job: Job, since: str) -> DataFrame:
