@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -26,6 +26,8 @@ from penstock.tombstones.suppression import read_suppression
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from penstock.lake.tables import Lake
 
 MOST_SHOWN = 20
 """How many rows are listed for each thing that can be wrong."""
@@ -74,7 +76,7 @@ class Verifying:
         catalog = open_catalog(self.host.workspace, self.host.kinds)
         dataset = catalog.find(name)
         item = self._plan(dataset)
-        with self._compare(catalog, dataset, keys_only=keys_only) as compared:
+        with self._compare(catalog, dataset, keys_only=keys_only, lake=bench.lake) as compared:
             found = {status: compared.keys(status) for status in _REPAIRED}
         keys = pa.concat_tables(found.values(), promote_options="permissive")
         words = [f"{counted(rows.num_rows, 'row')} {_WORDS[status]}" for status, rows in found.items() if rows.num_rows]
@@ -104,7 +106,10 @@ class Verifying:
         return item
 
     @contextmanager
-    def _compare(self, catalog: Catalog, dataset: Dataset, *, keys_only: bool) -> Iterator[Compared]:
+    def _compare(
+        self, catalog: Catalog, dataset: Dataset, *, keys_only: bool, lake: Lake | None = None
+    ) -> Iterator[Compared]:
+        """Both sides; `lake` is the one of a repair, whose session must not be closed before its end."""
         kind: Kind = catalog.kind_of(dataset.kind)
         options = self._options(dataset)
         if options is None or not isinstance(kind, Verifiable):
@@ -121,15 +126,16 @@ class Verifying:
                 options,
                 until,
                 keys_only=keys_only,
-                read_by_spark=partial(self._read_by_spark, dataset),
+                read_by_spark=partial(self._read_by_spark, dataset, lake),
             ) as compared,
         ):
             yield compared
 
-    def _read_by_spark(self, dataset: Dataset, address: str, columns: Sequence[str]) -> pa.Table:
+    def _read_by_spark(self, dataset: Dataset, lake: Lake | None, address: str, columns: Sequence[str]) -> pa.Table:
         """Columns of a Delta table that the JVM-free reader does not support; Spark refuses what is too large to collect."""
-        with self.host.lake((self.host.workspace.project.storage, address)) as lake:
-            rows = lake.session.read.format("delta").load(address)
+        places = (self.host.workspace.project.storage, address)
+        with nullcontext(lake) if lake is not None else self.host.lake(places) as opened:
+            rows = opened.session.read.format("delta").load(address)
             try:
                 return rows.select(*map(quote_name, columns)).toArrow()
             except Exception as error:  # noqa: BLE001 - whatever Spark says
