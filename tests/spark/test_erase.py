@@ -229,12 +229,13 @@ def test_a_person_is_gone_from_every_kind_of_place(spark: Any, tmp_path: Path, m
         assert receipt.scan.hits == 0
         assert find_bytes(project.root, ANN, "Ann Miller") == []
         assert checksums(spark, project) == before, "other people are unharmed"
-        feed(project, "later", (BOB, "Kiel", 40))
-        stream.wait_for("main.people")
-        feed(project, "later-2", (BOB, "Oslo", 41), (BOB, None, 42))
-        stream.wait_for("main.people")
+        assert all(item.outcome is Outcome.NO_OP for item in run(project).values())
+        for batch, change in (("later", (BOB, "Kiel", 40)), ("later-2", (BOB, None, 42))):
+            stream.forget()
+            feed(project, batch, change)
+            stream.wait_for("main.people")
+    run(project)
     before = checksums(spark, project)
-    assert all(item.outcome is Outcome.NO_OP for item in run(project).values())
     write_feeds(project, "again")
     feed(project, "again", (ANN, "Rome", 1), (ANN, "Oslo", 30))
     project.raw("customers", "0009", {"email": [ANN], "name": ["Ann Miller"], "age": [51]})
@@ -292,6 +293,12 @@ class Stream:
 
     applied: Queue[str]
     ended: Future[None]
+
+    def forget(self) -> None:
+        """Look only at what is applied from now on."""
+        with suppress(Empty):
+            while True:
+                self.applied.get_nowait()
 
     def wait_for(self, table: str) -> None:
         """Wait until a batch is applied to the table; an error that ended the stream is raised."""
