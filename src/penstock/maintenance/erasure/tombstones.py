@@ -223,7 +223,8 @@ class Tombstones:
                 self.vault.destroy(batch)
         pending = [each for each in known if each.state is TombstoneState.PENDING]
         again = find_resurrected(self.lake.files, self.store)
-        return (*pending, *(each for each in again if each.table in self.catalog.datasets))
+        # A table that nobody defines any more must not stop requests for others: `erase` refuses its own.
+        return tuple(each for each in (*pending, *again) if each.table in self.catalog.datasets)
 
 
 def is_erasing(tombstone: Tombstone, vault: Vault) -> bool:
