@@ -102,25 +102,32 @@ class BuildRecorder:
         """Ask to cancel the build."""
         return self._make(BuildCancel(reason))
 
+    def other(self, build_request_id: str, events: Iterable[Event] = ()) -> BuildRecorder:
+        """A recorder for another build, whose process cannot write any more, with what it has written."""
+        recorder = BuildRecorder(self._clock, build_request_id, self._new_id)
+        recorder.resume(events)
+        return recorder
+
     def end(
-        self, status: BuildStatus, *, message: str, reason: str, reasons: Mapping[str, str] | None = None
+        self,
+        status: BuildStatus,
+        *,
+        message: str,
+        reason: str,
+        reasons: Mapping[str, str] | None = None,
+        config: Json = None,
     ) -> list[Event]:
         """The build came to a final status; every job run and partition of it that has none ends too, and says why.
 
-        `reasons` has the reasons of single partitions. Job runs of a cancelled build are cancelled; otherwise they fail.
+        `reasons` has the reasons of single partitions, `config` what job runs say besides. Job runs of a cancelled build are
+        cancelled; otherwise they fail.
         """
         broken = JobStatus.CANCELLED if status is BuildStatus.CANCELLED else JobStatus.FAILED
         with self._lock:
             history = self.history
             history.check(BuildRequest(status))
             jobs = [
-                Job(
-                    run,
-                    job.label,
-                    job.targets,
-                    broken if job.status is JobStatus.RUNNING else JobStatus.CANCELLED,
-                    reason,
-                )
+                Job(run, job.label, job.targets, _ended(job.status, broken), reason, config)
                 for run, job in history.jobs.items()
                 if job.status in OPEN_JOB
             ]
@@ -141,6 +148,11 @@ class BuildRecorder:
         event = Event(self._new_id(self._clock), self._clock.now_ns(), self.build_request_id, payload)
         self.history.fold(event)
         return event
+
+
+def _ended(status: JobStatus, broken: JobStatus) -> JobStatus:
+    """How a job run ends with its build: what had not begun is cancelled."""
+    return broken if status is JobStatus.RUNNING else JobStatus.CANCELLED
 
 
 def standalone_event(clock: Clock, build_request_id: str, payload: Payload) -> Event:

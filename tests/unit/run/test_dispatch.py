@@ -119,7 +119,7 @@ def test_a_large_graph_costs_its_tasks_and_edges_once(is_parallel: bool) -> None
     assert time.process_time() - begin < 5.0
 
 
-class Flaky(PenstockError):
+class FlakyError(PenstockError):
     code = "error"
     retryable = True
 
@@ -142,7 +142,7 @@ def test_a_retryable_error_is_tried_again_as_another_attempt_of_the_same_job_run
     def apply(item: Item) -> LoadResult:
         calls.append(item.id)
         if len(calls) < 3:
-            raise Flaky("not now")
+            raise FlakyError("not now")
         return LoadResult(1, 1)
 
     outcomes, jobs = run(apply, Limits(RetryRule(3, 0.01)), "a")
