@@ -144,6 +144,27 @@ def end(world: World, builds: list[Build]) -> None:
     raise AssertionError("some builds wait for ever")
 
 
+def act(world: World, builds: list[Build], data: st.DataObject) -> None:
+    """Let something happen: a step of a build, its sleep or death, or time that passes."""
+    build = data.draw(st.sampled_from(builds), label="who")
+    what = data.draw(st.sampled_from(["step"] * 6 + ["sleep"] * 3 + ["time"] * 2 + ["die", "wake"]), label="what")
+    if what == "time":
+        for other in builds:
+            if other.fate == "alive":
+                other.beat()
+                other.claims.standing("main.b")
+        world.now += data.draw(st.sampled_from([LAPSE / 2, LAPSE + 1]))
+    elif what == "wake" and build.fate == "asleep":
+        build.fate = "alive"
+        build.step()  # goes on where it was, before it looks at the log
+    elif build.fate == "alive" and what == "step":
+        build.step()
+    elif build.fate == "alive" and what == "die":
+        build.fate = "dead"
+    elif build.fate == "alive" and what == "sleep" and build.work is not None:
+        build.fate = "asleep"
+
+
 @settings(max_examples=60)
 @given(data=st.data())
 def test_in_any_order_of_steps_every_partition_is_built_once(data: st.DataObject) -> None:
@@ -152,27 +173,7 @@ def test_in_any_order_of_steps_every_partition_is_built_once(data: st.DataObject
         wanted = [data.draw(st.permutations(list(INPUTS))) for _ in range(3)]
         builds = [Build(world, f"b{number}", refs) for number, refs in enumerate(wanted)]
         for _ in range(data.draw(st.integers(5, 40))):
-            build = data.draw(st.sampled_from(builds), label="who")
-            match data.draw(
-                st.sampled_from(["step"] * 6 + ["sleep"] * 3 + ["time"] * 2 + ["die", "wake"]), label="what"
-            ):
-                case "step" if build.fate == "alive":
-                    build.step()
-                case "sleep" if build.fate == "alive" and build.work is not None:
-                    build.fate = "asleep"
-                case "wake" if build.fate == "asleep":
-                    build.fate = "alive"
-                    build.step()  # goes on where it was, before it looks at the log
-                case "die" if build.fate == "alive" and sum(b.fate in {"alive", "asleep"} for b in builds) > 1:
-                    build.fate = "dead"
-                case "time":
-                    for other in builds:
-                        if other.fate == "alive":
-                            other.beat()
-                            other.claims.standing("main.b")
-                    world.now += data.draw(st.sampled_from([LAPSE / 2, LAPSE + 1]))
-                case _:
-                    pass
+            act(world, builds, data)
             check_readers_agree(world)
         end(world, builds)
         extra = Build(world, "last", list(INPUTS))  # asks again for everything: also what a dead build holds

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 from typing import TypeAlias
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from penstock.model.nearest import did_you_mean
 from penstock.model.partitions.refs import PartitionError
 from penstock.model.partitions.time_units import DAY, HOUR, MONTH, TimeUnit
+from penstock.model.time_zones import ZONE_HINT, find_zone
 
 MAX_LISTED = 5
 
@@ -142,14 +142,7 @@ def _to_scheme(draft: TimeScheme, start: str, end: str | None) -> TimeScheme:
 
 
 def _to_zone(name: str) -> tzinfo:
-    if name.upper() == "UTC":
-        return UTC
     try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        from zoneinfo import available_timezones  # reads a folder: only once something is wrong
-
-        raise PartitionError(
-            f"unknown time zone {name!r}{did_you_mean(name, available_timezones())}",
-            hint="use a name of the IANA database, such as Europe/Berlin",
-        ) from None
+        return find_zone(name)
+    except ValueError as error:
+        raise PartitionError(str(error), hint=ZONE_HINT) from None
