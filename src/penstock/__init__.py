@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from penstock.plain_loads.refresh import full_refresh_with_swap
     from penstock.plain_loads.timestamp import incremental_by_timestamp
     from penstock.plain_loads.values import IncrementResult, RefreshResult
+    from penstock.plain_steps import Pipeline
 
 __version__ = "0.1.0"
 
@@ -20,6 +21,7 @@ __all__ = [
     "ChangeMetrics",
     "IncrementResult",
     "PenstockError",
+    "Pipeline",
     "RefreshResult",
     "__version__",
     "apply_changes",
@@ -32,6 +34,7 @@ _MODULES = {
     "ChangeMetrics": "penstock.model.changes",
     "IncrementResult": "penstock.plain_loads.values",
     "PenstockError": "penstock.errors",
+    "Pipeline": "penstock.plain_steps",
     "RefreshResult": "penstock.plain_loads.values",
     "apply_changes": "penstock.changes",
     "full_refresh_with_swap": "penstock.plain_loads.refresh",
