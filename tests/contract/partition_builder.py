@@ -38,7 +38,7 @@ class Builder:
         self.built = 0
 
     def run(self, refs: list[str]) -> None:
-        """Build or wait for every partition; ends COMPLETED."""
+        """Build or wait for every partition."""
         self.log.append([self.recorder.partition(ref, PartitionStatus.REQUESTED) for ref in refs])
         left, end = list(refs), time.monotonic() + LAST_SECONDS
         while left:
@@ -48,6 +48,8 @@ class Builder:
             left = [ref for ref in left if not self.settle(ref)]
             if len(left) == before:
                 time.sleep(POLL_SECONDS)
+
+    def end(self) -> None:
         self.log.append(self.recorder.end(BuildStatus.COMPLETED, message="", reason=""))
 
     def settle(self, ref: str) -> bool:
@@ -119,6 +121,7 @@ def main() -> None:
             return
         with Heartbeats(log, [builder.recorder], float(lapse) / 4):
             builder.run(refs)
+        builder.end()
 
 
 if __name__ == "__main__":

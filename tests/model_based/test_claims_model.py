@@ -165,7 +165,7 @@ def act(world: World, builds: list[Build], data: st.DataObject) -> None:
         build.fate = "asleep"
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_in_any_order_of_steps_every_partition_is_built_once(data: st.DataObject) -> None:
     with MemoryEventLog(ManualClock()) as log:

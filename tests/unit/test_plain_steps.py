@@ -89,7 +89,9 @@ def test_a_step_is_tried_again_and_can_take_too_long() -> None:
     assert not pipeline.run()
     release.set()
     assert shown(pipeline) == "flaky=success slow=failed"
-    assert {name: str(error) for name, error in pipeline.errors.items()} == {"slow": "nightly.slow took longer than 0.2 s"}
+    assert {name: str(error) for name, error in pipeline.errors.items()} == {
+        "slow": "nightly.slow took longer than 0.2 s"
+    }
 
 
 def test_what_happened_is_in_the_log() -> None:

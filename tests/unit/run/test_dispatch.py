@@ -42,6 +42,15 @@ def test_a_group_is_waited_for_as_a_whole() -> None:
     assert [(skip.task.id, skip.because) for skip in dispatch.finish("t/q", Verdict.FAILED, 0)] == [("r", ("t/q",))]
 
 
+def test_tasks_that_wait_for_each_other_are_left_over_and_nothing_is_due() -> None:
+    dispatch = Dispatch([Task("t/1", "t"), Task("u", "u", ("t",)), Task("t/2", "t", ("u",))])
+    assert ids(dispatch.start(0, 9)) == "t/1"
+    dispatch.finish("t/1", Verdict.SUCCEEDED, 0)
+    assert dispatch.start(0, 9) == []
+    assert dispatch.next_look() is None
+    assert [stage.value for _, stage in dispatch] == ["succeeded", "waiting", "waiting"]
+
+
 def test_tasks_of_a_table_that_want_to_be_alone_take_turns() -> None:
     dispatch = Dispatch([Task("t/1", "t"), Task("t/2", "t", (), is_parallel=True), Task("t/3", "t"), Task("u", "u")])
     assert ids(dispatch.start(0, 9)) == "t/1 u"

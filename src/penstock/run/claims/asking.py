@@ -211,6 +211,9 @@ class Claims:
         """The ends of everything in a build that was taken over; its job runs say that they did not say so themselves."""
         entries = projections.events_of_build(self._log, build, strict=True)
         recorder = self._recorder.other(build, (entry.event for entry in entries))
+        status = recorder.history.status
+        if status is None or status.is_final:  # another build has done it
+            return []
         reason = f"its build gave no sign of life: taken over by build {self.build_request_id}"
         return recorder.end(BuildStatus.FAILED, message=reason, reason=reason, config={CLOSED: self.build_request_id})
 

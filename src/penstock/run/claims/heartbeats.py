@@ -18,7 +18,10 @@ BEAT_SECONDS = DEADLINE_SECONDS / 4
 
 
 class Heartbeats:
-    """A thread that writes heartbeats while it is open. A log that cannot be reached is asked again at the next one."""
+    """A thread that writes heartbeats while it is open. A log that cannot be reached is asked again at the next one.
+
+    Close it before the end of a build is recorded: a heartbeat that is written after it would open the build again.
+    """
 
     def __init__(self, log: EventLog, recorders: Sequence[BuildRecorder], seconds: float = BEAT_SECONDS) -> None:
         self._log = log
