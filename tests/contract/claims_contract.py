@@ -15,7 +15,7 @@ from penstock.model.clock import SystemClock
 from penstock.model.events import BuildCancel, Delegation
 from penstock.model.recording import BuildRecorder, standalone_event
 from penstock.model.status import BuildStatus, JobStatus, PartitionStatus
-from penstock.run.claims.asking import Answer, Claims, LostClaimError, Standing, State, Won
+from penstock.run.claims.asking import Answer, Claims, LostClaimError, Next, Standing, State, Won, decide_next
 from penstock.run.claims.heartbeats import Heartbeats
 
 LAPSE = 90.0
@@ -149,6 +149,9 @@ class ClaimsContract:
         first.end(flaky, JobStatus.FAILED, "no connection", retryable=True)
         assert second.claims.standing(A) == Standing(State.FAILED, "b1", "bad data")
         assert second.claims.standing(B) == Standing(State.FAILED, "b1", "no connection", is_retryable=True)
+        assert decide_next(second.claims.standing(A), has_asked_again=False) is Next.FAIL
+        assert decide_next(second.claims.standing(B), has_asked_again=False) is Next.ASK
+        assert decide_next(second.claims.standing(B), has_asked_again=True) is Next.FAIL
         won = second.win(B)
         assert won.fences == ()
         assert second.recorder.history.partitions[B] is PartitionStatus.SCHEDULED

@@ -18,7 +18,7 @@ from penstock.eventlog.opening import open_event_log
 from penstock.model.clock import SystemClock
 from penstock.model.recording import BuildRecorder
 from penstock.model.status import BuildStatus, JobStatus, PartitionStatus
-from penstock.run.claims.asking import Claims, State, Won
+from penstock.run.claims.asking import Claims, Next, Won, decide_next
 from penstock.run.claims.heartbeats import Heartbeats
 
 POLL_SECONDS = 0.05
@@ -54,13 +54,14 @@ class Builder:
 
     def settle(self, ref: str) -> bool:
         """Whether the partition is built, by whomever."""
-        standing = self.claims.standing(ref)
-        if standing.state is State.HELD:
+        following = decide_next(self.claims.standing(ref), has_asked_again=False)
+        if following is Next.WAIT:
             self.delegate(ref)
             return False
-        if standing.state is State.BUILT or self.is_built(ref):
+        if following is Next.DONE or self.is_built(ref):
             self.delegate(ref)
             return True
+        assert following is Next.ASK
         answer = self.claims.ask([ref], "main.t")
         if answer.won is None:
             return False

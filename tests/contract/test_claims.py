@@ -48,7 +48,8 @@ class TestDeltaClaims(ClaimsContract):
 
 
 PROGRAM = Path(__file__).with_name("partition_builder.py")
-LAPSE_SECONDS = 1.0
+LAPSE_SECONDS = 3.0
+"""Long enough for a heartbeat on a busy machine."""
 
 
 def start_builder(uri: str, store: Path, number: int, role: str) -> subprocess.Popen[str]:

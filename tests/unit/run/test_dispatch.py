@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -12,6 +13,9 @@ from penstock.errors import PenstockError, UserCodeError
 from penstock.eventlog.memory import MemoryEventLog
 from penstock.model.clock import ManualClock
 from penstock.model.events import Job
+from penstock.model.partitions.mappings import Window, intersect
+from penstock.model.partitions.refs import to_part
+from penstock.model.partitions.schemes import hourly
 from penstock.model.plan import Item, Plan
 from penstock.model.recording import BuildRecorder
 from penstock.model.results import LoadResult
@@ -126,6 +130,24 @@ def test_a_large_graph_costs_its_tasks_and_edges_once(is_parallel: bool) -> None
             ended += 1
     assert ended == 2 * count
     assert time.process_time() - begin < 5.0
+
+
+def test_a_plan_over_fifty_thousand_partitions_takes_less_than_a_second() -> None:
+    """Two hourly tables, one of which reads the same hour and the one before of the other."""
+    begin = time.process_time()
+    hours, window = hourly("2021-01-01T00"), Window(before=1)
+    existing = hours.existing(datetime(2021, 1, 1, tzinfo=UTC) + timedelta(hours=25_000))
+    parts = {ordinal: to_part("hour", hours.write(ordinal)) for ordinal in existing}
+    tasks = [Task(f"main.a/{part}", "main.a", (), is_parallel=True) for part in parts.values()]
+    for ordinal, part in parts.items():
+        reads = intersect(window.reads(hours, hours, ordinal), existing)
+        tasks.append(
+            Task(f"main.b/{part}", "main.b", tuple(f"main.a/{parts[each]}" for each in reads), is_parallel=True)
+        )
+    dispatch = Dispatch(tasks)
+    assert len(dispatch.tasks) == 50_000
+    assert len(dispatch.start(0, 4)) == 4
+    assert time.process_time() - begin < 1.0
 
 
 class FlakyError(PenstockError):

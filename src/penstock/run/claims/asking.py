@@ -2,7 +2,7 @@
 
     answer = claims.ask(refs, job_label="main.sales")
     if answer.won:      fence answer.won.fences, observe again, build, claims.check(answer.won), commit, record
-    answer.held         these are built by others: wait until `claims.standing(ref)` says how that ended
+    answer.held         these are built by others: `decide_next(claims.standing(ref))` says whether to wait, ask again or fail
 
 Ask only when the inputs are ready: a build that waits then never holds what another one waits for, so no two wait for each other.
 """
@@ -74,6 +74,29 @@ class Standing:
     build_request_id: str | None = None
     message: str = ""
     is_retryable: bool = False
+
+
+class Next(StrEnum):
+    """What a build does about a partition that it delegated."""
+
+    WAIT = "wait"
+    ASK = "ask"
+    DONE = "done"
+    FAIL = "fail"
+    """With the reason of the build that failed."""
+
+
+def decide_next(standing: Standing, *, has_asked_again: bool) -> Next:
+    """What to do about a delegated partition: after a failure, try once itself if that can help."""
+    match standing.state:
+        case State.HELD:
+            return Next.WAIT
+        case State.BUILT:
+            return Next.DONE
+        case State.FAILED if has_asked_again or not standing.is_retryable:
+            return Next.FAIL
+        case _:
+            return Next.ASK
 
 
 class Claims:

@@ -107,5 +107,5 @@ def test_fifty_thousand_partitions_are_counted_at_once_and_written_within_a_seco
     assert len(found) == 50_000
     counted = time.process_time()
     assert len({str(ref) for ref in found}) == 50_000
-    assert counted - begin < 0.05
+    assert counted - begin < 0.2
     assert time.process_time() - begin < 1.0
