@@ -9,7 +9,9 @@ import sys
 from pathlib import Path
 
 from penstock.model.status import MOVES, BuildStatus, JobStatus, PartitionStatus
-from penstock.plain_steps import Pipeline, StepStatus
+from penstock.plain_steps.backfill import backfill_date_range
+from penstock.plain_steps.pipeline import Pipeline
+from penstock.plain_steps.values import StepStatus
 from tests.docs.markdown import DOCS, fences, first_column, section
 
 STEPS = DOCS / "plain-steps.md"
@@ -36,11 +38,18 @@ def test_the_table_of_statuses_is_the_table_of_the_code() -> None:
     assert told == {kind: {before: set(after) for before, after in moves.items()} for kind, moves in MOVES.items()}
 
 
-def test_every_option_of_a_pipeline_and_a_step_is_explained() -> None:
-    for heading, function in (("Pipelines", Pipeline.__init__), ("Steps", Pipeline.add_step)):
+def test_every_option_of_a_pipeline_a_step_and_a_backfill_is_explained() -> None:
+    functions = {
+        "Pipelines": Pipeline.__init__,
+        "Steps": Pipeline.add_step,
+        "A function for each day": backfill_date_range,
+    }
+    for heading, function in functions.items():
         text = section(STEPS, heading)
         table = text[text.index("| option |") :].partition("\n\n")[0]
-        assert first_column(table) == [name for name in inspect.signature(function).parameters if name != "self"]
+        rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+        named = [name for row in rows for name in re.findall(r"`([^`]+)`", row)]
+        assert named == [name for name in inspect.signature(function).parameters if name != "self"]
 
 
 def test_every_status_of_a_step_is_explained() -> None:
@@ -48,10 +57,16 @@ def test_every_status_of_a_step_is_explained() -> None:
     assert first_column(text[text.index("| status |") :]) == [str(status) for status in StepStatus]
 
 
-def test_the_snippet_about_steps_runs(tmp_path: Path) -> None:
-    (snippet,) = fences(STEPS, "python")
-    for printed in ("extracting\nloading\nreporting\nTrue success\n", "True success\n"):
-        done = subprocess.run(
-            [sys.executable, "-c", snippet.text], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
-        )
-        assert done.stdout == printed
+def test_the_snippets_run_and_run_again(tmp_path: Path) -> None:
+    steps, backfill = (fence.text for fence in fences(STEPS, "python"))
+    assert _run(steps, tmp_path) == ["extracting", "loading", "reporting", "True", "success"]
+    assert _run(steps, tmp_path) == ["True", "success"]
+    assert _run(backfill, tmp_path)[-3:] == ["3", "0", "True"]
+    assert _run(backfill, tmp_path) == ["0", "3", "True"]
+
+
+def _run(text: str, folder: Path) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", text], cwd=folder, capture_output=True, text=True, timeout=60, check=True
+    )
+    return done.stdout.split()

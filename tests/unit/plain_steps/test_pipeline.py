@@ -21,7 +21,8 @@ from penstock.eventlog.opening import open_event_log
 from penstock.model.build_history import find_illegal_moves, replay
 from penstock.model.clock import ManualClock
 from penstock.model.status import BuildStatus, JobStatus, PartitionStatus
-from penstock.plain_steps import Pipeline, PipelineError, StepStatus
+from penstock.plain_steps.pipeline import Pipeline
+from penstock.plain_steps.values import PipelineError, StepStatus
 
 
 def failing(error: BaseException | None = None) -> Callable[[], None]:
