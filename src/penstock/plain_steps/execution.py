@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -14,7 +14,7 @@ from penstock.eventlog.contract import EventLog
 from penstock.eventlog.opening import open_event_log
 from penstock.model.clock import Clock, uuid7
 from penstock.model.names import DatasetName
-from penstock.model.plan import Action, Item, Plan, Reason, WorkItem
+from penstock.model.plan import Action, Item, Plan, Problem, Reason, WorkItem
 from penstock.model.recording import BuildRecorder
 from penstock.model.results import ItemResult, LoadResult, RunResult
 from penstock.run.dispatch import Limits
@@ -58,8 +58,8 @@ class Call:
 
 
 @dataclass(slots=True)
-class Errors:
-    """The exceptions of calls whose last attempt failed, by their ids."""
+class _Errors:
+    """The last exception of each call that raised one, by its id."""
 
     found: dict[str, BaseException] = field(default_factory=dict)
 
@@ -72,16 +72,16 @@ class Errors:
             failure = UserCodeError(f"{item.id} failed: {describe(error)}")
             failure.retryable = True
             raise failure from error
-        self.found.pop(item.id, None)  # of an earlier attempt
         return LoadResult(None, 0)
 
-    def started(self, item: Item) -> None:
-        """Nothing is known yet."""
+    def of(self, results: Iterable[ItemResult]) -> dict[str, BaseException]:
+        """The exceptions of the calls that failed in the end; a timeout has none of the function."""
+        failed = {result.id: result.problem for result in results if result.problem is not None}
+        return {name: _timed_out_or(problem, self.found.get(name)) for name, problem in failed.items()}
 
-    def ended(self, result: ItemResult) -> None:
-        """A timeout has no exception of the function."""
-        if result.problem is not None:
-            self.found.setdefault(result.id, result.problem.to_error())
+
+def _timed_out_or(problem: Problem, error: BaseException | None) -> BaseException:
+    return problem.to_error() if error is None or problem.code == "timeout" else error
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +100,10 @@ class Execution:
         """Run the calls that are not recorded as done; gives the results in their order, and the exceptions by their ids."""
         plan = Plan(name, None, tuple(call.to_item(self.log) for call in calls))
         limits = {item.id: call.limits for item, call in zip(plan.items, calls, strict=True)}
-        recorder, errors = RunRecorder(self.log, BuildRecorder(self.clock, uuid7(self.clock))), Errors()
-        scheduler = Scheduler(
-            errors.call, (recorder, errors, listener), self.parallel, limits=lambda item: limits[item.id]
-        )
-        return self._record(plan, scheduler, recorder), errors.found
+        recorder, errors = RunRecorder(self.log, BuildRecorder(self.clock, uuid7(self.clock))), _Errors()
+        scheduler = Scheduler(errors.call, (recorder, listener), self.parallel, limits=lambda item: limits[item.id])
+        results = self._record(plan, scheduler, recorder)
+        return results, errors.of(results)
 
     def _record(self, plan: Plan, scheduler: Scheduler, recorder: RunRecorder) -> tuple[ItemResult, ...]:
         begun, build = time.monotonic(), recorder.events.build_request_id
