@@ -54,9 +54,9 @@ def open_shop(shop: ProjectFolder) -> Callable[[], Engine]:
     return lambda: open_engine(shop.root, environment={})
 
 
-@pytest.fixture(params=["on the driver", "by Spark"])
+@pytest.fixture(params=["on the driver", pytest.param("by Spark", marks=pytest.mark.deep)])
 def each_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Small batches of changes are replayed on the driver where that can be; here also by Spark."""
+    """Small batches of changes are replayed on the driver where that can be; in `make test-deep` also by Spark."""
     if request.param == "by Spark":
         monkeypatch.setattr(change_batch, "can_replay", lambda _: False)
     return str(request.param)
