@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
 from penstock.eventlog import projections
-from penstock.eventlog.contract import EventLog
+from penstock.eventlog.contract import EventLog, Position
 from penstock.eventlog.opening import open_event_log
 from penstock.model.build_history import replay
 from penstock.model.clock import SystemClock
-from penstock.model.events import BuildCancel, Delegation
+from penstock.model.events import BuildCancel, Delegation, Event
 from penstock.model.recording import BuildRecorder, standalone_event
 from penstock.model.status import BuildStatus, JobStatus, PartitionStatus
 from penstock.run.claims.asking import Answer, Claims, LostClaimError, Next, Standing, State, Won, decide_next
@@ -80,6 +81,26 @@ class Build:
         self.watch.now += LAPSE + 1
 
 
+@dataclass
+class Racing:
+    """A log on which others come before and after the next append."""
+
+    log: EventLog
+    before: Callable[[], None]
+    after: Callable[[], None]
+
+    def append(self, events: Sequence[Event]) -> Position:
+        before, after = self.before, self.after
+        self.before = self.after = lambda: None
+        before()
+        position = self.log.append(events)
+        after()
+        return position
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.log, name)
+
+
 Start = Callable[[str], Build]
 
 
@@ -140,6 +161,35 @@ class ClaimsContract:
         assert third.win(B).refs == (B,)
         second.end(part, JobStatus.COMPLETED)
         assert third.claims.standing(A) == Standing(State.BUILT, "b2")
+
+    @pytest.mark.parametrize("ref", [A, TABLE])
+    def test_a_claim_that_came_second_is_delegated_though_the_first_has_ended_by_then(
+        self, start: Start, ref: str
+    ) -> None:
+        first, second = start("b1"), start("b2")
+        claims: list[Won] = []
+        race = Racing(
+            second.log, lambda: claims.append(first.win(ref)), lambda: first.end(claims[0], JobStatus.COMPLETED)
+        )
+        second.log.append([second.recorder.partition(A, PartitionStatus.REQUESTED)])
+        second.claims._log = race  # type: ignore[assignment]
+        answer = second.claims.ask([A], "main.t")
+        assert answer.won is None
+        assert answer.held[A].build_request_id == "b1"
+        assert second.recorder.history.partitions[A] is PartitionStatus.DELEGATED
+        assert second.claims.standing(ref) == Standing(State.BUILT, "b1")
+        assert second.ask(A).won is not None, "it may ask again, for example after an invalidation"
+
+    def test_a_build_that_is_taken_over_while_it_asks_is_told(self, start: Start) -> None:
+        slow, waiter = start("b1"), start("b2")
+        slow.win(A)
+        waiter.ask(A)
+        waiter.waits_long()
+        slow.log.append([slow.recorder.partition(B, PartitionStatus.REQUESTED)])
+        waiter.waits_long()
+        slow.claims._log = Racing(slow.log, lambda: waiter.win(A) and None, lambda: None)  # type: ignore[assignment]
+        with pytest.raises(LostClaimError, match="was ended by another one"):
+            slow.claims.ask([B], "main.t")
 
     def test_a_failure_says_whether_a_waiter_may_try_itself(self, start: Start) -> None:
         first, second = start("b1"), start("b2")

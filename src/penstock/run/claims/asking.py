@@ -137,9 +137,11 @@ class Claims:
             held = {ref: claim for ref in refs if (claim := self._other_holder(ref)) is not None}
             dead = {claim.build_request_id for claim in held.values() if self._has_lapsed(claim.build_request_id)}
             wanted = [ref for ref in refs if ref not in held or held[ref].build_request_id in dead]
+            lost = {ref: claim for ref, claim in held.items() if ref not in wanted}
             run = self._claim(wanted, job_label, config, sorted(dead)) if wanted else None
+            self._check_alive()
             mine = self._book.claims_of(run) if run else {}
-            lost = {ref: claim for ref in refs if ref not in mine and (claim := self._other_holder(ref)) is not None}
+            lost |= self._book.lost_to(run) if run else {}
             self._record_rest(run, mine, lost, dead)
             if run is None or not mine:
                 return Answer(None, lost)

@@ -75,6 +75,7 @@ class ClaimBook:
         self._by_build: dict[str, set[str]] = defaultdict(set)
         self._numbers: dict[str, int] = {}
         self._ended: dict[str, Ended] = {}
+        self._lost: dict[tuple[str, str], Claim] = {}
         self._open_builds: set[str] = set()
 
     def holder(self, ref: str) -> Claim | None:
@@ -93,9 +94,9 @@ class ClaimBook:
         """The claims that a job run holds."""
         return {ref: self._held[ref] for ref in self._by_run.get(job_run_id, ())}
 
-    def number(self, job_run_id: str) -> int | None:
-        """The number of a job run."""
-        return self._numbers.get(job_run_id)
+    def lost_to(self, job_run_id: str) -> dict[str, Claim]:
+        """The partitions that a job run asked for in vain, and the claims that came first, which may have ended since."""
+        return {ref: claim for (run, ref), claim in self._lost.items() if run == job_run_id}
 
     def has_ended(self, build_request_id: str) -> bool:
         """Whether the build has ended, was taken over, or has not begun."""
@@ -151,6 +152,7 @@ class ClaimBook:
     def _claim(self, claim: Claim) -> None:
         held = self.holder(claim.ref)
         if held is not None and held.build_request_id != claim.build_request_id:
+            self._lost[claim.job_run_id, claim.ref] = held
             return
         if claim.ref in self._held:  # the same build, in another job run
             self._forget(claim.ref)
