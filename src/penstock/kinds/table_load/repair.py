@@ -32,10 +32,11 @@ def repair_rows(job: Job, keys: pa.Table) -> LoadResult:
     with job.source.open() as moment:
         landed = job.landing.land(moment, replace(job.wanted, keys=keys), "repair")
         rows = job.read(landed.files)
-        job.check(rows, landed.rows)
+        job.check(rows, landed.rows, landed.files)
         gone = _gone(job, keys, rows) if _deletes(job) else None
-        # The rows are those of a later moment, so that a checksum of the whole table says nothing any more.
-        return merge_rows(job, rows, gone, replace(known, moment=moment.taken_at, checksum=None))
+        # The rows are those of a later moment: neither a checksum of the whole table nor its greatest cursor is known any more.
+        payload = replace(known, moment=moment.taken_at, checksum=None, greatest=None)
+        return merge_rows(job, rows, gone, payload)
 
 
 def _known(job: Job) -> LoadProgress:
