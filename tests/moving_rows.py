@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
@@ -15,6 +16,7 @@ from tests.sources import Schema
 ROWS = 4_000
 _MOVED, _ADDED = 60, 10
 _PAUSE_SECONDS = 0.002
+_WAIT_SECONDS = 30
 Rows = dict[int, int]
 
 
@@ -47,6 +49,12 @@ class MovingRows:
             writer.join()
         if errors:
             raise errors[0]
+
+    def wait_for(self, number: int) -> None:
+        """Wait until so many transactions were begun, for some seconds at most."""
+        end = time.monotonic() + _WAIT_SECONDS
+        while len(self._moments) < number and time.monotonic() < end:
+            time.sleep(_PAUSE_SECONDS)
 
     def check_moments(self, targets: Iterable[Iterable[tuple[int, int]]]) -> list[int]:
         """Each target must be what the table held after one transaction; gives their numbers."""

@@ -36,6 +36,7 @@ def test_twenty_parallel_refreshes_land_one_moment_each(
     options = LoadOptions(JdbcSource(Connection(schema.uri), "moving"), keys=("id",), parallel=2)
 
     def refresh(number: int) -> list[tuple[int, int]]:
+        moving.wait_for(number)  # so that they do not all begin in the same moment
         place = Landing(LocalFiles(tmp_path), DatasetName("crm", "moving"), str(number))
         with schema.table("moving") as table, table.open() as moment:
             wanted = Wanted(("id", "value"))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import binascii
 import select
+import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -26,6 +27,7 @@ from penstock.storage.arrow_types import to_arrow_type
 
 _BLOCK_BYTES = 8 * 1024 * 1024
 _CANCEL_SECONDS = 10.0
+_TAKING = threading.Lock()
 
 
 class UnfitValueError(Exception):
@@ -42,16 +44,13 @@ def copy_blocks(connection: ReadingConnection, statement: bytes) -> Generator[by
     try:
         rows: list[Any] = []
         size = 0
-        get = server.get_copy_data  # in a local name: it is called for every row
         while True:
-            length, row = get(1)
-            if length > 0:
-                rows.append(row)
-                size += length
-                if size >= _BLOCK_BYTES:
-                    yield b"".join(rows)
-                    rows, size = [], 0
-            elif length == 0:
+            taken, last = _take_rows(server.get_copy_data, rows, _BLOCK_BYTES - size)
+            size += taken
+            if last > 0:
+                yield b"".join(rows)
+                rows, size = [], 0
+            elif last == 0:
                 waiter.wait()
             else:
                 break
@@ -62,6 +61,23 @@ def copy_blocks(connection: ReadingConnection, statement: bytes) -> Generator[by
     finally:
         if not is_done:
             _cancel(connection, waiter)
+
+
+def _take_rows(get: Callable[[int], tuple[int, Any]], rows: list[Any], wanted: int) -> tuple[int, int]:
+    """Take rows that have arrived, up to so many bytes. Gives their bytes, and the last answer: 0 for none now, less for the end.
+
+    Every row is a call that gives the interpreter's lock away and takes it back. Several connections that do so at
+    the same time slow each other down, so one after another takes what has arrived.
+    """
+    size = 0
+    with _TAKING:
+        while size < wanted:
+            length, row = get(1)
+            if length <= 0:
+                return size, length
+            rows.append(row)
+            size += length
+    return size, 1
 
 
 class _Waiter:
