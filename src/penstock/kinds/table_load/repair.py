@@ -28,18 +28,22 @@ def repair_rows(job: Job, keys: pa.Table) -> LoadResult:
 
     `keys` has the key columns as the source spells them.
     """
-    known = _known(job)
+    known = check_standing(job)
     with job.source.open() as moment:
         landed = job.landing.land(moment, replace(job.wanted, keys=keys), "repair")
         rows = job.read(landed.files)
         job.check(rows, landed.rows, landed.files)
-        gone = _gone(job, keys, rows) if _deletes(job) else None
-        # The rows are those of a later moment: neither a checksum of the whole table nor its greatest cursor is known any more.
-        payload = replace(known, moment=moment.taken_at, checksum=None, greatest=None)
-        return merge_rows(job, rows, gone, payload)
+        return merge_repaired(job, keys, rows, replace(known, moment=moment.taken_at))
 
 
-def _known(job: Job) -> LoadProgress:
+def merge_repaired(job: Job, keys: pa.Table, rows: DataFrame, payload: LoadProgress) -> LoadResult:
+    """Merge the rows with these keys, as they are in the source now."""
+    gone = _gone(job, keys, rows) if _deletes(job) else None
+    # The rows are those of a later moment: neither a checksum of the whole table nor its greatest cursor is known any more.
+    return merge_rows(job, rows, gone, replace(payload, checksum=None, greatest=None))
+
+
+def check_standing(job: Job) -> LoadProgress:
     """The progress, if the next load would go on from it: otherwise the rows would not fit the table."""
     work, known = job.work, job.work.state.payload
     has_drift = any(change.safety is not Safety.NOTED for change in work.column_changes)
