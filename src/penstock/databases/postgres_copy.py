@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import binascii
 import select
-import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -27,14 +26,13 @@ from penstock.storage.arrow_types import to_arrow_type
 
 _BLOCK_BYTES = 8 * 1024 * 1024
 _CANCEL_SECONDS = 10.0
-_TAKING = threading.Lock()
 
 
 class UnfitValueError(Exception):
     """A value has no place in the type of its column; the message would show it, so there is none."""
 
 
-def copy_blocks(connection: ReadingConnection, statement: bytes) -> Generator[bytes, None, None]:
+def copy_blocks(connection: ReadingConnection, statement: bytes) -> Generator[bytearray, None, None]:
     """The rows that a COPY statement gives, in blocks that end with a row. The COPY ends when the iterator is closed."""
     server = connection.pgconn
     waiter = _Waiter(connection)
@@ -42,42 +40,33 @@ def copy_blocks(connection: ReadingConnection, statement: bytes) -> Generator[by
     _start(connection, waiter)
     is_done = False
     try:
-        rows: list[Any] = []
-        size = 0
-        while True:
-            taken, last = _take_rows(server.get_copy_data, rows, _BLOCK_BYTES - size)
-            size += taken
+        block = bytearray()
+        while (last := _take_rows(server.get_copy_data, block)) >= 0:
             if last > 0:
-                yield b"".join(rows)
-                rows, size = [], 0
-            elif last == 0:
-                waiter.wait()
+                yield block
+                block = bytearray()
             else:
-                break
+                waiter.wait()
         is_done = True
         _finish(connection, waiter)
-        if rows:
-            yield b"".join(rows)
+        if block:
+            yield block
     finally:
         if not is_done:
             _cancel(connection, waiter)
 
 
-def _take_rows(get: Callable[[int], tuple[int, Any]], rows: list[Any], wanted: int) -> tuple[int, int]:
-    """Take rows that have arrived, up to so many bytes. Gives their bytes, and the last answer: 0 for none now, less for the end.
+def _take_rows(get: Callable[[int], tuple[int, Any]], block: bytearray) -> int:
+    """Add rows that have arrived to a block until it is full; gives the last answer: 0 if there are none now, less at the end.
 
-    Every row is a call that gives the interpreter's lock away and takes it back. Several connections that do so at
-    the same time slow each other down, so one after another takes what has arrived.
+    A row is copied at once. The garbage collector would look through a list of rows again and again, which took most of the time.
     """
-    size = 0
-    with _TAKING:
-        while size < wanted:
-            length, row = get(1)
-            if length <= 0:
-                return size, length
-            rows.append(row)
-            size += length
-    return size, 1
+    while len(block) < _BLOCK_BYTES:
+        length, row = get(1)
+        if length <= 0:
+            return length
+        block += row
+    return 1
 
 
 class _Waiter:
@@ -165,7 +154,7 @@ class Parser:
             false_values=["f"],
         )
 
-    def parse(self, block: bytes) -> pa.Table:
+    def parse(self, block: bytes | bytearray) -> pa.Table:
         """The rows of a block; raises `UnfitValueError`."""
         reading = pyarrow.csv.ReadOptions(
             column_names=self._schema.names, block_size=min(len(block) + 1, 2**31 - 1), use_threads=False
@@ -196,7 +185,7 @@ def _from_hex(texts: pa.Array) -> pa.Array:
     )
 
 
-def parse_all(blocks: Iterable[bytes], parser: Parser, take: Callable[[pa.Table], None]) -> None:
+def parse_all(blocks: Iterable[bytearray], parser: Parser, take: Callable[[pa.Table], None]) -> None:
     """Parse the blocks and hand the rows over, in order, in a thread beside the one that reads."""
     last: Future[None] | None = None
     with ThreadPoolExecutor(1, "penstock-parse") as worker:
@@ -208,5 +197,5 @@ def parse_all(blocks: Iterable[bytes], parser: Parser, take: Callable[[pa.Table]
             last.result()
 
 
-def _hand_over(block: bytes, parser: Parser, take: Callable[[pa.Table], None]) -> None:
+def _hand_over(block: bytearray, parser: Parser, take: Callable[[pa.Table], None]) -> None:
     take(parser.parse(block))
