@@ -97,8 +97,8 @@ def _fill(loads: Loads) -> None:
         "INSERT INTO events (what, at) VALUES ('end', '9999-12-31')",
         "CREATE TABLE numbers (n INTEGER PRIMARY KEY AUTOINCREMENT, v REAL)",
         "INSERT INTO numbers (v) VALUES (0.5), (1.5)",
-        "CREATE TABLE prices (sku TEXT PRIMARY KEY, price INTEGER)",
-        "INSERT INTO prices VALUES ('a', 1), ('b', 2), ('c', NULL)",
+        "CREATE TABLE prices (sku TEXT PRIMARY KEY, price INTEGER, unit TEXT DEFAULT 'kg')",
+        "INSERT INTO prices (sku, price) VALUES ('a', 1), ('b', 2), ('c', NULL)",
     )
 
 
@@ -136,7 +136,7 @@ def test_every_strategy_follows_a_sqlite_file(loads: Loads) -> None:
         "UPDATE prices SET price = 10 WHERE sku = 'a'",
         "UPDATE prices SET price = 3 WHERE sku = 'c'",
         "DELETE FROM prices WHERE sku = 'b'",
-        "INSERT INTO prices VALUES ('d', 4)",
+        "INSERT INTO prices (sku, price) VALUES ('d', 4)",
     )
     second = loads.run()
     _check(loads)
@@ -154,6 +154,8 @@ def test_every_strategy_follows_a_sqlite_file(loads: Loads) -> None:
         "INSERT INTO customers VALUES (2, 'Bob', '2020-01-01 00:00:00')",
         "ALTER TABLE prices ADD COLUMN currency TEXT",
         "UPDATE prices SET currency = 'EUR' WHERE sku = 'd'",
+        "ALTER TABLE prices DROP COLUMN unit",
+        "INSERT INTO prices (sku, price) VALUES ('e', 5)",
         "ALTER TABLE customers ADD COLUMN mail TEXT",
         "INSERT INTO customers VALUES (5, 'Eve', '2024-01-01 11:30:00', 'eve@x')",
         "ALTER TABLE events DROP COLUMN note",
@@ -165,6 +167,9 @@ def test_every_strategy_follows_a_sqlite_file(loads: Loads) -> None:
     _check(loads)
     assert loads.rows("crm.events", "what", "at") == loads.source("SELECT what, at FROM events"), "each of them once"
     assert loads.rows("crm.prices", "sku", "currency") == loads.source("SELECT sku, currency FROM prices")
+    assert dict(loads.rows("crm.prices", "sku", "unit")) == {"a": "kg", "c": "kg", "d": "kg", "e": None}
+    units = [row for row in loads.rows("crm.history", "sku", "unit", "__END_AT") if row[2] is None]
+    assert {row[0]: row[1] for row in units} == {"a": "kg", "c": "kg", "d": None, "e": None}, "d has a new version"
     assert loads.rows("crm.customers", "id", "mail") == loads.source("SELECT id, mail FROM customers")
     assert {row[0]: row[1] for row in loads.rows("crm.customers", "id", "__DELETED_AT")} == dict.fromkeys(
         [*range(1, 6), 9]

@@ -72,6 +72,12 @@ class Job:
         return of_source(self.schema).columns
 
     @property
+    def present(self) -> tuple[Column, ...]:
+        """Those of them that the source still has: it says nothing about the others, which keep their values."""
+        found = {column.name.lower() for column in chosen_columns(self.look, self.work.options)}
+        return tuple(column for column in self.columns if column.key in found)
+
+    @property
     def keys(self) -> tuple[str, ...]:
         """The key columns, as the table spells them."""
         return tuple(spelled(self.columns, key) for key in self.work.options.keys)

@@ -61,7 +61,8 @@ def merge_clauses(job: Job, *, removes: bool, compares: bool) -> str:
     names = [column.name for column in job.columns]
     is_soft = any(column.name == DELETED_AT for column in job.schema.columns)
     differs = " OR ".join(differences(job) + ([f"t.{DELETED_AT} IS NOT NULL"] if is_soft else [])) or "FALSE"
-    values = [f"t.{quote(name)} = s.{quote(name)}" for name in names] + ([f"t.{DELETED_AT} = NULL"] if is_soft else [])
+    values = [f"t.{quote(column.name)} = s.{quote(column.name)}" for column in job.present]
+    values += [f"t.{DELETED_AT} = NULL"] if is_soft else []
     keeps = is_soft and job.work.options.deletes is Deletes.SOFT
     remove = f"AND t.{DELETED_AT} IS NULL THEN UPDATE SET t.{DELETED_AT} = s.{AT}" if keeps else "THEN DELETE"
     stays = f"AND NOT s.{IS_GONE} " if removes else ""
@@ -72,10 +73,13 @@ def merge_clauses(job: Job, *, removes: bool, compares: bool) -> str:
 
 
 def differences(job: Job) -> list[str]:
-    """Conditions that a row of the source differs from the table's, NULL included, for each column that is no key."""
+    """Conditions that a row of the source differs from the table's, NULL included, for each column that is no key.
+
+    A column that the source no longer has says nothing: it would differ in every row that has a value.
+    """
     keys = set(job.keys)
     found = []
-    for column in job.columns:
+    for column in job.present:
         if has_map(parse_type(column.type)):
             raise SourceError(
                 f"{job.name}: column {column.name} is a map, which cannot be compared",

@@ -181,7 +181,7 @@ def _append(job: Job, rows: DataFrame, payload: LoadProgress, since: str | None)
 
 def _without_stored(job: Job, rows: DataFrame, stored: DataFrame) -> DataFrame:
     """Rows without those that the table has; a column that the source no longer has is NULL in all of them, and says nothing."""
-    present = {column.name.lower() for column in job.look.columns}
+    present = {column.key for column in job.present}
     compared = [quote(name) for name in rows.columns if name.lower() in present]
     types = {field.name: field.dataType for field in rows.schema.fields}
     new = rows.select(*compared).exceptAll(stored.select(*compared))
