@@ -209,6 +209,10 @@ dp.load("crm.kept", source=table("small"), strategy="timestamp", keys=["id"], cu
         "CREATE TABLE small (id INTEGER, at TEXT)",
         "INSERT INTO small VALUES (1, '2024-01-01'), (2, '2024-01-01'), (3, '2024-01-01'), (4, '2024-01-01')",
     )
+    loads.sql("INSERT INTO small VALUES (9, NULL)")
+    _fails(loads, "crm.kept", "cursor at is NULL", select=("crm.kept",))
+    assert loads.landed() == [], "rows that were refused are not used again"
+    loads.sql("DELETE FROM small WHERE id = 9")
     loads.run()
     loads.sql("INSERT INTO small VALUES (4, '2024-01-02')")
     _fails(loads, "crm.small", "key", "more than once", "nothing was written")

@@ -7,14 +7,14 @@ a journal: after a kill, what it landed is not read again.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.databases.contract import Landed, Look, Moment, SourceTable, Wanted
-from penstock.errors import VerificationError
+from penstock.errors import SourceError, StorageError, VerificationError
 from penstock.faults import fault_point
 from penstock.kinds.table_load.columns import spelled
 from penstock.kinds.table_load.describe import landing_folder
@@ -158,6 +158,22 @@ def remove_left_over(files: Files, name: DatasetName, *, keep_first: bool) -> No
         if not (keep_first and label == FIRST):
             _remove(files, f"{landing_folder(name)}/{label}")
     files.remove_empty_folders(landing_folder(name))
+
+
+@contextmanager
+def removed_after_errors(files: Files, name: DatasetName) -> Iterator[None]:
+    """Remove what the block has landed if it fails.
+
+    A first load can go on where its source was gone for a moment, or where something else failed. Rows that were refused are
+    removed for good: they would be refused again after the source was repaired.
+    """
+    try:
+        yield
+    except Exception as error:
+        is_refused = isinstance(error, SourceError | VerificationError) and not error.retryable
+        with suppress(OSError, StorageError):  # the first error is the one to show
+            remove_left_over(files, name, keep_first=not is_refused)
+        raise
 
 
 def erase_landed(files: Files, name: DatasetName, *, is_dry: bool) -> tuple[FileErased, ...]:

@@ -17,7 +17,7 @@ from penstock.kinds.table_load.decide import LoadItem, decide
 from penstock.kinds.table_load.delta_load import load_delta, repair_from_delta
 from penstock.kinds.table_load.full_refresh import refresh
 from penstock.kinds.table_load.job import Job
-from penstock.kinds.table_load.landing import remove_left_over
+from penstock.kinds.table_load.landing import remove_left_over, removed_after_errors
 from penstock.kinds.table_load.repair import repair_rows
 from penstock.kinds.table_load.snapshot import load_snapshot
 from penstock.kinds.table_load.sources import opened
@@ -57,7 +57,7 @@ class TableLoad:
             stop=stop_after_attempt(_ATTEMPTS),
             reraise=True,
         )
-        with located(item.work.spec.location):
+        with located(item.work.spec.location), removed_after_errors(self.lake.files, name):
             result = retrying(self._try_to_load, item)
         fault_point("load.before_tidy", str(name))
         remove_left_over(self.lake.files, name, keep_first=False)

@@ -11,8 +11,16 @@ import pytest
 
 from penstock.databases.contract import Wanted, Window
 from penstock.databases.opening import open_source
-from penstock.errors import VerificationError
-from penstock.kinds.table_load.landing import FIRST, Chunks, Journal, Landing, erase_landed, remove_left_over
+from penstock.errors import SourceError, VerificationError
+from penstock.kinds.table_load.landing import (
+    FIRST,
+    Chunks,
+    Journal,
+    Landing,
+    erase_landed,
+    remove_left_over,
+    removed_after_errors,
+)
 from penstock.model.loads import SqliteSource
 from penstock.model.names import DatasetName
 from penstock.storage.local import LocalFiles
@@ -79,3 +87,21 @@ def test_what_is_left_over_is_removed(tmp_path: Path) -> None:
     assert removed.bytes_after == 0
     assert erase_landed(files, NAME, is_dry=False) == ()
     assert files.exists(f"{NAME.path}/_penstock/{1:020d}.json")
+
+
+@pytest.mark.parametrize(
+    ("error", "kept"),
+    [
+        (VerificationError("the cursor is NULL in 1 row"), []),
+        (SourceError("a value does not fit"), []),
+        (SourceError("the server is gone", retryable=True), [FIRST]),
+        (RuntimeError("Spark is gone"), [FIRST]),
+    ],
+)
+def test_rows_that_were_refused_are_not_used_again(tmp_path: Path, error: Exception, kept: list[str]) -> None:
+    files = LocalFiles(tmp_path)
+    for label in (FIRST, "this-run"):
+        files.create(f"{NAME.path}/_penstock/landing/{label}/done-0000.json", b"{}")
+    with pytest.raises(type(error)), removed_after_errors(files, NAME):
+        raise error
+    assert files.folders(f"{NAME.path}/_penstock/landing") == kept

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 import pytest
+from tests.unit.kinds.table_load.test_load_decision import COLUMNS, LOOK, loaded, observe
 
 from penstock.databases.contract import Look, SourceColumn
 from penstock.kinds.table_load.decide import decide
@@ -13,7 +14,6 @@ from penstock.kinds.table_load.merging import differences, merge_clauses
 from penstock.model.loads import Strategy
 from penstock.model.plan import Wishes
 from penstock.tombstones.suppression import Suppression
-from tests.unit.kinds.table_load.test_load_decision import COLUMNS, LOOK, loaded, observe
 
 STORED = (*COLUMNS, SourceColumn("note", "text", "string"))
 
