@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from penstock.databases.contract import Moment, Wanted, Window
+from penstock.databases.contract import Moment, Seen, Wanted, Window
 from penstock.databases.postgres_splitting import to_ranges
 from tests.sources import Schema, land
 
@@ -140,7 +140,8 @@ def test_questions_use_indexes_and_are_few(schema: Schema) -> None:
     start = log.stat().st_size
     try:
         with schema.table("orders") as table:
-            assert table.find_news(Window("at", "2024-01-01T00:00:01Z"), None)[2]
+            seen = Seen(("id", "at"), None, is_open=True)
+            assert table.find_news(Window("at", "2024-01-01T00:00:01Z"), None, None, seen)[2]
     finally:
         schema.execute("ALTER ROLE CURRENT_USER RESET log_statement")
     text = log.read_text()[start:]
@@ -159,6 +160,7 @@ def test_questions_use_indexes_and_are_few(schema: Schema) -> None:
         probe = queries.probe(facts, Window("at", "2024-01-01T00:00:01Z", "2024-01-01T00:00:09Z", nulls=True), None)
         for query, values in (
             probe,
+            (queries.mark(facts, ("id", "at"), Window("at", "2024-01-01T00:00:19.9Z", nulls=True), None), []),
             (queries.find_greatest(facts, "id"), []),
             (queries.find_end(facts, "id", sql.SQL("ASC")), []),
         ):

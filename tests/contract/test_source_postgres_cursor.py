@@ -6,6 +6,7 @@ import json
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock.databases.contract import Bound, SourceTable, Window
+from penstock.databases.contract import Bound, Seen, SourceTable, Wanted, Window
 from penstock.databases.postgres_activity import ACTIVITY
 from penstock.databases.postgres_connection import Patience
 from tests.sources import Schema, land
@@ -294,3 +295,68 @@ def test_a_session_without_tracking_is_noticed(clocked: Schema) -> None:
         assert bound.value is None
         assert "track_activities" in bound.reason
     hidden.close()
+
+
+def test_rows_at_or_beyond_the_bound_are_news_until_they_were_read(clocked: Schema) -> None:
+    """What a load that merges by key asks: a date of today, a time in the future, and a row that changed without its cursor."""
+    columns = ("id", "label", "day")
+    clocked.execute("INSERT INTO clocked (label) VALUES ('a'), ('b')")
+    with clocked.table("clocked", zone="UTC") as table:
+        today = table.find_news(Window("day"), None)[1].value
+        window = Window("day", today)
+        assert not table.find_news(window, None)[2], "the bound of a date is the beginning of today"
+
+        def has_news(mark: str | None, where: str | None = None) -> bool:
+            return table.find_news(window, where, None, Seen(columns, mark, is_open=True))[2]
+
+        def mark() -> str | None:
+            with table.open() as moment:
+                return moment.mark(Wanted(columns, window=window))
+
+        assert has_news(None)
+        assert not has_news(None, "id < 0")
+        seen = mark()
+        assert not has_news(seen)
+        for change in (
+            "UPDATE clocked SET label = 'c' WHERE id = 1",
+            "INSERT INTO clocked (day) VALUES (current_date + 9)",
+            "INSERT INTO clocked (day) VALUES (NULL)",
+        ):
+            clocked.execute(change)
+            window = replace(window, nulls=True)
+            assert has_news(seen), change
+            seen = mark()
+            assert not has_news(seen), change
+        clocked.execute("INSERT INTO clocked (label) SELECT n::text FROM generate_series(1, 10001) n")
+        assert mark() is None, "too many to hash: they are read"
+        assert has_news(None)
+        gone = Seen((*columns, "dropped"), seen, is_open=True)
+        assert table.find_news(window, None, None, gone)[2], "a column that is gone is drift, and no error"
+
+
+def test_a_table_that_is_created_again_has_another_identity(schema: Schema) -> None:
+    def identity() -> str | None:
+        with schema.table("again") as table:
+            return table.look().identity
+
+    schema.execute("CREATE TABLE again (id int)")
+    first = identity()
+    schema.execute("ALTER TABLE again ADD COLUMN x int", "TRUNCATE again", "VACUUM FULL again")
+    assert identity() == first is not None
+    schema.execute("DROP TABLE again", "CREATE TABLE again (id int)")
+    assert identity() not in {None, first}
+    schema.execute("DROP TABLE again")
+
+
+def test_what_waits_for_open_transactions_says_how_many_and_since_when(clocked: Schema) -> None:
+    clocked.execute("INSERT INTO clocked DEFAULT VALUES")
+    with clocked.table("clocked", patience=HURRIED) as table, clocked.connect(autocommit=False) as one:
+        one.execute("SELECT 1")
+        bound = table.find_news(Window("id"), None)[1]
+        assert bound.is_held
+        assert bound.reason.startswith(
+            "waits for 1 transaction that was open when the greatest value was read, since 2"
+        )
+        assert table.find_news(Window("at"), None)[1].is_held
+        one.rollback()
+        assert not table.find_news(Window("at"), None)[1].is_held

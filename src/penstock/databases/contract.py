@@ -41,6 +41,8 @@ class Look:
 
     It is taken before anything else is looked at: keep the one of a `look` that came before `open`, or the moment's own.
     """
+    identity: str | None = None
+    """A text that changes when the table is dropped and created again; None where the source cannot say that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,8 @@ class Bound:
     """What holds it back, or why there is none; shown in the plan."""
     token: str | None = None
     """What the source wants to be told next time; it is kept with the progress. Only integer and text cursors need it."""
+    is_held: bool = False
+    """Whether an open transaction holds it back: rows at or beyond it may be there already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,17 @@ class Window:
     since: str | None = None
     until: str | None = None
     nulls: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the last load read of the window that the next one begins with: as long as it is all there, nothing is new."""
+
+    columns: tuple[str, ...]
+    mark: str | None
+    """What `Moment.mark` said of these rows; None when it said nothing."""
+    is_open: bool
+    """Whether rows beyond the bound are read too, as a load does that merges by key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +141,9 @@ class Moment(Protocol):
     def land(self, wanted: Wanted, files: Files, prefix: str) -> Landed:
         """Write the rows to Parquet files `PREFIX-0000.parquet`, ... with the types of `look`; bounded memory."""
 
+    def mark(self, wanted: Wanted) -> str | None:
+        """A text that is the same as long as the rows of the window are; None for many rows, or where it cannot be told."""
+
     def split(self, wanted: Wanted, column: str, parts: int) -> Sequence[tuple[str | None, str | None]]:
         """Ranges of a key column with about as many rows each, without a sequential scan; one range where that cannot be done."""
 
@@ -152,10 +170,13 @@ class SourceTable(Protocol):
         Reads no row.
         """
 
-    def find_news(self, window: Window, where: str | None, token: str | None = None) -> tuple[Look, Bound, bool]:
+    def find_news(
+        self, window: Window, where: str | None, token: str | None = None, seen: Seen | None = None
+    ) -> tuple[Look, Bound, bool]:
         """For a timestamp load: columns, how far it may read, and whether any row is in the window (its `until` is the bound).
 
-        One query on activity and one indexed query on the table. `token` is the one of the last load's bound.
+        With `seen`, whether the rows of the window are others than those. One query on activity and one indexed query on
+        the table. `token` is the one of the last load's bound.
         """
 
     def open(self, cursor: str | None = None, token: str | None = None) -> AbstractContextManager[Moment]:

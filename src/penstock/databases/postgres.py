@@ -6,13 +6,14 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from psycopg import sql
 
 from penstock.databases import postgres_queries as queries
 from penstock.databases.choosing import choose_columns, find_column
-from penstock.databases.contract import Bound, Look, Wanted, Window
+from penstock.databases.contract import Bound, Look, Seen, Wanted, Window
 from penstock.databases.postgres_activity import (
     ACTIVITY,
     INTEGERS,
@@ -62,12 +63,17 @@ class PostgresTable:
             columns = choose_columns(facts.look, wanted.columns, self.shown)
             connection.execute(queries.check(facts, columns, wanted.where, cursor))
 
-    def find_news(self, window: Window, where: str | None, token: str | None = None) -> tuple[Look, Bound, bool]:
-        """Columns, bound, and whether any row is in the window."""
+    def find_news(
+        self, window: Window, where: str | None, token: str | None = None, seen: Seen | None = None
+    ) -> tuple[Look, Bound, bool]:
+        """Columns, bound, and whether any row is in the window; with `seen`, whether its rows are others."""
         with self._connected() as connection:
             facts, bound = self._sample(connection, window.cursor, token, wait_seconds=0)
             until = window.until if window.until is not None else bound.value
-            query, values = queries.probe(facts, Window(window.cursor, window.since, until, window.nulls), where)
+            asked = replace(window, until=None if seen is not None and seen.is_open else until)
+            if seen is not None:
+                return facts.look, bound, _has_others(connection, facts, asked, where, seen)
+            query, values = queries.probe(facts, asked, where)
             return facts.look, bound, connection.execute(query, values).fetchone() is not None
 
     @contextmanager
@@ -159,6 +165,16 @@ class PostgresTable:
 
     def _activity(self, connection: ReadingConnection) -> Activity:
         return to_activity(connection.execute(sql.SQL(ACTIVITY)).fetchone() or {})
+
+
+def _has_others(
+    connection: ReadingConnection, facts: TableFacts, window: Window, where: str | None, seen: Seen
+) -> bool:
+    """Whether the window has rows that were not seen; that there are none any more is no news."""
+    columns = [name for name in seen.columns if name in facts.types]
+    row = connection.execute(queries.mark(facts, columns, window, where)).fetchone() or {"rows": 0, "hash": None}
+    mark = queries.to_mark(row)
+    return row["rows"] > 0 and (mark is None or mark != seen.mark)
 
 
 def _after(value: str, type_: str, *, is_single: bool) -> str:

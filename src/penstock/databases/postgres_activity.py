@@ -19,6 +19,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from penstock.databases.contract import Bound
 from penstock.databases.postgres_connection import READER
 from penstock.errors import ConfigError
+from penstock.model.wording import counted
 
 ACTIVITY = """
 SELECT clock.at::text AS at, pg_catalog.pg_is_in_recovery() AS is_standby,
@@ -92,10 +93,11 @@ def bound_times(activity: Activity, type_: str, zone: str | None) -> Bound:
     if type_ != "timestamptz" and zone is None:
         return Bound(None, "the cursor has no time zone and none is declared (zone=)")
     if activity.prepared is not None:  # when it began, nobody knows any more
-        return Bound(_LEAST[type_], f"a prepared transaction of {show_time(activity.prepared)} holds the watermark")
+        reason = f"a prepared transaction of {show_time(activity.prepared)} holds the watermark"
+        return Bound(_LEAST[type_], reason, is_held=True)
     if activity.oldest is not None and activity.oldest < activity.at:
         reason = f"a transaction has been open since {show_time(activity.oldest)}"
-        return Bound(_to_bound(activity.oldest, type_, zone), reason)
+        return Bound(_to_bound(activity.oldest, type_, zone), reason, is_held=True)
     return Bound(_to_bound(activity.at, type_, zone), "no other transaction is open")
 
 
@@ -107,10 +109,13 @@ def bound_values(activity: Activity, greatest: str | None, least: str, token: st
     sample = least if greatest is None else greatest
     if not activity.open:
         return Bound(sample, "no other transaction is open", _to_token(sample, None, frozenset()))
-    reason = f"waits for {len(activity.open)} transactions that were open when the greatest value was read"
+    count = len(activity.open)
+    oldest = min(time for time in (activity.oldest, activity.prepared, activity.at) if time is not None)
+    open_then = f"{counted(count, 'transaction')} that {'was' if count == 1 else 'were'} open"
+    reason = f"waits for {open_then} when the greatest value was read, since {show_time(oldest)}"
     if pending is None:
         pending, waited_for = sample, activity.open
-    return Bound(safe, reason, _to_token(safe, pending, waited_for))
+    return Bound(safe, reason, _to_token(safe, pending, waited_for), is_held=True)
 
 
 def show_time(time: datetime) -> str:

@@ -123,7 +123,7 @@ def to_facts(row: dict[str, Any]) -> TableFacts:
         to_source_column(fact["name"], types[fact["name"]], nullable=not fact["required"])
         for fact in row["columns"] or ()
     )
-    look = Look(columns, tuple(row["keys"] or ()), row["rows"], row["bytes"])
+    look = Look(columns, tuple(row["keys"] or ()), row["rows"], row["bytes"], identity=str(row["oid"]))
     return TableFacts(
         row["schema"],
         row["name"],

@@ -107,6 +107,14 @@ class PostgresMoment:
             greatest, nulls = facts.found if facts.is_complete else self._ask_cursor(wanted)
         return Landed(tuple(place.written), place.rows, greatest, nulls)
 
+    def mark(self, wanted: Wanted) -> str | None:
+        """A hash of the rows of the window."""
+        if wanted.window is None:
+            return None
+        with self._lock, explained(self._uri, self._shown):
+            query = queries.mark(self._facts, wanted.columns, wanted.window, wanted.where)
+            return queries.to_mark(self._connection.execute(query).fetchone() or {"rows": 0, "hash": None})
+
     def split(self, wanted: Wanted, column: str, parts: int) -> Sequence[tuple[str | None, str | None]]:
         """Ranges of a column with about as many rows each, from the server's statistics or the ends of an index."""
         from penstock.databases.postgres_splitting import split

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _KEYS_AT_ONCE = 20_000
+MOST_MARKED = 10_000
+"""How many rows are hashed at most, to find out whether they changed; a larger window is read again instead."""
 GROWING = ("text", "varchar")
 
 
@@ -85,6 +87,28 @@ def probe(facts: TableFacts, window: Window, where: str | None) -> tuple[sql.Com
         )
         query = sql.SQL("{} UNION ALL ({} LIMIT 1) LIMIT 1").format(query, nulls)
     return query, limits
+
+
+def mark(facts: TableFacts, columns: Sequence[str], window: Window, where: str | None) -> sql.Composed:
+    """How many rows are in a window, and a sum of their hashes that does not depend on their order; few rows, by the index."""
+    column = sql.Identifier("t", window.cursor)
+    values = sql.SQL(", ").join(sql.Identifier("t", name) for name in columns)
+    # The text of a row is compared byte by byte: only the collation C does that in every database.
+    hashed = sql.SQL('pg_catalog.hashtextextended(ROW({})::text COLLATE "C", 0) AS hash').format(values)
+    inside = _window(facts, replace(window, nulls=False), sql.Literal)
+    limit = sql.Literal(MOST_MARKED + 1)
+    chosen = select(facts, hashed, sql.SQL(" AND ").join([*_where(where), inside]))
+    rows = sql.SQL("({} ORDER BY {} LIMIT {})").format(chosen, column, limit)
+    if window.nulls:
+        missing = [*_where(where), sql.SQL("{} IS NULL").format(column)]
+        nulls = select(facts, hashed, sql.SQL(" AND ").join(missing))
+        rows = sql.SQL("{} UNION ALL ({} LIMIT {})").format(rows, nulls, limit)
+    return sql.SQL("SELECT count(*) AS rows, sum(hash)::text AS hash FROM ({}) AS marked").format(rows)
+
+
+def to_mark(row: Mapping[str, Any]) -> str | None:
+    """What the query found, as text; None when there are too many rows."""
+    return None if row["rows"] > MOST_MARKED else f"{row['rows']} {row['hash'] or 0}"
 
 
 def to_conditions(facts: TableFacts, wanted: Wanted) -> Iterator[sql.Composable]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import NoReturn
 
-from penstock.databases.contract import Bound, Look, Moment, Wanted, Window
+from penstock.databases.contract import Bound, Look, Moment, Seen, Wanted, Window
 from penstock.errors import SourceError
 
 
@@ -26,7 +26,9 @@ class AskedAtRun:
         """Raises: it is asked at run."""
         self._refuse()
 
-    def find_news(self, window: Window, where: str | None, token: str | None = None) -> tuple[Look, Bound, bool]:
+    def find_news(
+        self, window: Window, where: str | None, token: str | None = None, seen: Seen | None = None
+    ) -> tuple[Look, Bound, bool]:
         """Raises: it is asked at run."""
         self._refuse()
 

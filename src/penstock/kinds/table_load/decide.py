@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from penstock.databases.contract import Look
 from penstock.kinds.table_load.columns import Resolved, resolve
-from penstock.kinds.table_load.observe import find_since
+from penstock.kinds.table_load.observe import find_since, is_recreated
 from penstock.kinds.table_load.schedule import is_check_due
 from penstock.kinds.table_load.values import KIND, Choice, LoadObservation, LoadWork
 from penstock.kinds.table_load.windows import DEFAULT_LOOKBACK, is_time
@@ -64,9 +64,7 @@ def _decide_increment(given: LoadObservation, strategy: Strategy, look: Look, re
     checks = _is_check_due(given)
     news = () if is_same else _news(given)
     if not news and not checks and not has_drift:
-        return _item(
-            given, Action.NONE, (Reason("up_to_date", f"no new rows ({_bound_text(given)})"), *drift), resolved
-        )
+        return _item(given, Action.NONE, (_nothing_new(given), *drift), resolved)
     due = (Reason("delete_check", f"deleted rows are looked for ({given.options.check_deletes})"),) if checks else ()
     action = Action.APPLY if given.options.keys else Action.APPEND
     if resolved.evolves:
@@ -77,16 +75,36 @@ def _decide_increment(given: LoadObservation, strategy: Strategy, look: Look, re
 def _news(given: LoadObservation) -> tuple[Reason, ...]:
     """Why there may be new rows; none when the source says that there are none."""
     news, payload = given.news, given.payload
+    if _is_recreated(given):
+        text = "the source is another table than the one that was read: it was dropped and created again, or replaced"
+        return (Reason("source_recreated", f"{text}; all rows are read and compared"),)
     if news is None or payload is None:
         return (Reason("new_rows", "the source has rows that were not read yet"),)
+    declared = given.options.lookback
     if not payload.is_bounded:
-        seconds = DEFAULT_LOOKBACK if given.options.lookback is None else given.options.lookback
-        text = f"rows of the last {seconds} seconds before the watermark are read again"
-        return (Reason("lookback", f"{text}: {news.bound.reason}"),)
+        return (_rereads(DEFAULT_LOOKBACK if declared is None else declared, news.bound.reason),)
     changed = given.look is not None and given.look.stamp is not None and bool(given.options.keys)
-    if news.has_rows or changed:
-        return (Reason("new_rows", f"the source has rows since the watermark ({_bound_text(given)})"),)
-    return ()
+    if not news.has_rows and not changed:
+        return ()
+    if _find_since(given) != payload.watermark:
+        return (_rereads(declared or 0, "lookback is declared"),)
+    return (Reason("new_rows", f"the source has rows since the watermark ({_bound_text(given)})"),)
+
+
+def _rereads(seconds: int, why: str) -> Reason:
+    return Reason("lookback", f"rows of the last {seconds} seconds before the watermark are read again: {why}")
+
+
+def _is_recreated(given: LoadObservation) -> bool:
+    return is_recreated(given.look, given.payload)
+
+
+def _nothing_new(given: LoadObservation) -> Reason:
+    """Rows that are merged by key are read beyond the bound; others wait until nothing holds it back any more."""
+    bound = given.news.bound if given.news is not None else None
+    if bound is not None and bound.is_held and not given.options.keys:
+        return Reason("held_back", f"no rows can be read yet, later ones are held back: {bound.reason}")
+    return Reason("up_to_date", f"no new rows ({_bound_text(given)})")
 
 
 def _bound_text(given: LoadObservation) -> str:
@@ -97,7 +115,7 @@ def _is_check_due(given: LoadObservation) -> bool:
     options, payload = given.options, given.payload
     if options.deletes is Deletes.IGNORE or payload is None:
         return False
-    return is_check_due(options.check_deletes, payload.checked_at, given.now)
+    return _is_recreated(given) or is_check_due(options.check_deletes, payload.checked_at, given.now)
 
 
 def _find_cursor_problem(given: LoadObservation) -> Problem | None:
@@ -184,7 +202,7 @@ def fingerprint_settings(options: LoadOptions) -> str:
 
 
 def _find_since(given: LoadObservation) -> str | None:
-    payload = given.payload
+    payload = given.payload if not _is_recreated(given) else None
     return find_since(given.options, payload.watermark, is_bounded=payload.is_bounded) if payload else None
 
 
@@ -214,6 +232,7 @@ def _item(
         resolved.schema if resolved else None,
         resolved.changes if resolved else (),
         checks_deletes,
+        _is_recreated(given) and choice.strategy is Strategy.TIMESTAMP,
         _find_since(given) if action is not Action.REBUILD else None,
         bound,
         given.look.rows if given.look else None,

@@ -34,7 +34,7 @@ def describe(item: WorkItem[LoadWork]) -> PlanLine:
 
 def _reads(item: WorkItem[LoadWork], since: str | None) -> str:
     work = item.work
-    if work.strategy is Strategy.TIMESTAMP and item.action is not Action.REBUILD:
+    if work.strategy is Strategy.TIMESTAMP and item.action is not Action.REBUILD and not work.reads_all:
         return f"rows since {since}" if since is not None else "rows since the watermark"
     return f"about {work.rows:,} row{'' if work.rows == 1 else 's'}" if work.rows is not None else "all rows"
 

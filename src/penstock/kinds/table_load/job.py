@@ -34,6 +34,8 @@ from penstock.transforms.suppress import TOMBSTONE, Screen, check_key_columns
 
 ROWS = "__penstock_rows"
 """A count beside the columns of a source, which may have any name."""
+_RESTATED = ("watermark", "token", "mark", "stamp", "identity", "checked_at")
+"""What the next plan asks about."""
 _VECTORS = ("delta.enableDeletionVectors", "true")
 """A merge by key then writes the rows that change, and not the files that they are in."""
 
@@ -203,6 +205,7 @@ class Job:
             to_known(chosen_columns(self.look, work.options)),
             moment=taken_at,
             stamp=stamp,
+            identity=self.look.identity,
             evidence=work.choice.evidence,
         )
         return replace(fresh, **more)  # type: ignore[arg-type]
@@ -216,8 +219,7 @@ class Job:
         """Nothing changed: the progress moves in an empty commit, if the next plan needs to know; else there is none."""
         state = self.work.state
         known = state.payload
-        is_same = known is not None and (known.stamp, known.checked_at) == (payload.stamp, payload.checked_at)
-        is_same = is_same and known is not None and (known.watermark, known.token) == (payload.watermark, payload.token)
+        is_same = known is not None and all(getattr(known, name) == getattr(payload, name) for name in _RESTATED)
         if is_same or state.progress is None:
             return LoadResult(state.version, 0)
         commit = restate(self.lake, self.name, CODEC, state, payload)

@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from penstock.databases.contract import Look, SourceTable, Wanted, Window
+from penstock.databases.contract import Look, Seen, SourceTable, Wanted, Window
 from penstock.errors import PenstockError, SourceError
 from penstock.kinds.protocol import Workspace
 from penstock.kinds.table_load.advised import ask_advisor, find_warnings, with_recorded
@@ -83,7 +83,7 @@ def _ask(given: LoadObservation, table: SourceTable) -> LoadObservation:
         warnings = find_warnings(payload, look)
         return replace(given, look=look, choice=choose_strategy(options, payload, look), warnings=warnings)
     window = news_window(options, payload)
-    look, bound, has_rows = table.find_news(window, options.where, payload.token)
+    look, bound, has_rows = table.find_news(window, options.where, payload.token, _to_seen(options, payload))
     news = News(bound, has_rows)
     choice, warnings = choose_strategy(options, payload, look), find_warnings(payload, look)
     return replace(given, look=look, choice=choice, news=news, warnings=warnings)
@@ -104,11 +104,27 @@ def news_window(options: LoadOptions, payload: LoadProgress) -> Window:
     return Window(cursor, since, nulls=options.null_cursor is not NullCursor.SKIP)
 
 
+def _to_seen(options: LoadOptions, payload: LoadProgress) -> Seen | None:
+    """What the last load read from there on; None where everything is read again anyway."""
+    if not payload.is_bounded:
+        return None
+    return Seen(tuple(column.name for column in payload.columns), payload.mark, is_open=bool(options.keys))
+
+
 def find_since(options: LoadOptions, watermark: str | None, *, is_bounded: bool) -> str | None:
     """Where the window of a load begins: at the watermark, or some time before it if rows below it may still be added.
 
-    None when there is no watermark yet, or when nobody can tell what lies before it.
+    A source that bounds the cursor says that none will be. It cannot know of an application that sets times of its own:
+    there, the user declares `lookback`. None when there is no watermark yet, or when nobody can tell what lies before it.
     """
-    if watermark is None or is_bounded:
-        return watermark
+    if watermark is None:
+        return None
+    if is_bounded:
+        return go_back(watermark, options.lookback or 0) or watermark
     return go_back(watermark, DEFAULT_LOOKBACK if options.lookback is None else options.lookback)
+
+
+def is_recreated(look: Look | None, payload: LoadProgress | None) -> bool:
+    """Whether the source has another table under this name than the one that was read."""
+    known, now = payload.identity if payload else None, look.identity if look else None
+    return known is not None and now is not None and known != now

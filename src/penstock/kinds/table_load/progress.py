@@ -43,6 +43,10 @@ class LoadProgress:
     """When deletes were checked last, by the source's clock."""
     stamp: str | None = None
     """The source's stamp from before it was read."""
+    mark: str | None = None
+    """What the source said of the rows that the next load begins with, as this one read them; None when it said nothing."""
+    identity: str | None = None
+    """Which of several tables with this name was read; None where the source cannot say that."""
     checksum: str | None = None
     """Of all rows, whatever their order; where the table is written as a whole."""
     evidence: Mapping[str, Any] = field(default_factory=dict)
@@ -84,5 +88,5 @@ class LoadCodec:
         return newer
 
 
-_TEXTS = ("watermark", "token", "greatest", "moment", "checked_at", "stamp", "checksum")
+_TEXTS = ("watermark", "token", "greatest", "moment", "checked_at", "stamp", "mark", "identity", "checksum")
 CODEC = LoadCodec()

@@ -39,8 +39,9 @@ def repair_rows(job: Job, keys: pa.Table) -> LoadResult:
 def merge_repaired(job: Job, keys: pa.Table, rows: DataFrame, payload: LoadProgress) -> LoadResult:
     """Merge the rows with these keys, as they are in the source now."""
     gone = _gone(job, keys, rows) if _deletes(job) else None
-    # The rows are those of a later moment: neither a checksum of the whole table nor its greatest cursor is known any more.
-    return merge_rows(job, rows, gone, replace(payload, checksum=None, greatest=None))
+    # The rows are those of a later moment: neither a checksum of the whole table nor its greatest cursor is known any more,
+    # and the table no longer has just the rows that the mark is of.
+    return merge_rows(job, rows, gone, replace(payload, checksum=None, greatest=None, mark=None))
 
 
 def check_standing(job: Job) -> LoadProgress:

@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from penstock.databases.contract import Bound, Landed, Look, Moment, SourceColumn, Wanted, Window
+from penstock.databases.contract import Bound, Landed, Look, Moment, Seen, SourceColumn, Wanted, Window
 from penstock.kinds.table_load.driver_errors import explained
 from penstock.model.loads import JdbcSource
 from penstock.model.types import normal_type, quote_name
@@ -52,9 +52,11 @@ class SparkTable:
         """What cannot be read is found when it is read."""
         del wanted, cursor
 
-    def find_news(self, window: Window, where: str | None, token: str | None = None) -> tuple[Look, Bound, bool]:
+    def find_news(
+        self, window: Window, where: str | None, token: str | None = None, seen: Seen | None = None
+    ) -> tuple[Look, Bound, bool]:
         """It is asked when it is read."""
-        del window, where, token
+        del window, where, token, seen
         return self.look(), Bound(None, _NO_BOUND), True
 
     def open(self, cursor: str | None = None, token: str | None = None) -> AbstractContextManager[Moment]:
@@ -117,6 +119,11 @@ class SparkMoment:
             rows, greatest, nulls = _add_up(self._table.session.read.parquet(place), wanted.window)
         self._landed[repr(wanted)] = rows
         return Landed((path,), rows, greatest, nulls)
+
+    def mark(self, wanted: Wanted) -> str | None:
+        """None: such a source is read whenever it is asked."""
+        del wanted
+        return None
 
     def split(self, wanted: Wanted, column: str, parts: int) -> Sequence[tuple[str | None, str | None]]:
         """One range: there is one connection."""

@@ -33,7 +33,8 @@ def load_by_cursor(job: Job, action: Action) -> LoadResult:
     if action is Action.REBUILD:
         return _load_first(job)
     payload = job.work.state.payload
-    with job.source.open(_cursor(job), payload.token if payload else None) as moment:
+    token = payload.token if payload and not job.work.reads_all else None
+    with job.source.open(_cursor(job), token) as moment:
         return _load_increment(job.evolve(), moment)
 
 
@@ -54,22 +55,36 @@ def _load_increment(job: Job, moment: Moment) -> LoadResult:
     options, known = job.work.options, job.work.state.payload
     if known is None:
         raise ValueError(f"{job.name} has no progress")
+    if job.work.reads_all:  # how far another table was read says nothing about this one
+        known = replace(known, watermark=None, is_bounded=False, token=None, greatest=None)
     since = find_since(options, known.watermark, is_bounded=known.is_bounded)
     if since is None and known.watermark is not None:
         raise _unbounded(job)
     bound = _usable_bound(job, moment, known)
     until = None if options.keys else bound
-    if bound is not None and since is not None and _is_held(job, bound, since):
-        until = None if options.keys else since
-    read = _read_window(job, moment, Window(_cursor(job), since, until, options.null_cursor is not NullCursor.SKIP))
+    if bound is not None and known.watermark is not None and _is_held(job, bound, known.watermark):
+        until = None if options.keys else known.watermark
+    window = Window(_cursor(job), since, until, options.null_cursor is not NullCursor.SKIP)
+    read = _read_window(job, moment, window)
     greatest = later(known.greatest, read.landed.greatest_cursor, _cursor_type(job))
     moved = _move_on(job, moment, known, bound, read)
     payload = job.progress(moment, **moved, greatest=greatest, checked_at=known.checked_at)
+    payload = replace(payload, mark=_mark_next(job, moment, payload, until))
     if not options.keys:
-        result = _append(job, read.rows, payload, since if not known.is_bounded else None)
+        is_read_again = job.work.reads_all or since != known.watermark
+        result = _append(job, read.rows, payload, _stored_since(job, since) if is_read_again else None)
     else:
         result = _merge(job, moment, read, payload, is_changed=_is_changed(job, known, since, read.landed))
     return replace(result, skipped=read.skipped)
+
+
+def _mark_next(job: Job, moment: Moment, payload: LoadProgress, until: str | None) -> str | None:
+    """What the source says of the rows that this load has read and the next one begins with: the next plan asks for it."""
+    since = find_since(job.work.options, payload.watermark, is_bounded=payload.is_bounded)
+    if not payload.is_bounded or (not job.keys and since == payload.watermark):
+        return None
+    window = Window(_cursor(job), since, until, job.work.options.null_cursor is not NullCursor.SKIP)
+    return moment.mark(replace(job.wanted, window=window))
 
 
 def _usable_bound(job: Job, moment: Moment, known: LoadProgress) -> str | None:
@@ -162,12 +177,12 @@ def _count_skipped(job: Job, moment: Moment) -> int:
     return moment.count(narrow) - moment.count(replace(narrow, window=Window(cursor)))
 
 
-def _append(job: Job, rows: DataFrame, payload: LoadProgress, since: str | None) -> LoadResult:
-    """Append rows exactly once; those that were read again (from `since`) are compared with the table, with multiplicity."""
+def _append(job: Job, rows: DataFrame, payload: LoadProgress, stored: DataFrame | None) -> LoadResult:
+    """Append rows exactly once; those that may be read again are compared with `stored` rows of the table, with multiplicity."""
     screen = job.screen()
     kept = screen.drop(rows)
-    if since is not None:
-        kept = _without_stored(job, kept, _stored_since(job, since))
+    if stored is not None:
+        kept = _without_stored(job, kept, stored)
     if kept.isEmpty() and not screen:
         return job.restate(payload)
     fault_point("load.before_attempt", str(job.name))
@@ -190,15 +205,16 @@ def _without_stored(job: Job, rows: DataFrame, stored: DataFrame) -> DataFrame:
     )
 
 
-def _stored_since(job: Job, since: str) -> DataFrame:
-    """The table's rows from this value of the cursor on."""
+def _stored_since(job: Job, since: str | None) -> DataFrame:
+    """The table's rows from this value of the cursor on; all of them without one."""
     stored = job.lake.read(job.name)
     columns = [conform_field(stored.schema.fields, column.name, column.type) for column in job.columns]
     cursor = F.col(quote(spelled(job.columns, job.work.options.cursor or "")))
     type_ = next(
         column.type for column in job.columns if column.name.lower() == (job.work.options.cursor or "").lower()
     )
-    return stored.where((cursor >= F.lit(since).cast(type_)) | cursor.isNull()).select(*columns)
+    is_later = (cursor >= F.lit(since).cast(type_)) if since is not None else F.lit(True)
+    return stored.where(is_later | cursor.isNull()).select(*columns)
 
 
 def _unbounded(job: Job) -> SourceError:
@@ -254,6 +270,7 @@ def _load_first(job: Job) -> LoadResult:
             greatest=None if done else reduce(later, (each.greatest_cursor for each in landed.values()), None),
             checked_at=moment.taken_at,
         )
+        payload = replace(payload, mark=_mark_next(job, moment, payload, window.until))
         result = write_table(job, _with_own(job, rows), job.screen(), payload)
         landing.clear()
         return replace(result, skipped=_count_skipped(job, moment))

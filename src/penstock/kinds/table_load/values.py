@@ -80,6 +80,8 @@ class LoadWork:
     """The table's columns afterwards; None when the source is asked at run."""
     column_changes: tuple[ColumnChange, ...] = ()
     checks_deletes: bool = False
+    reads_all: bool = False
+    """Whether a timestamp load reads and compares all rows once, whatever their cursor."""
     since: str | None = None
     """Where the window of a timestamp load begins, for the plan."""
     bound: Bound | None = None

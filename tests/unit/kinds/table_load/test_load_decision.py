@@ -14,6 +14,7 @@ from penstock.kinds.table_load.choosing import choose_strategy
 from penstock.kinds.table_load.columns import to_known
 from penstock.kinds.table_load.decide import decide, fingerprint_settings
 from penstock.kinds.table_load.describe import describe
+from penstock.kinds.table_load.observe import find_since
 from penstock.kinds.table_load.progress import CODEC, LoadProgress
 from penstock.kinds.table_load.values import LoadObservation, News
 from penstock.model.load_options import make_options
@@ -260,11 +261,63 @@ def test_progress_survives_its_codec() -> None:
         "m",
         "c",
         "s",
+        "2 77",
+        "16384",
         "1:2:3",
         {"rows": 5},
     )
     assert CODEC.decode(CODEC.encode(payload)) == payload
-    older = {name: value for name, value in CODEC.encode(payload).items() if name != "greatest"}
-    assert CODEC.decode(older) == replace(payload, greatest=None)
+    later = ("greatest", "mark", "identity")
+    older = {name: value for name, value in CODEC.encode(payload).items() if name not in later}
+    assert CODEC.decode(older) == replace(payload, greatest=None, mark=None, identity=None)
     with pytest.raises(TypeError):
         CODEC.decode({**CODEC.encode(payload), "watermark": 9})
+
+
+@pytest.mark.parametrize(
+    ("lookback", "watermark", "since"),
+    [
+        (None, "2024-05-02T10:00:00Z", "2024-05-02T10:00:00Z"),
+        ("0 seconds", "2024-05-02T10:00:00Z", "2024-05-02T10:00:00Z"),
+        ("1 hour", "2024-05-02T10:00:00Z", "2024-05-02T09:00:00Z"),
+        ("1 hour", "2024-05-02", "2024-05-01"),
+        ("1 hour", "1000", "1000"),  # a number has no time to go back
+    ],
+)
+def test_a_declared_lookback_counts_where_the_source_gives_a_bound(
+    lookback: str | None, watermark: str, since: str
+) -> None:
+    given = BY_TIME if lookback is None else {**BY_TIME, "lookback": lookback}
+    assert find_since(make_options(SOURCE, given), watermark, is_bounded=True) == since
+
+
+def test_a_declared_lookback_is_the_reason_of_a_load_that_it_causes() -> None:
+    given = {**BY_TIME, "lookback": "1 hour"}
+    item = only(observe(LOOK, of_time(), News(BOUND, has_rows=True), **given))
+    assert (item.action, codes(item), item.work.since) == (Action.APPLY, ["lookback"], "2024-05-02T09:00:00Z")
+    assert item.reasons[0].text.endswith("3600 seconds before the watermark are read again: lookback is declared")
+    assert only(observe(LOOK, of_time(), News(BOUND, has_rows=False), **given)).action is Action.NONE
+
+
+@pytest.mark.parametrize("deletes", ["ignore", "hard"])
+def test_a_table_that_was_created_again_is_read_and_compared_as_a_whole(deletes: str) -> None:
+    given = {**BY_TIME, "deletes": deletes, "check_deletes": "never"}
+    look, news = replace(LOOK, identity="2"), News(BOUND, has_rows=False)
+    item = only(observe(look, of_time(identity="1"), news, **given))
+    assert (item.action, codes(item)[0]) == (Action.APPLY, "source_recreated")
+    assert (item.work.reads_all, item.work.since) == (True, None)
+    assert item.work.checks_deletes is (deletes == "hard")
+    assert "all rows" in describe(item).reads or "about" in describe(item).reads
+    for same in (of_time(identity="2"), of_time()):  # older progress does not say which table it was
+        item = only(observe(look, same, news, **given))
+        assert (item.action, item.work.reads_all) == (Action.NONE, False)
+
+
+def test_rows_that_an_open_transaction_holds_back_are_told_from_no_rows() -> None:
+    held = News(replace(BOUND, reason="a transaction has been open since 10:00", is_held=True), has_rows=False)
+    plain = loaded(Strategy.TIMESTAMP, options={"cursor": "at"}, watermark="2024-05-02T10:00:00Z")
+    item = only(observe(LOOK, plain, held, cursor="at"))
+    assert (item.action, codes(item)) == (Action.NONE, ["held_back"])
+    assert "open since 10:00" in item.reasons[0].text
+    merged = only(observe(LOOK, of_time(), held, **BY_TIME))
+    assert codes(merged) == ["up_to_date"], "rows with a key are read beyond the bound"
