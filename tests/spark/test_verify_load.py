@@ -29,6 +29,7 @@ loads:
     strategy: timestamp
     keys: [id]
     cursor: updated_at
+    null_cursor: skip
     deletes: hard
     check_deletes: never
   ref.countries:
@@ -42,6 +43,7 @@ loads:
     strategy: timestamp
     keys: [id]
     cursor: updated_at
+    null_cursor: skip
     deletes: soft
     check_deletes: never
 """
@@ -103,28 +105,30 @@ def test_what_the_cursor_did_not_see_is_found_and_repaired(shop: Shop, spark: Sp
     shop.sqlite(
         "UPDATE countries SET name = 'Deutschland' WHERE code = 'de'; INSERT INTO countries VALUES ('it', 'Italy');"
         "UPDATE orders SET price = 99 WHERE id = 1; DELETE FROM orders WHERE id = 2;"
+        "UPDATE orders SET updated_at = NULL WHERE id = 3;"
         "INSERT INTO orders VALUES (10, 1, '2024-01-01 00:00:00'), (11, 1, '2024-03-01 00:00:00')"
     )
     shop.postgres(
         "UPDATE verified_customers SET raw = '\\x01' WHERE id = 1",
         "DELETE FROM verified_customers WHERE id = 2",
+        "UPDATE verified_customers SET updated_at = NULL WHERE id = 3",
         "INSERT INTO verified_customers VALUES (10, 'late', NULL, now() - interval '3 days')",
         "INSERT INTO verified_customers VALUES (11, 'new', NULL, now())",
     )
     for name in ("crm.customers", "ref.orders"):
         found = shop.engine().verification.verify(name)
         assert keys(found, RowStatus.MISSING) == [10]
-        assert keys(found, RowStatus.TOO_MANY) == [2]
+        assert keys(found, RowStatus.TOO_MANY) == [2, 3], "a row without a cursor is left out"
         assert keys(found, RowStatus.DIFFERENT) == [1]
         assert found.pending == 1
         repaired = shop.engine().verification.repair(name)
         assert repaired.before.rows == found.rows
         assert repaired.after.is_equal, repaired.after
-        assert repaired.rows == 3
+        assert repaired.rows == 4
         assert repaired.after.pending == 1
         assert shop.engine().verification.repair(name).rows == 0
         stored = read_table(spark, shop.project.root / "storage" / name.replace(".", "/")).to_pylist()
-        assert {row["id"] for row in stored if row.get("__DELETED_AT") is None} == {1, 3, 4, 5, 10}
+        assert {row["id"] for row in stored if row.get("__DELETED_AT") is None} == {1, 4, 5, 10}
     countries = shop.engine().verification.repair("ref.countries")
     assert (countries.rows, countries.after.is_equal) == (2, True)
     assert all(item.problem is None for item in shop.engine().run().items)
@@ -136,9 +140,9 @@ def test_what_the_cursor_did_not_see_is_found_and_repaired(shop: Shop, spark: Sp
         "INSERT INTO verified_customers VALUES (5000000000, 'big', NULL, now())",
     )
     assert all(item.problem is None for item in shop.engine().run().items)
-    shop.postgres("DELETE FROM verified_customers WHERE id = 3")
+    shop.postgres("DELETE FROM verified_customers WHERE id = 4")
     found = shop.engine().verification.verify("crm.customers")
-    assert (keys(found, RowStatus.TOO_MANY), found.count(RowStatus.DIFFERENT)) == ([3], 0)
+    assert (keys(found, RowStatus.TOO_MANY), found.count(RowStatus.DIFFERENT)) == ([4], 0)
     assert shop.engine().verification.repair("crm.customers").after.is_equal
 
 

@@ -86,7 +86,8 @@ class TextOutput:
             self.console.print(f"[yellow]warning:[/] {escape(warning)}")
         self._problems(item for item in result.items if item.problem)
         if not shown and not result.stopped:
-            self.console.print("Nothing to do: every table is up to date.")
+            held = _say_held_back(plan) if plan else None
+            self.console.print(held or "Nothing to do: every table is up to date.")
         self.console.print(result.summary)
 
     def datasets(self, datasets: Sequence[DatasetInfo]) -> None:
@@ -237,12 +238,23 @@ def _plan_row(item: Item, line: PlanLine) -> tuple[str, str, str, str]:
     return item.id, item.action.value, line.reads, f"{words} {line.note}" if line.note else words
 
 
+def _say_held_back(plan: Plan) -> str | None:
+    """That rows come later, because open transactions of their sources hold them back; None if there are none."""
+    waiting = sum(any(reason.code == "held_back" for reason in item.reasons) for item in plan.items)
+    if not waiting:
+        return None
+    return (
+        f"Nothing to do now: {counted(waiting, 'table')} may have rows that open transactions of the source hold back."
+    )
+
+
 def _plan_summary(plan: Plan) -> str:
     work = ", ".join(f"{count} {action.value}" for action, count in plan.counts.items() if action.is_work and count)
     if not plan.items:
         return "No datasets: add Parquet files below raw/ or definitions below transformations/."
     if not work:
-        return "Nothing to do." if not plan.has_problems else "Nothing can be done until the errors above are fixed."
+        idle = _say_held_back(plan) or "Nothing to do."
+        return "Nothing can be done until the errors above are fixed." if plan.has_problems else idle
     idle = plan.counts[Action.NONE]
     rest = f"; {idle} up to date" if idle else ""
     return f"Plan: {work}{rest}.{_describe_saving(plan)} Run `penstock run` to apply it."

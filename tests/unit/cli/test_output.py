@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pty
 import re
@@ -9,12 +10,15 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from builders import load_raw, write_raw
 from penstock.cli.text_output import TextOutput, make_console
 from penstock.inspect.datasets import HistoryEntry
 from penstock.lake.delta_log import Commit
 from penstock.model.names import DatasetName
+from penstock.model.plan import Action, Plan, Reason, WorkItem
+from penstock.model.results import RunResult
 from penstock.storage.local import LocalFiles
 from projects import COMMAND, ProjectFolder
 
@@ -179,3 +183,16 @@ def test_only_a_commit_that_changed_rows_is_called_foreign(
     commit = Commit(1, None, "SET TBLPROPERTIES", 0, changes_rows)
     TextOutput(make_console()).history([HistoryEntry(commit, None)])
     assert capsys.readouterr().out.splitlines()[-1].rstrip().endswith(f"  {shown}")
+
+
+def test_rows_that_are_held_back_are_not_nothing_to_do() -> None:
+    why = Reason("held_back", "later ones are held back: a transaction has been open since 10:00")
+    item = WorkItem(DatasetName("crm", "events"), "load", Action.NONE, (why,), None)
+    plan, console = Plan("shop", None, (item,)), Console(file=io.StringIO(), width=300)
+    TextOutput(console).plan(plan)
+    TextOutput(console).run(plan, RunResult("b", (), 0.1))
+    assert isinstance(console.file, io.StringIO)
+    lines = console.file.getvalue().splitlines()
+    held = "Nothing to do now: 1 table may have rows that open transactions of the source hold back."
+    assert [line for line in lines if line.startswith("Nothing")] == [held, held]
+    assert "open since 10:00" in console.file.getvalue()

@@ -16,7 +16,7 @@ from deltalake import write_deltalake
 from penstock.databases.opening import open_source
 from penstock.errors import StorageError
 from penstock.maintenance.verification.compare import Compared, compare
-from penstock.model.loads import Connection, JdbcSource, LoadOptions, NullCursor, SqliteSource
+from penstock.model.loads import Connection, Deletes, JdbcSource, LoadOptions, NullCursor, SqliteSource
 from penstock.model.names import DatasetName
 from penstock.model.verification import RowStatus, Verification
 from penstock.storage.local import LocalFiles
@@ -121,6 +121,18 @@ def test_rows_that_the_load_skips(shop: Shop) -> None:
     skipped = shop.verify(**options, null_cursor=NullCursor.SKIP)
     assert skipped.is_equal
     assert skipped.left_out == 1
+
+
+def test_rows_that_lost_their_cursor_are_not_equal(shop: Shop) -> None:
+    columns = "id INTEGER PRIMARY KEY, name TEXT, updated_at TEXT"
+    shop.source(columns, [(1, "a", "2026-01-01 00:00:00"), (2, "new", None), (3, "c", None)])
+    types = {**TYPES, "updated_at": pa.string()}
+    shop.target(types, [(1, "a", "2026-01-01 00:00:00"), (2, "old", "2026-01-01 00:00:00")])
+    options = {"keys": ("id",), "cursor": "updated_at", "null_cursor": NullCursor.SKIP}
+    kept = shop.verify(**options)
+    assert (shown(kept), kept.left_out) == ([(D, (2,))], 1)
+    removed = shop.verify(**options, deletes=Deletes.HARD)
+    assert (shown(removed), removed.left_out) == ([(T, (2,))], 1)
 
 
 def test_deleted_rows_are_not_in_the_table(shop: Shop) -> None:

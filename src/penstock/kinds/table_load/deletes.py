@@ -34,9 +34,9 @@ def check_deletes(job: Job, moment: Moment, new: DataFrame) -> Checked:
     fault_point("load.after_keys", str(job.name))
     keys = _read_keys(job, landed.files)
     live = live_keys(job)
-    gone = live.join(keys, list(job.keys), "left_anti")
-    wanted = keys.where(_is_loaded(job, keys)) if job.work.options.cursor else keys
-    lacking = wanted.select(*map(quote, job.keys)).join(live, list(job.keys), "left_anti")
+    taken = keys.where(_is_loaded(job, keys)) if job.work.options.cursor else keys
+    gone = live.join(taken, list(job.keys), "left_anti")
+    lacking = taken.select(*map(quote, job.keys)).join(live, list(job.keys), "left_anti")
     lacking = lacking.join(new.select(*map(quote, job.keys)), list(job.keys), "left_anti")
     count = gone.count()
     check_share(job, landed.rows, live.count() if count else 0, count)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from penstock.databases.contract import Window
 from penstock.errors import VerificationError
 from penstock.kinds.table_load.columns import spelled
 from penstock.kinds.table_load.job import Job
@@ -15,7 +16,7 @@ from penstock.kinds.table_load.merging import merge_rows
 from penstock.kinds.table_load.progress import LoadProgress
 from penstock.lake.statements import quote
 from penstock.model.drift import Safety
-from penstock.model.loads import Deletes, Strategy
+from penstock.model.loads import Deletes, NullCursor, Strategy
 from penstock.model.results import LoadResult
 from penstock.transforms.arrow import to_frame
 
@@ -30,7 +31,7 @@ def repair_rows(job: Job, keys: pa.Table) -> LoadResult:
     """
     known = check_standing(job)
     with job.source.open() as moment:
-        landed = job.landing.land(moment, replace(job.wanted, keys=keys), "repair")
+        landed = job.landing.land(moment, replace(job.wanted, keys=keys, window=_window(job)), "repair")
         rows = job.read(landed.files)
         job.check(rows, landed.rows, landed.files)
         return merge_repaired(job, keys, rows, replace(known, moment=moment.taken_at))
@@ -60,6 +61,14 @@ def check_standing(job: Job) -> LoadProgress:
 def _deletes(job: Job) -> bool:
     """Whether a row that the source no longer has may be deleted: a timestamp load can be told to keep it."""
     return job.work.strategy is not Strategy.TIMESTAMP or job.work.options.deletes is not Deletes.IGNORE
+
+
+def _window(job: Job) -> Window | None:
+    """Only rows with a cursor, where the others are left out and removed; otherwise they are brought up to date."""
+    options = job.work.options
+    if options.cursor is None or options.null_cursor is not NullCursor.SKIP or not _deletes(job):
+        return None
+    return Window(spelled(job.look.columns, options.cursor))
 
 
 def _gone(job: Job, keys: pa.Table, rows: DataFrame) -> DataFrame:

@@ -21,7 +21,7 @@ from penstock.databases.landing import to_arrow_schema
 from penstock.errors import PenstockError, StorageError, first_line
 from penstock.lake.few_rows import SETTINGS
 from penstock.maintenance.verification import queries
-from penstock.model.loads import LoadOptions
+from penstock.model.loads import Deletes, LoadOptions
 from penstock.model.names import DatasetName
 from penstock.model.verification import RowStatus, Verification, WindowResult, WrongRow
 from penstock.storage.delta_rs import open_delta_table
@@ -206,7 +206,8 @@ def _pair(
         notes.append("Only keys were compared.")
     columns.sort(key=lambda pair: keys.index(pair.source.name.lower()) if pair.is_key else len(keys))
     has_own = {own: known[own.lower()] for own in queries.OWN if own.lower() in known}
-    return queries.Pairs(tuple(columns), has_own, watermark, options.null_cursor), tuple(notes)
+    removes = options.deletes is not Deletes.IGNORE
+    return queries.Pairs(tuple(columns), has_own, watermark, options.null_cursor, removes), tuple(notes)
 
 
 def _check_keys(columns: list[queries.Pair], options: LoadOptions) -> None:

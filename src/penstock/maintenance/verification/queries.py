@@ -48,6 +48,8 @@ class Pairs:
     """Penstock's own columns that the table has, as it spells them."""
     watermark: str | None = None
     null_cursor: NullCursor = NullCursor.FAIL
+    removes: bool = False
+    """Whether the load removes rows that it no longer takes from the source."""
 
     @property
     def keys(self) -> tuple[int, ...]:
@@ -205,6 +207,7 @@ def _joined(pairs: Pairs, window: str) -> str:
     more = "coalesce(s.rows, 0) {} coalesce(t.rows, 0)"
     is_equal = f"{more.format('=')} AND NOT ({is_different})"
     cases = [
+        *_dropped(pairs),
         (is_equal, RowStatus.EQUAL),  # first: a row that the next load would bring may be there already
         *_excused(pairs),
         (more.format(">"), RowStatus.MISSING),
@@ -218,6 +221,13 @@ def _joined(pairs: Pairs, window: str) -> str:
     )
 
 
+def _dropped(pairs: Pairs) -> list[tuple[str, RowStatus]]:
+    """Rows of the table that lost their cursor in the source: the load leaves them out, so the table should not have them."""
+    if not (pairs.has_key and pairs.removes and pairs.cursor is not None and pairs.null_cursor is NullCursor.SKIP):
+        return []
+    return [(f"s.rows IS NOT NULL AND t.rows IS NOT NULL AND s.c{pairs.cursor} IS NULL", RowStatus.TOO_MANY)]
+
+
 def _excused(pairs: Pairs) -> list[tuple[str, RowStatus]]:
     """Rows of the source that the table need not have."""
     place = pairs.cursor
@@ -225,7 +235,9 @@ def _excused(pairs: Pairs) -> list[tuple[str, RowStatus]]:
     if place is not None and pairs.watermark is not None:
         found.append((f"s.c{place} >= {_literal(pairs.columns[place].source, pairs.watermark)}", RowStatus.PENDING))
     if place is not None and pairs.null_cursor is NullCursor.SKIP:
-        found.append((f"s.rows IS NOT NULL AND s.c{place} IS NULL", RowStatus.LEFT_OUT))
+        # A row that the table has, and that lost its cursor, keeps its old values: that is a difference.
+        is_absent = " AND t.rows IS NULL" if pairs.has_key else ""
+        found.append((f"s.rows IS NOT NULL AND s.c{place} IS NULL{is_absent}", RowStatus.LEFT_OUT))
     return found
 
 
