@@ -82,7 +82,7 @@ class StagingLoad:
             self._keep_aside(item, rows, manifest.number)
             set_aside = self._quarantine(item, rows, manifest.number)
             fault_point("staging.before_commit", str(name))
-            read = RowsRead() if rows.suppressed and key is None else None
+            read = RowsRead() if rows.suppressed and item.action in IN_PLACE else None
             commit = self._write(item, rows, manifest.number, key, read)
         fault_point("staging.after_commit", str(name))
         promised = sum(new.rows for new in item.work.files) - set_aside
@@ -256,7 +256,7 @@ class StagingLoad:
 def _count_suppressed(rows: RawRows, read: RowsRead | None, missing: int) -> int:
     """How many rows are left out because their key is suppressed, where this many are missing.
 
-    If every row of the files was read and nothing else leaves any out, it is all that are missing. Otherwise they are counted.
+    An append leaves out no others: if it has read every row of the files, it is all that are missing. Otherwise they are counted.
     """
     promised = sum(new.rows for new in rows.work.files)
     return missing if read is not None and read.total == promised else rows.count_suppressed()
