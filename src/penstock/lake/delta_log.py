@@ -17,6 +17,7 @@ from penstock.model.schema import Column
 from penstock.model.types import to_text, type_from_json
 from penstock.storage.delta_rs import open_delta_table
 from penstock.storage.files import Files
+from penstock.storage.local import LocalFiles, is_misplaced
 
 APPLICATION = "penstock"
 
@@ -75,18 +76,27 @@ def iter_commits(files: Files, table: str) -> Iterator[Commit]:
             content = files.read(f"{table}/_delta_log/{version:020d}.json")
         except FileNotFoundError:  # log clean-up ran meanwhile
             return
+        except OSError as error:
+            if not is_misplaced(error):
+                raise
+            raise _damaged(version, table) from None
         try:
             commit = _to_commit(version, content)
-        except (ValueError, KeyError, TypeError, AttributeError):
-            raise DamagedLogError(
-                f"the Delta log entry of version {version} of {table} cannot be read",
-                hint="restore the file from a backup, or move the table's folder away and run again",
-            ) from None
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            raise _damaged(version, table) from None
         yield commit
 
 
+def _damaged(version: int, table: str) -> DamagedLogError:
+    return DamagedLogError(
+        f"the Delta log entry of version {version} of {table} cannot be read",
+        hint="restore the file from a backup, or move the table's folder away and run again",
+    )
+
+
 def _versions(files: Files, table: str) -> tuple[list[int], list[int]]:
-    names = files.names(f"{table}/_delta_log")
+    log = f"{table}/_delta_log"
+    names = files.entries(log) if isinstance(files, LocalFiles) else files.names(log)
     commits = [int(match[1]) for name in names if (match := _COMMIT.match(name))]
     return commits, [int(match[1]) for name in names if (match := _CHECKPOINT.match(name))]
 

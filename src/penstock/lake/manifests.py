@@ -17,6 +17,7 @@ from penstock.model.names import DatasetName
 from penstock.model.progress import Damage, Entry, Manifest, check_type
 from penstock.model.schema import Schema
 from penstock.storage.files import Files
+from penstock.storage.local import is_misplaced
 
 FOLDER = "_penstock"
 KEPT_MANIFESTS = 1000
@@ -55,6 +56,10 @@ def read_manifest(files: Files, name: DatasetName, number: int) -> Manifest:
         content = files.read(_path(name, number))
     except FileNotFoundError:
         raise ProgressError("progress_missing", f"progress manifest {number} is missing") from None
+    except OSError as error:
+        if not is_misplaced(error):
+            raise
+        raise unreadable(number) from None
     manifest = _parse_once(content, number) if len(content) > _LARGE else _parse(content, number)
     if manifest.dataset != str(name) or manifest.number != number:
         raise ProgressError("progress_mismatch", f"progress manifest {number} belongs to {manifest.dataset}")

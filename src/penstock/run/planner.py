@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.definitions.user_code import describe
-from penstock.errors import ConfigError, PenstockError, UsageError
+from penstock.errors import ConfigError, PenstockError, RawFileError, StorageError, UsageError
 from penstock.kinds.catalog import Catalog, find_kind, open_catalog
 from penstock.kinds.protocol import Kind, Needs, Workspace
 from penstock.model.dataset import Dataset
@@ -72,15 +72,17 @@ class Planner:
     def _decide(
         self, dataset: Dataset, state: TableState[object], wishes: Wishes, upstream: dict[DatasetName, Upstream]
     ) -> tuple[Item, ...]:
-        """The kind's decision; an error that it does not expect is a problem of this dataset only."""
+        """The kind's decision; files that cannot be read, or an unexpected error, are a problem of this dataset only."""
         kind = find_kind(self.kinds, dataset.kind)
         try:
             return self._ask(kind, dataset, state, wishes, upstream)
+        except (StorageError, RawFileError) as error:
+            problem = Problem.from_error(error)
         except PenstockError:
             raise
         except Exception as error:  # noqa: BLE001 - one dataset must not stop the plan of the others
             problem = Problem("internal", f"{dataset.name} ({dataset.kind}) cannot be planned: {describe(error)}")
-            return (WorkItem(dataset.name, dataset.kind, Action.SKIP, (), None).refused(problem),)
+        return (WorkItem(dataset.name, dataset.kind, Action.SKIP, (), None).refused(problem),)
 
     def _ask(
         self,

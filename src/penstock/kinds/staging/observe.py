@@ -46,6 +46,8 @@ class RawTable:
     contract: Contract = NO_CONTRACT
     place: Files | None = None
     """The raw folder."""
+    unlisted: StorageError | None = None
+    """Why its folder cannot be listed."""
 
 
 def open_raw(project: Project) -> Files | None:
@@ -82,6 +84,7 @@ def _to_dataset(name: str, listing: RawListing, project: Project, raw: Files | N
         listing.colliding.get(name, ()),
         project.staging.get(name, NO_CONTRACT),
         raw,
+        listing.unlisted.get(name),
     )
     return Dataset(DatasetName(STAGING_DATABASE, name), KIND, subject=subject)
 
@@ -118,8 +121,10 @@ def _find_idle_contracts(project: Project, names: Iterable[str]) -> tuple[str, .
 
 
 def observe(dataset: Dataset, state: TableState[StagingProgress]) -> StagingObservation:
-    """The raw files of one table, compared with what it has loaded."""
+    """The raw files of one table, compared with what it has loaded; RawFileError when they cannot be listed."""
     raw: RawTable = dataset.subject
+    if raw.unlisted is not None:
+        raise RawFileError(raw.unlisted.message, hint=raw.unlisted.hint)
     files = StagingFiles(new=raw.files)
     if state.payload is not None:
         known = state.payload.files
