@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from typing import Any
 
 from penstock.model.changes import RESERVED
 
-FORMAT = 4
+FORMAT = 5
+_SEALED = 5
+"""The first format with a checksum."""
+_CHECKSUM = "checksum"
+_BY_KIND = 4
+"""The first format that names the kind."""
 _STAGING, _DERIVED, _CDC = "staging", "derived", "cdc"
 
 
@@ -16,7 +23,7 @@ def to_current_format(value: Mapping[str, Any]) -> Mapping[str, Any]:
 
     Formats 1 to 3 had the fields of every kind side by side, and did not name the kind.
     """
-    if value["format"] >= FORMAT:
+    if value["format"] >= _BY_KIND:
         return value
     kind = _infer_kind(value)
     return {
@@ -32,6 +39,22 @@ def to_current_format(value: Mapping[str, Any]) -> Mapping[str, Any]:
         "build_request_id": value["build_request_id"],
         "payload": _payload(kind, value),
     }
+
+
+def seal(value: Mapping[str, Any]) -> dict[str, Any]:
+    """The manifest with a checksum over everything else in it."""
+    return {**value, _CHECKSUM: _hash(value)}
+
+
+def is_intact(value: Mapping[str, Any]) -> bool:
+    """Whether a manifest is as it was written; formats 1 to 4 have nothing to tell by."""
+    return value["format"] < _SEALED or value.get(_CHECKSUM) == _hash(value)
+
+
+def _hash(value: Mapping[str, Any]) -> str:
+    """By content, not by bytes: spaces and the order of fields mean nothing."""
+    content = {key: field for key, field in value.items() if key != _CHECKSUM}
+    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def _infer_kind(value: Mapping[str, Any]) -> str:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.definitions.user_code import describe
 from penstock.errors import ConfigError, PenstockError, RawFileError, StorageError, UsageError
 from penstock.kinds.catalog import Catalog, find_kind, open_catalog
 from penstock.kinds.protocol import Kind, Needs, Workspace
+from penstock.lake.delta_log import DamagedLogError, check_commits
 from penstock.model.dataset import Dataset
 from penstock.model.graph import order
 from penstock.model.names import DatasetName
 from penstock.model.plan import Action, Item, Plan, PlanLine, Problem, Upstream, Wishes, WorkItem
-from penstock.model.progress import TableState
+from penstock.model.progress import Damage, TableState
 from penstock.run.selection import select_datasets
 from penstock.tombstones.suppression import Suppression, read_suppression
 
@@ -54,7 +55,7 @@ class Planner:
             if name in selected:
                 inputs = catalog.datasets[name].inputs
                 upstream = {read: Upstream(read, states[read], planned.get(read, ())) for read in inputs}
-                found = self._decide(catalog.datasets[name], states[name], wishes[name], upstream)
+                found = self._decide_safely(catalog.datasets[name], states[name], wishes[name], upstream)
                 planned[name] = tuple(_with_secrets(item, suppression) for item in found)
         unusable = () if request.select or request.continuous else catalog.unusable
         items = (*unusable, *(item for found in planned.values() for item in found))
@@ -68,6 +69,21 @@ class Planner:
             catalog.warnings,
             _find_places(catalog, selected),
         )
+
+    def _decide_safely(
+        self, dataset: Dataset, state: TableState[object], wishes: Wishes, upstream: dict[DatasetName, Upstream]
+    ) -> tuple[Item, ...]:
+        """The decision; before there is work, all of the table's log is read, which Delta will have to do."""
+        found = self._decide(dataset, state, wishes, upstream)
+        if not state.exists or state.damage is not None or not any(item.action.is_work for item in found):
+            return found
+        try:
+            check_commits(self.workspace.storage, dataset.name.path)
+        except DamagedLogError as error:
+            damage = Damage(error.code, error.message)
+            damaged = replace(state, progress=None, damage=damage, last_known=state.payload)
+            return self._decide(dataset, damaged, wishes, upstream)
+        return found
 
     def _decide(
         self, dataset: Dataset, state: TableState[object], wishes: Wishes, upstream: dict[DatasetName, Upstream]

@@ -114,6 +114,18 @@ class LocalFiles:
     def remove(self, path: str) -> None:
         (self.root / path).unlink()
 
+    def rename_folder(self, path: str, to: str) -> None:
+        """Give a folder another place below the root, at once."""
+        target = self.root / to
+        with _writing(target.parent):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            (self.root / path).rename(target)
+
+    def remove_folder(self, path: str) -> None:
+        """Remove a folder with all that it holds, if there is one."""
+        with _writing(self.root / path), suppress(FileNotFoundError):
+            shutil.rmtree(self.root / path)
+
     def remove_empty_folders(self, prefix: str) -> None:
         for folder, _, _ in os.walk(self.root / prefix, topdown=False):
             with suppress(OSError):  # it holds something
