@@ -13,6 +13,8 @@ FORMAT = 5
 _SEALED = 5
 """The first format with a checksum."""
 _CHECKSUM = "checksum"
+_FAR_DATES = 5
+"""The first format that knows whether dates are beyond what a timestamp can be."""
 _BY_KIND = 4
 """The first format that names the kind."""
 _STAGING, _DERIVED, _CDC = "staging", "derived", "cdc"
@@ -23,8 +25,10 @@ def to_current_format(value: Mapping[str, Any]) -> Mapping[str, Any]:
 
     Formats 1 to 3 had the fields of every kind side by side, and did not name the kind.
     """
-    if value["format"] >= _BY_KIND:
+    if value["format"] >= _FAR_DATES:
         return value
+    if value["format"] >= _BY_KIND:
+        return {**value, "payload": _with_unknown_dates(value["kind"], value["payload"])}
     kind = _infer_kind(value)
     return {
         "format": FORMAT,
@@ -37,7 +41,7 @@ def to_current_format(value: Mapping[str, Any]) -> Mapping[str, Any]:
         "schema": value["schema"],
         "hidden": [RESERVED] if kind == _CDC else [],
         "build_request_id": value["build_request_id"],
-        "payload": _payload(kind, value),
+        "payload": _with_unknown_dates(kind, _payload(kind, value)),
     }
 
 
@@ -79,6 +83,14 @@ def _payload(kind: str, value: Mapping[str, Any]) -> dict[str, Any]:
         return {"inputs": inputs, "definition": value["definition"], "settings": value["settings"]}
     seen = value["seen"] if "seen" in value else _seen_as(value["schema"] or ())
     return {"files": value["files"], "seen": seen, "settings": value["settings"]}
+
+
+def _with_unknown_dates(kind: str, payload: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Dates may be far beyond any timestamp: if one becomes a timestamp, the table is rebuilt, and its files are asked."""
+    if kind != _STAGING:
+        return payload
+    seen = [{**c, "large": c["large"] or any("date" in type_ for type_ in c["types"])} for c in payload["seen"]]
+    return {**payload, "seen": seen}
 
 
 def _mark(value: Any) -> Any:

@@ -26,7 +26,7 @@ from penstock.model.changes import RESERVED
 from penstock.model.contract import NO_CONTRACT
 from penstock.model.names import DatasetName
 from penstock.model.progress import Entry, InputMark, Manifest, TableState
-from penstock.model.schema import Column, Schema
+from penstock.model.schema import Column, Schema, SeenColumn
 from penstock.model.schema_diff import diff_tables
 from penstock.storage.local import LocalFiles
 
@@ -335,6 +335,17 @@ def test_a_manifest_of_format_4_has_no_checksum_and_is_read(storage: LocalFiles)
     assert state.damage is None
     assert state.payload is not None
     assert list(state.payload.files) == ["a"]
+
+
+def test_dates_of_an_older_format_may_be_beyond_every_timestamp(storage: LocalFiles) -> None:
+    """Nobody looked then: before such a column becomes a timestamp, all files are asked again."""
+    seen = (SeenColumn("day", frozenset({"date"})), SeenColumn("id", frozenset({"int"})))
+    load(storage, seen=seen)
+    value = json.loads((storage.root / NAME.path / FOLDER / f"{1:020d}.json").read_text())
+    _write(storage, 1, json.dumps({**value, "format": 4}).encode())
+    payload = read_table_state(storage, NAME, CODEC).payload
+    assert payload is not None
+    assert [column.is_large for column in payload.seen] == [True, False]
 
 
 def test_the_kind_of_an_old_manifest_is_inferred_by_its_content(storage: LocalFiles) -> None:

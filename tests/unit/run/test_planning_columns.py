@@ -121,3 +121,15 @@ def test_a_renamed_column_that_is_read_is_a_problem_with_the_line_that_reads_it(
 def test_a_definition_that_follows_a_rename_may_keep_the_old_name_for_its_result(shop: Shop) -> None:
     declare(shop, "{renames: {customer: client}}")
     assert shop.actions()["main.renamed"] == "recompute input_will_change"
+
+
+@pytest.mark.parametrize(("day", "planned"), [(19_000, "evolve"), (2**31 - 1, "rebuild")])
+def test_a_date_that_no_timestamp_can_be_is_not_widened_in_place(day: int, planned: str, tmp_path: Path) -> None:
+    """The table could not be read any more after that."""
+    shop = Shop(tmp_path / "shop")
+    write_raw(shop.raw.root / "days/1.parquet", {"at": pa.array([day], pa.int32()).cast(pa.date32())})
+    shop.done()
+    write_raw(shop.raw.root / "days/2.parquet", {"at": pa.array([0], pa.timestamp("us"))})
+    (item,) = shop.plan("days").items
+    assert item.action.value == planned
+    assert item.work.schema.columns[0].type == ("timestamp_ntz" if planned == "evolve" else "string")
