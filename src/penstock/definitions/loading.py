@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.definitions.conditions import check_conditions
 from penstock.definitions.declarations import from_declaration, to_erasable_table
 from penstock.definitions.flows import FlowNames, to_streaming_tables
 from penstock.definitions.loads import to_load
@@ -208,9 +209,9 @@ class _Loader:
                 place = Location(self._files.shown(load.location.file), load.location.line)
                 specs.append(to_load(load, self._project, place, self._dataset_name))
             names = FlowNames(self._dataset_name, self._source_name)
-            return specs + to_streaming_tables(
-                registry.targets, registry.flows, self._files.shown, names, self._project.root
-            )
+            specs += to_streaming_tables(registry.targets, registry.flows, self._files.shown, names, self._project.root)
+            check_conditions(specs, tracer.sources, self._cache)
+            return specs
 
     def _check_complete(self, registry: Registry) -> None:
         try:

@@ -13,7 +13,7 @@ from typing import Any
 
 from penstock import pipelines
 from penstock.definitions.sql_facts import UNKNOWN_PART, QueryFacts
-from penstock.definitions.sql_text import HOLE
+from penstock.definitions.sql_text import HOLE, SqlSyntaxError, to_file_place
 from penstock.definitions.trace_names import (
     Bindings,
     Names,
@@ -207,11 +207,19 @@ class FunctionScan:
             try:
                 facts = self._read_query(text)
             except DefinitionError as error:
+                self._refuse_mistake(error, text, given)
                 self._unresolved(f"runs SQL that cannot be traced: {error.message}", call)
             else:
                 found.append([name for name in facts.inputs if not name.startswith(_ARGUMENT_NAME)])
                 self._add_remarks(facts, given, call)
         self._add_inputs(found if len(found) == len(texts) else [*found, []], given)
+
+    def _refuse_mistake(self, error: DefinitionError, text: str, given: ast.expr | None) -> None:
+        """Raise the error with its place, if the text is a literal that Spark could not parse either."""
+        is_sure = isinstance(error, SqlSyntaxError) and error.location is not None
+        if is_sure and error.location is not None and isinstance(given, ast.Constant) and given.value == text:
+            place = to_file_place(self._source.shown, given, error.location)
+            raise DefinitionError(error.message, hint=error.hint, location=place) from None
 
     def _add_inputs(self, ways: list[list[str]], given: ast.expr | None) -> None:
         """Add what the text reads in each form that it may take."""
