@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -67,6 +68,9 @@ CASES = {
     "exception while loading": Case(
         _write("transformations/c.py", "x = 1\ny = x / 0\n"), 2, ("c.py:2", "ZeroDivisionError")
     ),
+    "exit while loading": Case(
+        _write("transformations/c.py", "import sys\nsys.exit(3)\n"), 2, ("c.py:2", "SystemExit")
+    ),
     "session while loading": Case(
         _write("transformations/c.py", "from pyspark.sql import SparkSession\nspark = SparkSession.active()\n"),
         2,
@@ -115,6 +119,14 @@ def test_a_wrong_input_is_told_clearly(tmp_path: Path, name: str) -> None:
     for words in case.words:
         assert words in said
     assert not (shop.root / "storage").exists(), "nothing may be written"
+
+
+def test_what_a_definition_prints_is_not_in_the_json(tmp_path: Path) -> None:
+    shop = make_shop(tmp_path / "shop", fork_command)
+    _write("transformations/c.py", "print('hello')\n")(shop)
+    done = shop.penstock("plan", "--json")
+    assert json.loads(done.stdout)["project"] == "shop"
+    assert "transformations/c.py: hello" in done.stderr
 
 
 def test_a_password_is_never_shown(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from penstock.definitions.project_modules import ProjectFiles, ProjectFinder
+from penstock.definitions.user_output import user_output
 from penstock.errors import DefinitionError, Location
 from penstock.pipelines.registry import Definition
 
@@ -39,7 +40,8 @@ def load_python_file(file: Path, files: ProjectFiles, finder: ProjectFinder) -> 
 def user_code(files: ProjectFiles, file: Path) -> Iterator[None]:
     """Turn an exception of the user's code into a DefinitionError with the innermost line of the project."""
     try:
-        yield
+        with user_output(files.shown(file)):
+            yield
     except DefinitionError as error:
         raise shown_error(error, files, file) from error
     except SyntaxError as error:
