@@ -106,10 +106,12 @@ def test_views_are_looked_through_and_names_are_found_in_sql(shop: ProjectFolder
         "@dp.materialized_view(cluster_by=['id'])\n"
         "def paid_read():\n    return dp.read('paid').join(spark.table('main.totals'), 'customer')\n",
     )
+    shop.define("own.py", OWN_VIEWS)
     result = open_shop().run()
     assert not result.has_failed, [str(d.problem) for d in result.items if d.problem]
     assert shop.rows("main.paid_count") == [(2,)]
     assert len(shop.rows("main.paid_rows")) == len(shop.rows("main.paid_read")) == 2
+    assert (shop.rows("main.own_paid"), shop.rows("main.own_all")) == ([(2,)], [(3,)])
     table = DeltaTable(shop.root / "storage/main/paid_rows")
     assert table.metadata().partition_columns == ["customer"]
     assert table.metadata().description == "x"
@@ -120,7 +122,24 @@ def test_views_are_looked_through_and_names_are_found_in_sql(shop: ProjectFolder
         "paid_count",
         "paid_rows",
         "paid_read",
+        "own_paid",
     }
+
+
+OWN_VIEWS = """\
+from penstock import pipelines as dp
+from penstock.pipelines import spark
+
+@dp.materialized_view
+def own_paid():
+    dp.read("paid").createOrReplaceTempView("s")
+    return spark.sql("SELECT count(*) AS n FROM s")
+
+@dp.materialized_view
+def own_all():
+    spark.table("staging.orders").createOrReplaceTempView("s")
+    return spark.table("s").groupBy().count()
+"""
 
 
 BY_DAY = """\

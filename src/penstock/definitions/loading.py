@@ -12,6 +12,7 @@ from penstock.definitions.conditions import check_conditions
 from penstock.definitions.declarations import from_declaration, to_erasable_table
 from penstock.definitions.flows import FlowNames, to_streaming_tables
 from penstock.definitions.loads import to_load
+from penstock.definitions.local_views import without_local_views
 from penstock.definitions.parse_cache import ParseCache
 from penstock.definitions.project_modules import ProjectFiles, ProjectFinder, project_imports
 from penstock.definitions.python_files import check_callable, load_python_file
@@ -43,7 +44,7 @@ def load_definitions(project: Project) -> tuple[DatasetSpec, ...]:
 def load_everything(project: Project) -> tuple[tuple[DatasetSpec, ...], Project]:
     """Load every definition; and the project with what the files declare about tables added to penstock.yml."""
     loader = _Loader(project)
-    specs = loader.load()
+    specs = without_local_views(loader.load(), project.database)
     _check_duplicates(specs)
     _check_views(specs, loader.qualified_reads, project.database)
     contracts = dict(project.staging)
@@ -237,6 +238,7 @@ class _Loader:
             layout=definition.layout,
             expectations=registry.expectations_of(definition.function),
             tags=definition.tags,
+            local_views=trace.views,
             function=bind_variables(definition.function, self._project.vars),
         )
 

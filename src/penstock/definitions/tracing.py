@@ -54,6 +54,8 @@ class Trace:
     fingerprint: str
     inputs: tuple[str, ...]
     untraced: tuple[Untraced, ...]
+    views: frozenset[str] = frozenset()
+    """Temporary views that it makes."""
 
 
 class Tracer:
@@ -126,7 +128,8 @@ class _Walk:
         untraced = list(self._found.untraced) + ([] if has_depends_on else list(self._found.unresolved))
         inputs = self._found.inputs if has_depends_on else {**self._found.inputs, **self._found.possible}
         data = json.dumps(self._parts, sort_keys=True).encode("utf-8", "surrogatepass")
-        return Trace(hashlib.blake2b(data, digest_size=16).hexdigest(), tuple(inputs), tuple(_sorted(untraced)))
+        fingerprint = hashlib.blake2b(data, digest_size=16).hexdigest()
+        return Trace(fingerprint, tuple(inputs), tuple(_sorted(untraced)), frozenset(self._found.views))
 
     def _take_function(self, function: FunctionType) -> None:
         if id(function) in self._described:
@@ -186,7 +189,7 @@ class _Walk:
         texts = TextNames(function, node, self._tracer.variables, known, self._body_of)
         scan = FunctionScan(source, node, names, texts, lambda text: read_query(text, self._tracer.cache))
         found = scan.run(self._own_decorators(function, node))
-        for name in ("inputs", "possible", "untraced", "unresolved", "variables"):
+        for name in ("inputs", "possible", "untraced", "unresolved", "variables", "views"):
             getattr(self._found, name).update(getattr(found, name))
         outer, self._where = self._where, Location(source.shown, node.lineno)
         for dotted, value, line in found.members:

@@ -17,6 +17,7 @@ from penstock.errors import DefinitionError, ExpectationError, UnplannedReadErro
 from penstock.faults import fault_point
 from penstock.kinds.derived.decide import DerivedItem
 from penstock.kinds.derived.erase import erase_rows
+from penstock.kinds.derived.local_views import LocalViews
 from penstock.kinds.derived.progress import CODEC, DerivedProgress
 from penstock.kinds.derived.reads import unwatched, watch_reads
 from penstock.kinds.derived.values import mark_input
@@ -60,9 +61,14 @@ class DerivedLoad:
     suppression: Suppression = field(default_factory=Suppression)
     _frames: dict[DatasetName, DataFrame] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
+    local: LocalViews = field(default_factory=LocalViews)
 
     def load(self, item: DerivedItem) -> LoadResult:
         """Compute the dataset and replace its table in one commit; or remove rows that its input no longer has."""
+        with self.local.made_by(self.lake.session, item.work.resolved):
+            return self._load(item)
+
+    def _load(self, item: DerivedItem) -> LoadResult:
         spec = item.work.resolved.spec
         name = str(spec.name)
         fault_point("derive.before_attempt", name)
@@ -127,7 +133,7 @@ class DerivedLoad:
         with (
             use_reader(reader),
             use_variables(self.variables),
-            watch_reads(self.lake.session, reader.check, reader.check_query),
+            watch_reads(self.lake.session, reader.check, reader.check_query, reader.check_view),
         ):
             rows: Any = spec.function() if spec.function else None
         if not hasattr(rows, "isStreaming"):
@@ -149,7 +155,8 @@ class DerivedLoad:
         with self._lock:
             if name not in self._frames:
                 rows = self._evaluate(self.views[name])
-                rows.createOrReplaceTempView(name.name)
+                with unwatched():
+                    rows.createOrReplaceTempView(name.name)
                 self._frames[name] = rows
             return self._frames[name]
 
@@ -229,8 +236,19 @@ class _Reader:
         with unwatched():
             return self.load.lake.read_shown(dataset)
 
+    def check_view(self, name: str) -> None:
+        """A temporary view that the function makes for itself: until its table is written, nobody else may read that name."""
+        if any(name.lower() == view.name for view in self.load.views):
+            raise UserCodeError(
+                f"{self.spec.name} makes a temporary view with the name of the dataset {name}",
+                hint="give the view another name",
+            )
+        self.load.local.add(name)
+
     def check(self, name: str) -> None:
         """`spark.table`: the table is registered by name, if it is a known input."""
+        if name in self.load.local:
+            return
         try:
             dataset = to_dataset_name(name, self.load.database)
         except ValueError:
