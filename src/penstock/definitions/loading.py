@@ -235,6 +235,7 @@ class _Loader:
             inputs=self._input_names((*trace.inputs, *definition.depends_on), location),
             fingerprint=trace.fingerprint,
             untraced=trace.untraced,
+            earlier_fingerprint=trace.earlier,
             layout=definition.layout,
             expectations=registry.expectations_of(definition.function),
             tags=definition.tags,

@@ -87,6 +87,8 @@ class DatasetSpec:
     inputs: tuple[DatasetName, ...]
     fingerprint: str
     untraced: tuple[Untraced, ...] = ()
+    earlier_fingerprint: str = ""
+    """The fingerprint in the form of earlier versions, if that is another one: tables still have it."""
     layout: TableLayout = TableLayout()
     expectations: tuple[Expectation, ...] = ()
     tags: tuple[str, ...] = ()

@@ -16,15 +16,17 @@ from penstock.definitions.user_code import UserCode
 from penstock.errors import DefinitionError, ExpectationError, UnplannedReadError, UserCodeError
 from penstock.faults import fault_point
 from penstock.kinds.derived.decide import DerivedItem
+from penstock.kinds.derived.descriptions import describe_again
 from penstock.kinds.derived.erase import erase_rows
 from penstock.kinds.derived.local_views import LocalViews
 from penstock.kinds.derived.progress import CODEC, DerivedProgress
 from penstock.kinds.derived.reads import unwatched, watch_reads
-from penstock.kinds.derived.values import mark_input
+from penstock.kinds.derived.values import describe_table, mark_input
 from penstock.kinds.protocol import PipelineRun
 from penstock.lake.naming import check_no_shadows
 from penstock.lake.tables import Lake
 from penstock.model.names import DatasetName, to_dataset_name
+from penstock.model.plan import Action
 from penstock.model.progress import InputMark, Manifest, TableState
 from penstock.model.project import Scalar
 from penstock.model.results import ExpectationOutcome, LoadResult
@@ -72,6 +74,8 @@ class DerivedLoad:
         spec = item.work.resolved.spec
         name = str(spec.name)
         fault_point("derive.before_attempt", name)
+        if item.action is Action.EVOLVE:
+            return LoadResult(describe_again(self.lake, spec).version, 0)
         if item.work.hidden:
             return erase_rows(self.lake, item, self._to_manifest(item, item.work.marks), self.suppression.secrets)
         inputs = {table: self.lake.state(table) for table in item.work.resolved.inputs}
@@ -107,7 +111,9 @@ class DerivedLoad:
             parent=work.parent,
             kind=CODEC.kind,
             build_request_id=self.build_request_id,
-            payload=CODEC.encode(DerivedProgress(marks, work.resolved.definition, work.settings)),
+            payload=CODEC.encode(
+                DerivedProgress(marks, work.resolved.definition, work.settings, describe_table(work.resolved.spec))
+            ),
         )
 
     def _evaluate(self, spec: DatasetSpec) -> DataFrame:
