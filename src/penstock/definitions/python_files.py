@@ -88,6 +88,12 @@ def _failed(error: BaseException, files: ProjectFiles, file: Path) -> Definition
     location = _last_line(error.__traceback__, files) or Location(str(file))
     text = str(error).strip().partition("\n")[0]
     name = type(error).__name__
+    if "OUTSIDE_OF_DECLARATIVE_PIPELINE" in text:
+        return DefinitionError(
+            "this file uses the pipelines of pyspark, which only Spark's own runner knows",
+            hint="import Penstock's, which have the same names: from penstock import pipelines as dp",
+            location=Location(files.shown(location.file), location.line),
+        )
     return DefinitionError(
         f"loading this file failed with {name}: {text}" if text else f"loading this file failed with {name}",
         hint=_NO_SESSION + _NO_SESSION_TYPE if _comes_from_spark(error) else None,

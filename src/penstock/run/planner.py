@@ -20,6 +20,7 @@ from penstock.run.selection import select_datasets
 from penstock.tombstones.suppression import Suppression, read_suppression
 
 _MOST_QUESTIONS = 10
+REFRESH_ALL = "--full-refresh-all refreshes every table"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,8 @@ class PlanRequest:
     full_refresh_all: bool = False
     allow_history_loss: tuple[str, ...] = ()
     drop_retired: bool = False
+    selected_by: str = "--select"
+    """What the user typed before the names in `select`."""
     continuous: bool = False
     """Only what can be kept up to date while waiting for changes."""
 
@@ -148,13 +151,21 @@ def _select(catalog: Catalog, request: PlanRequest) -> frozenset[DatasetName]:
     if request.select or request.exclude:
         tags = {name: dataset.tags for name, dataset in catalog.datasets.items()}
         database = catalog.workspace.project.database
-        chosen = select_datasets(catalog.graph, tags, request.select, request.exclude, database)
+        chosen = select_datasets(catalog.graph, tags, request.select, request.exclude, database, request.selected_by)
+    if request.exclude and not chosen:
+        raise UsageError(
+            f"--exclude {' '.join(request.exclude)}: nothing is left, because it excludes all that is selected",
+            hint="exclude less; `penstock ls` lists the datasets",
+        )
     if request.continuous:
         chosen = frozenset(name for name in chosen if catalog.datasets[name].is_continuous)
     return chosen
 
 
 def _to_wishes(catalog: Catalog, selected: frozenset[DatasetName], request: PlanRequest) -> dict[DatasetName, Wishes]:
+    for text in request.full_refresh:
+        if text.startswith("-"):
+            raise UsageError(f"--full-refresh needs the name of a table before {text}", hint=REFRESH_ALL)
     refresh = frozenset(catalog.find(text).name for text in request.full_refresh)
     for name in sorted(refresh - selected):
         raise UsageError(f"--full-refresh {name}: it is not selected", hint="name it in --select too")

@@ -33,10 +33,14 @@ def select_datasets(
     select: Sequence[str],
     exclude: Sequence[str],
     default_database: str,
+    selected_by: str = "--select",
 ) -> frozenset[DatasetName]:
-    """Return the datasets that `--select` names (all, if it names none) without those that `--exclude` names."""
+    """Return the datasets that `--select` names (all, if it names none) without those that `--exclude` names.
+
+    `selected_by` is what the user typed before the names.
+    """
     scope = _Scope(graph, tags, default_database.lower())
-    chosen = scope.union("--select", select) if select else frozenset(graph)
+    chosen = scope.union(selected_by, select) if select else frozenset(graph)
     return chosen - scope.union("--exclude", exclude)
 
 

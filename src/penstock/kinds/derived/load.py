@@ -26,6 +26,7 @@ from penstock.kinds.protocol import PipelineRun
 from penstock.lake.naming import check_no_shadows
 from penstock.lake.tables import Lake
 from penstock.model.names import DatasetName, to_dataset_name
+from penstock.model.nearest import did_you_mean
 from penstock.model.plan import Action
 from penstock.model.progress import InputMark, Manifest, TableState
 from penstock.model.project import Scalar
@@ -82,6 +83,7 @@ class DerivedLoad:
         if self._is_current(item, inputs):
             return LoadResult(self.lake.state(spec.name).version, 0)
         rows = self._without_suppressed(spec, self._evaluate(spec))
+        _check_layout(spec, rows.columns)
         marks = _mark_inputs(item, inputs)
         manifest = self.lake.begin(self._to_manifest(item, marks), spec.name, also=spec.name.quarantine)
         fault_point("derive.after_attempt", name)
@@ -143,11 +145,7 @@ class DerivedLoad:
         ):
             rows: Any = spec.function() if spec.function else None
         if not hasattr(rows, "isStreaming"):
-            raise UserCodeError(
-                f"{spec.name}: the function returned {type(rows).__name__}, not a DataFrame",
-                hint="return the DataFrame that the dataset should hold",
-                location=spec.location,
-            )
+            raise _not_rows(spec, rows)
         if rows.isStreaming:
             raise UserCodeError(
                 f"{spec.name}: the function returned a streaming DataFrame",
@@ -179,6 +177,32 @@ class DerivedLoad:
         if drops or self.lake.state(spec.name.quarantine).exists:
             layout = TableLayout(comment=f"rows that {spec.name} dropped")
             self.lake.replace(keep_dropped(rows, spec.expectations), spec.name.quarantine, number, layout)
+
+
+def _not_rows(spec: DatasetSpec, found: Any) -> UserCodeError:
+    library = type(found).__module__.partition(".")[0]
+    what = f"a {library} {type(found).__name__}" if library in {"pandas", "polars", "pyarrow"} else type(found).__name__
+    hint = "return the DataFrame that the dataset should hold"
+    if library in {"pandas", "polars", "pyarrow"}:
+        convert = {"pandas": "rows", "polars": "rows.to_arrow()", "pyarrow": "rows"}[library]
+        hint = f"convert it: return dp.spark.createDataFrame({convert})"
+    return UserCodeError(
+        f"{spec.name}: the function returned {what}, not a Spark DataFrame", hint=hint, location=spec.location
+    )
+
+
+def _check_layout(spec: DatasetSpec, columns: Sequence[str]) -> None:
+    """The columns that the table is partitioned or clustered by must be in the result."""
+    known = {column.lower() for column in columns}
+    for word, names in (("partition", spec.layout.partition_cols), ("cluster", spec.layout.cluster_by)):
+        for name in names:
+            if name.partition(".")[0].strip("`").lower() not in known:
+                raise UserCodeError(
+                    f"{spec.name} is to be {word}ed by {name}, which is not a column of its result"
+                    f"{did_you_mean(name, columns)}",
+                    hint=f"its columns are {', '.join(columns)}",
+                    location=spec.location,
+                )
 
 
 def _mark_inputs(item: DerivedItem, inputs: Mapping[DatasetName, TableState[None]]) -> dict[str, InputMark]:
