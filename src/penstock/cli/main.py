@@ -30,7 +30,7 @@ from penstock.errors import PenstockError, UsageError, first_line, to_stopped
 app = typer.Typer(
     name="penstock",
     help="Incremental pipelines on Spark and Delta Lake: plan and do the least work that makes every table correct.",
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -22,7 +22,7 @@ Select = Annotated[
     typer.Option(
         "--select",
         "-s",
-        help="Datasets to include: name, +name, name+, tag:x or a glob; space = union, comma = intersection.",
+        help="Datasets to include: name, +name, name+, tag:x, path:x or a glob; space = union, comma = intersection.",
     ),
 ]
 Exclude = Annotated[

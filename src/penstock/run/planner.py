@@ -151,7 +151,9 @@ def _select(catalog: Catalog, request: PlanRequest) -> frozenset[DatasetName]:
     if request.select or request.exclude:
         tags = {name: dataset.tags for name, dataset in catalog.datasets.items()}
         database = catalog.workspace.project.database
-        chosen = select_datasets(catalog.graph, tags, request.select, request.exclude, database, request.selected_by)
+        chosen = select_datasets(
+            catalog.graph, tags, request.select, request.exclude, database, request.selected_by, _find_files(catalog)
+        )
     if request.exclude and not chosen:
         raise UsageError(
             f"--exclude {' '.join(request.exclude)}: nothing is left, because it excludes all that is selected",
@@ -160,6 +162,10 @@ def _select(catalog: Catalog, request: PlanRequest) -> frozenset[DatasetName]:
     if request.continuous:
         chosen = frozenset(name for name in chosen if catalog.datasets[name].is_continuous)
     return chosen
+
+
+def _find_files(catalog: Catalog) -> dict[DatasetName, str]:
+    return {name: dataset.spec.location.file for name, dataset in catalog.datasets.items() if dataset.spec is not None}
 
 
 def _to_wishes(catalog: Catalog, selected: frozenset[DatasetName], request: PlanRequest) -> dict[DatasetName, Wishes]:

@@ -54,6 +54,12 @@ def test_piped_output_is_plain_text(arguments: list[str], loaded: ProjectFolder,
     assert ESCAPE not in answer.out + answer.err
 
 
+def test_piped_lines_end_where_their_text_does(loaded: ProjectFolder, penstock) -> None:
+    for arguments in (["plan"], ["ls"], ["show", "orders", "--rows", "2"], ["history", "orders"]):
+        lines = penstock(*arguments).out.splitlines()
+        assert lines == [line.rstrip() for line in lines], arguments
+
+
 def test_a_plan_is_told_per_table_with_reasons(shop: ProjectFolder, penstock) -> None:
     answer = penstock("plan")
     assert answer.code == 0
