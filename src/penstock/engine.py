@@ -298,7 +298,10 @@ class Engine:
         try:
             write_artifacts(self.workspace, plan, result)
         except OSError as error:
-            raise StorageError(f"the results of the run cannot be written: {first_line(error)}") from None
+            raise StorageError(
+                f"the run has ended, but its results cannot be written: {first_line(error)}",
+                hint="remove what is in the place of the file, or check the folder .penstock",
+            ) from None
         return result
 
     def _execute(self, plan: Plan, recorder: RunRecorder, hooks: Hooks) -> tuple[ItemResult, ...]:

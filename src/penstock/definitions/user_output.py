@@ -91,7 +91,7 @@ def _route() -> _Routed:
         current: Any = sys.stdout
         routed = current if isinstance(current, _Routed) else _Routed(current)
         routed.users += 1
-        sys.stdout = routed  # type: ignore[assignment]
+        sys.stdout = routed
         return routed
 
 
