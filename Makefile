@@ -6,7 +6,7 @@ STAMP := .venv/.installed
 # uv trusts the certificates of this machine, where it has any, as pip does: a company's proxy may have its own.
 export UV_SYSTEM_CERTS := $(if $(wildcard /etc/ssl/certs/ca-certificates.crt),true,false)
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-fast test-spark test-deep lint fmt types bench bench-eventlog bench-staging bench-cdc bench-erasure docs lock clean
+.PHONY: help setup java demo test test-fast test-spark test-deep coverage lint fmt types bench bench-eventlog bench-staging bench-cdc bench-erasure docs lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -35,13 +35,16 @@ test: setup ## All tests that belong to every change, and how long they took
 	  took=$$(($$(date +%s) - began)); echo "make test: $$((took / 60)) min $$((took % 60)) s"; exit $$ended
 
 test-fast: setup ## The tests without Spark (the S3 server of some of them runs on Java)
-	$(BIN)/pytest -n 2 -m "not spark and not deep" --cov=penstock.eventlog --cov-branch --cov-report=term:skip-covered
+	$(BIN)/pytest -n 2 --durations=10 -m "not spark and not deep"
 
 test-spark: setup ## The tests on Spark, in two processes: planning a small query keeps one core busy at most
 	$(BIN)/pytest -n 2 --dist loadfile --durations=10 -m "spark and not deep"
 
 test-deep: setup ## Long tests, before a release
 	$(BIN)/pytest -n 2 --dist loadfile --durations=10 -m "deep"
+
+coverage: setup ## Which lines and branches of the event log the tests without Spark reach
+	$(BIN)/pytest -n 2 -m "not spark and not deep" --cov=penstock.eventlog --cov-branch --cov-report=term:skip-covered
 
 lint: $(STAMP) ## Style, types, layering, that every test can be imported, and that generated files are up to date
 	$(BIN)/ruff check .

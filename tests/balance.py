@@ -22,6 +22,7 @@ LONGEST_FIRST = (
     "tests/spark/test_staging_invariant.py",
     "tests/spark/test_table_load.py",
     "tests/spark/test_text_files.py",
+    "tests/spark/test_cursor_histories.py",
     "tests/spark/test_verify_load.py",
     "tests/spark/test_erasure_readers.py",
     "tests/spark/test_erasure_undo.py",

@@ -7,6 +7,8 @@ The exit code is 2 when the command, the project file or a definition is wrong (
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -52,6 +54,16 @@ class PenstockError(Exception):
 
     def __str__(self) -> str:
         return f"{self.location}: {self.message}" if self.location else self.message
+
+
+@contextmanager
+def located(location: Location | None) -> Iterator[None]:
+    """Add a place to errors of the block that have none."""
+    try:
+        yield
+    except PenstockError as error:
+        error.location = error.location or location
+        raise
 
 
 class UsageError(PenstockError):

@@ -127,6 +127,8 @@ def test_errors_of_tables_columns_and_rights(server: Server, schema: Schema, tmp
             land(moment, table, tmp_path)
         assert "GRANT" in (caught.value.hint or "")
         assert not caught.value.retryable
+        with pytest.raises(SourceError, match=words):  # a plan finds it without reading a row
+            table.check(Wanted(("id",)))
         table.close()
     with schema.table("customers") as table:
         with pytest.raises(SourceError, match="no column 'updated'") as caught:
@@ -136,6 +138,15 @@ def test_errors_of_tables_columns_and_rights(server: Server, schema: Schema, tmp
             moment.land(Wanted(("mail",)), LocalFiles(tmp_path), "x")
         with pytest.raises(SourceError, match="does not understand the query"), table.open() as moment:
             moment.count(Wanted(("id",), where="nothing = 1"))
+        with pytest.raises(SourceError, match="does not understand the query"):
+            table.check(Wanted(("id",), where="nothing = 1"))
+        table.check(Wanted(("id", "email"), where="email LIKE '%' -- all"), "at")
+    schema.execute("CREATE TABLE unordered (j json)")
+    with schema.table("unordered") as table:
+        table.check(Wanted(("j",)))
+        with pytest.raises(SourceError, match="ordering operator for type json") as caught:
+            table.check(Wanted(("j",)), "j")
+        assert "cursor" in (caught.value.hint or "")
     with (
         schema.table("faulty") as table,
         pytest.raises(SourceError, match="cannot evaluate") as caught,
@@ -246,5 +257,5 @@ def test_other_databases_are_asked_at_run() -> None:
     table = open_source(JdbcSource(Connection(url), "dbo.t"))
     assert (table.is_observable, table.has_one_moment) == (False, False)
     assert table.shown == "table dbo.t of jdbc:sqlserver"
-    with pytest.raises(SourceError, match="asked at run"):
+    with pytest.raises(SourceError, match="only be asked by a run"):
         table.look()

@@ -17,7 +17,7 @@ from penstock.eventlog.opening import open_event_log
 
 WRITER = Path(__file__).with_name("eventlog_writer.py")
 FULL = 250
-SHORT = 50
+SHORT = 15
 WRITERS = 8
 
 

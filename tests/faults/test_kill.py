@@ -28,18 +28,24 @@ STEPS = tuple(
     if point.startswith(OF_LOADS) and point not in OF_DRIFT and point != "staging.after_aside"  # needs tombstones
 )
 
+FEW = (
+    *("run.before_dataset", "staging.after_attempt", "staging.after_commit"),
+    *("derive.after_attempt", "derive.after_commit", "fence.after_commit"),
+)
+
 
 def kill_at(shop: ModelShop, point: str) -> None:
     done = shop.project.penstock("run", check=None, PENSTOCK_FAULT=point)
     assert done.returncode == -signal.SIGKILL, f"{point} was never reached\n{done.stdout}\n{done.stderr}"
 
 
-def test_kills_at_every_step_of_an_increment(tmp_path: Path, connect: str) -> None:
+@pytest.mark.parametrize("steps", [FEW, pytest.param(STEPS, marks=pytest.mark.deep)], ids=["a few", "all"])
+def test_kills_at_every_step_of_an_increment(tmp_path: Path, connect: str, steps: tuple[str, ...]) -> None:
     shop = make_model_shop(tmp_path / "shop", connect)
     shop.add_batch()
     shop.project.penstock("run")
     shop.check()
-    for number, point in enumerate(STEPS):
+    for number, point in enumerate(steps):
         shop.add_batch()
         if point.startswith("fence."):
             kill_at(shop, "staging.before_commit")
@@ -54,7 +60,7 @@ def test_kills_at_every_step_of_an_increment(tmp_path: Path, connect: str) -> No
     builds = list_builds(log, limit=100).builds
     jobs, partitions = list_jobs(log, limit=1000), list_partitions(log, limit=1000)
     log.close()
-    assert len(builds) > len(STEPS)
+    assert len(builds) > len(steps)
     for state in (*builds, *jobs, *partitions):
         assert state.status.is_final, "a killed run must not look as if it still worked"
 

@@ -104,7 +104,7 @@ def some_events(seed: int, count: int = 40) -> list[Event]:
     return made
 
 
-@pytest.mark.parametrize("flow", [SCD1, SCD2], ids=["SCD1", "SCD2"])
+@pytest.mark.parametrize("flow", [pytest.param(SCD1, id="SCD1", marks=pytest.mark.deep), pytest.param(SCD2, id="SCD2")])
 def test_changes_are_applied_over_spark_connect(tmp_path: Path, connect: str, flow: Flow) -> None:
     """With columns as objects; small batches, and one with a truncate, which Spark replays. The last is written by MERGE
     and compacts: both use a session beside, and the process ends all the same."""
@@ -150,6 +150,7 @@ def rows_of(project: ProjectFolder) -> list[tuple[Any, ...]]:
     return sorted((row["city"], row["__START_AT"], row["__END_AT"]) for row in shown)
 
 
+@pytest.mark.deep
 def test_a_kill_while_a_table_is_built_anew_leaves_the_old_one(tmp_path: Path, connect: str) -> None:
     """With a JVM of its own, which dies too. The next run goes on from there, and the dead build is closed.
 

@@ -86,7 +86,7 @@ def expected(left: list[str]) -> tuple[list[str], list[tuple[str, str]]]:
     return sorted(left), sorted((person, city) for person in left for city in ("Oslo", "Rome"))
 
 
-FEW = ("hide.after_commit", "undo.after_commit", "erase.after_sources")
+FEW = ("hide.after_commit", "erase.after_sources")
 
 
 @pytest.mark.parametrize("points", [FEW, pytest.param(POINTS, marks=pytest.mark.deep)], ids=["a few", "all"])

@@ -26,6 +26,7 @@ def test_the_second_run_waits_and_finds_nothing_left(tmp_path: Path, connect: st
     shop.check_settled()
 
 
+@pytest.mark.deep
 def test_without_waiting_it_says_who_runs(tmp_path: Path, connect: str) -> None:
     shop = make_model_shop(tmp_path / "shop", connect)
     shop.add_batch()

@@ -17,7 +17,7 @@ from penstock.model.project import SparkSettings
 from penstock.session.opening import open_session
 from penstock.session.settings import SessionRequest
 from tests.projects import ProjectFolder, make_shop
-from tests.servers import FOR_FEW_ROWS, ONE_CORE
+from tests.servers import FOR_FEW_ROWS, MEMORY, ONE_CORE
 from tests.spark.erasure_projects import add_odd_rows, make_people, open_people
 from tests.spark.tables import forget_tables
 
@@ -28,7 +28,8 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     settings, configuration = SparkSettings("local[2]"), dict[str, str]()
     if request.config.option.markexpr != "deep":
         settings = SparkSettings("local[1]")
-        configuration = {**FOR_FEW_ROWS, "spark.driver.extraJavaOptions": " ".join(ONE_CORE)}
+        java = {"spark.driver.memory": MEMORY, "spark.driver.extraJavaOptions": " ".join(ONE_CORE)}
+        configuration = {**FOR_FEW_ROWS, **java}
     wanted = SessionRequest(settings, configuration, (str(folder),), folder, "tests", is_short=True)
     with open_session(wanted) as session:
         yield session
@@ -53,9 +54,9 @@ def open_shop(shop: ProjectFolder) -> Callable[[], Engine]:
     return lambda: open_engine(shop.root, environment={})
 
 
-@pytest.fixture(params=["on the driver", "by Spark"])
+@pytest.fixture(params=["on the driver", pytest.param("by Spark", marks=pytest.mark.deep)])
 def each_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Small batches of changes are replayed on the driver where that can be; here also by Spark."""
+    """Small batches of changes are replayed on the driver where that can be; in `make test-deep` also by Spark."""
     if request.param == "by Spark":
         monkeypatch.setattr(change_batch, "can_replay", lambda _: False)
     return str(request.param)

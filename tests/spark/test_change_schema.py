@@ -202,7 +202,7 @@ def test_a_change_in_a_column_of_any_type_begins_a_row(spark: Any, tmp_path: Pat
     assert stored.exceptAll(frame.where("ts = 3").drop("ts")).isEmpty()
 
 
-@pytest.mark.parametrize("scd_type", [1, 2])
+@pytest.mark.parametrize("scd_type", [pytest.param(1, marks=pytest.mark.deep), 2])
 def test_names_may_have_spaces_dots_backticks_and_capitals(spark: Any, tmp_path: Path, scd_type: int) -> None:
     target = tmp_path / "db" / "target"
     names = ["Order Id", "a.b", "seq no", "is.gone", "back`tick", "UPPER", "x;(y)=z", "größe"]

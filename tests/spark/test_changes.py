@@ -70,9 +70,7 @@ IN_EVERY_CHANGE = [
     ("scd1", DRIVER, Mix()),
     ("scd2 tracks a", SPARK, Mix(paired=True)),
     ("scd2", SPARK, Mix(truncates=0.2, most=2)),
-    ("scd2 ignores nulls in a, tracks b", SPARK, Mix()),
-    ("scd1 ignores nulls", SPARK, Mix()),
-    ("scd1 ignores nulls in b", SPARK, Mix(truncates=0.2, most=2)),
+    ("scd1 ignores nulls in b", SPARK, Mix()),
 ]
 
 
@@ -106,7 +104,7 @@ def test_histories_by_chance(
     assert len(replayed_here) == (batches if how == DRIVER else 0)
 
 
-@pytest.mark.parametrize("name", ["scd1", "scd2 ignores nulls in a, tracks b"])
+@pytest.mark.parametrize("name", [pytest.param("scd1", marks=pytest.mark.deep), "scd2 ignores nulls in a, tracks b"])
 def test_histories_whose_copies_are_merged_by_every_batch(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

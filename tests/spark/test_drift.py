@@ -51,7 +51,7 @@ WRITERS = {
     "spark": BY_SPARK,
     "all": tuple(CASES),
 }
-"""Each kind of drift by pyarrow; some by Spark, which writes other footers; every variation, in `make test-deep`."""
+"""Each kind of drift by pyarrow; in `make test-deep` some by Spark, which writes other footers, and every variation."""
 
 
 def by(*writers: str) -> list[Any]:
@@ -60,7 +60,7 @@ def by(*writers: str) -> list[Any]:
 
 
 def marks_of(writer: str) -> list[pytest.MarkDecorator]:
-    return [pytest.mark.deep] if writer == "all" else []
+    return [pytest.mark.deep] if writer in {"all", "spark"} else []
 
 
 DRIFTS = [

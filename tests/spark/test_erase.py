@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from queue import Empty, Queue
 from typing import Any, TypeVar
 
+import pyarrow.parquet as pq
 import pytest
 
 from penstock.errors import PenstockError, VerificationError
@@ -62,6 +68,7 @@ def test_a_person_is_gone_from_every_file_and_stays_gone(
     assert not open_people(people).run().has_failed
     assert find_bytes(people.root / "storage" / "staging", ANN)
     check_no_file_goes_when_hiding_lost_rows(people, monkeypatch)
+    check_dry_run(people)
     done = open_people(people).erasure.erase(caution=CAUTION)
     (receipt,) = done.receipts
     assert receipt.scan.hits == 0
@@ -101,6 +108,10 @@ def test_a_person_is_gone_from_every_file_and_stays_gone(
         "main.people": 3,
     }
     assert ANN not in repr(look(spark, people)).lower()
+    (load,) = (item.load for item in result.items if item.id == "staging.customers")
+    assert load is not None
+    assert load.rows + load.quarantined + load.suppressed == rows_of_footers(people)
+    assert {check.rows for check in open_people(people).erasure.verify_hashes()} == {0}
     deliver_again(people, originals)
     check_files_that_came_again(spark, people, monkeypatch)
 
@@ -121,6 +132,37 @@ def check_files_that_came_again(spark: Any, people: ProjectFolder, monkeypatch: 
     assert open_people(people).erasure.verify("customer", [f"email={ANN}"]).is_clean
     assert refuse_spark(monkeypatch, open_people(people).erasure.erase) == Erased()
     assert refuse_spark(monkeypatch, open_people(people).maintenance.maintain).is_empty
+
+
+def check_dry_run(people: ProjectFolder) -> None:
+    """Files, rows and bytes of each table and source; no answer when one of them cannot be searched."""
+    before = sorted(path for path in people.root.rglob("*") if "logs" not in path.parts)
+    counted = open_people(people).erasure.count()
+    tables = {str(each.table): each for each in counted.tables}
+    assert {name: table.rows for name, table in tables.items() if table.rows} == {
+        "staging.customers": 1,
+        "main.people": 2,
+    }
+    assert tables["main.people"].files_to_rewrite >= 1
+    assert tables["main.people"].bytes_to_rewrite > 0
+    assert tables["staging.customers"].files_to_remove >= 1
+    assert tables["staging.customers"].bytes_to_remove > 0
+    assert all(table.log_files for table in tables.values())
+    raw, feeds = (f"{people.root}/{folder}" for folder in ("raw", "feeds/people"))
+    sources = {each.place: (each.rewritten, each.removed) for each in counted.sources if each.removed}
+    assert sources[f"staging.customers: {raw}"] == (2, 2)
+    assert sources[f"main.people: {feeds}"] == (2, 4)
+    assert sorted(path for path in people.root.rglob("*") if "logs" not in path.parts) == before, "nothing was written"
+    broken = people.root / "feeds" / "people" / "3.json"
+    broken.write_text('{"email": "somebody')
+    with pytest.raises(PenstockError, match=r"3\.json has records that cannot be read") as caught:
+        open_people(people).erasure.count()
+    assert caught.value.exit_code == 1
+    broken.unlink()
+
+
+def rows_of_footers(project: ProjectFolder) -> int:
+    return sum(pq.read_metadata(path).num_rows for path in (project.root / "raw" / "customers").glob("*.parquet"))
 
 
 def keep_originals(project: ProjectFolder) -> dict[Path, tuple[bytes, int]]:
@@ -181,10 +223,16 @@ def test_a_person_is_gone_from_every_kind_of_place(spark: Any, tmp_path: Path, m
     before = checksums(spark, project)
     open_people(project).erasure.add("customer", [f"email={ANN}"], reason="DSR-17", actor="dpo")
     assert not open_people(project).run().has_failed
-    (receipt,) = open_people(project).erasure.erase(caution=CAUTION).receipts
-    assert receipt.scan.hits == 0
-    assert find_bytes(project.root, ANN, "Ann Miller") == []
-    assert checksums(spark, project) == before, "other people are unharmed"
+    with continuous(project) as stream:
+        (receipt,) = open_people(project).erasure.erase(caution=CAUTION).receipts
+        assert receipt.scan.hits == 0
+        assert find_bytes(project.root, ANN, "Ann Miller") == []
+        assert checksums(spark, project) == before, "other people are unharmed"
+        feed(project, "later", (BOB, "Kiel", 40))
+        stream.wait_for("main.people")
+        feed(project, "later-2", (BOB, "Oslo", 41), (BOB, None, 42))
+        stream.wait_for("main.people")
+    before = checksums(spark, project)
     assert all(item.outcome is Outcome.NO_OP for item in run(project).values())
     write_feeds(project, "again")
     feed(project, "again", (ANN, "Rome", 1), (ANN, "Oslo", 30))
@@ -218,18 +266,54 @@ def test_a_person_is_gone_from_every_kind_of_place(spark: Any, tmp_path: Path, m
     assert not list((project.root / "storage/_penstock/aside").glob("*"))
     assert checksums(spark, project) == before
     assert refuse_spark(monkeypatch, open_people(project).erasure.erase) == Erased()
+    check_originals_in_their_old_places(spark, project, originals)
+    forget_tables(spark)
 
-    # an original in its old place: the table is rebuilt from it, and then the file is erased once more
+
+def check_originals_in_their_old_places(
+    spark: Any, project: ProjectFolder, originals: dict[Path, tuple[bytes, int]]
+) -> None:
+    """The tables are rebuilt from them, and then the files are erased once more."""
     for path, (content, _) in originals.items():
         path.write_bytes(content)
     run(project)
     loaded = checksums(spark, project)
     assert open_people(project).erasure.count().sources
-    (receipt,) = open_people(project).erasure.erase(caution=CAUTION).receipts
+    assert len(open_people(project).erasure.erase(caution=CAUTION).receipts) == 1
     assert find_bytes(project.root, ANN, "Ann Miller") == []
     assert all(item.outcome is Outcome.NO_OP for item in run(project).values()), "nothing looks changed"
     assert checksums(spark, project) == loaded
-    forget_tables(spark)
+
+
+@dataclass(slots=True)
+class Stream:
+    """What `penstock run --continuous` has applied since somebody looked."""
+
+    applied: Queue[str]
+    ended: Future[None]
+
+    def wait_for(self, table: str) -> None:
+        """Wait until a batch is applied to the table; an error that ended the stream is raised."""
+        for _ in range(600):
+            with suppress(Empty):
+                if self.applied.get(timeout=0.2) == table:
+                    return
+            if self.ended.done():
+                self.ended.result()
+        raise AssertionError(f"no batch for {table}")
+
+
+@contextmanager
+def continuous(project: ProjectFolder) -> Iterator[Stream]:
+    """The project's streaming tables are kept up to date meanwhile: an erasure must not end that, nor ask for a refresh."""
+    stop, applied, engine = threading.Event(), Queue[str](), open_people(project)
+    with ThreadPoolExecutor(1) as pool:
+        ended = pool.submit(engine.run_continuously, lambda table, *_: applied.put(str(table)), stop, 0.5)
+        try:
+            yield Stream(applied, ended)
+        finally:
+            stop.set()
+        ended.result(timeout=120)
 
 
 def checksums(spark: Any, project: ProjectFolder) -> dict[str, list[Any]]:

@@ -180,6 +180,11 @@ def test_what_somebody_restores_is_hidden_again(spark: Any, people: Any) -> None
 
     restore(spark, project, versions)
     assert repr(look(spark, project, *ALL)).lower().count(ANN) == 4
+    assert {str(check.table): check.rows for check in erasure.verify_hashes()} == {
+        "staging.customers": 1,
+        "staging.customers__quarantine": 1,
+        "main.people": 2,
+    }
     run(engine, "main.people")
     assert look(spark, project, *ALL) == hidden
     run(engine, full_refresh="people", allow_history_loss="people")
@@ -195,6 +200,8 @@ def test_what_somebody_restores_is_hidden_again(spark: Any, people: Any) -> None
     check_no_undo_once_source_files_lost_rows(project, erasure)
     (receipt,) = erasure.erase("customer", caution=CAUTION).receipts
     assert receipt.scan.hits == 0
+    assert receipt.records_removed >= 2, "by the attempt that did not find its end"
+    assert sum(table.log_files_removed for table in receipt.tables) > 0
     assert find_bytes(project.root, ANN, "Ann Miller") == []
     after = look(spark, project, *ALL)
     assert ANN not in repr(after).lower()

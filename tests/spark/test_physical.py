@@ -106,10 +106,13 @@ def log_names(folder: Path) -> list[str]:
     ("properties", "partition"),
     [
         pytest.param((VECTORS, FEED), None, id="vectors, change data feed"),
-        pytest.param((), None, id="rewritten files"),
+        pytest.param((), None, id="rewritten files", marks=pytest.mark.deep),
         pytest.param((VECTORS, ("delta.columnMapping.mode", "name")), "city", id="partitioned, mapped"),
         pytest.param(
-            (VECTORS, ("delta.checkpointPolicy", "v2"), ("delta.checkpointInterval", "3")), "email", id="by key, V2"
+            (VECTORS, ("delta.checkpointPolicy", "v2"), ("delta.checkpointInterval", "3")),
+            "email",
+            id="by key, V2",
+            marks=pytest.mark.deep,
         ),
     ],
 )

@@ -91,9 +91,10 @@ def _fill(loads: Loads) -> None:
         "INSERT INTO countries VALUES ('de', 'Germany'), ('fr', 'France')",
         "CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT, updated_at TEXT)",
         "INSERT INTO customers VALUES (1, 'Ada', '2024-01-01 10:00:00'), (2, 'Bob', '2024-01-01 10:05:00'), "
-        "(3, NULL, '2024-01-01 10:05:00')",
-        "CREATE TABLE events (what TEXT, at TEXT)",
-        "INSERT INTO events VALUES ('in', '2024-01-01 10:00:00'), ('in', '2024-01-01 10:00:00')",
+        "(3, NULL, '2024-01-01 10:05:00'), (9, 'Never ends', '9999-12-31 00:00:00')",
+        "CREATE TABLE events (what TEXT, at TEXT, note TEXT DEFAULT 'n')",
+        "INSERT INTO events (what, at) VALUES ('in', '2024-01-01 10:00:00'), ('in', '2024-01-01 10:00:00')",
+        "INSERT INTO events (what, at) VALUES ('end', '9999-12-31')",
         "CREATE TABLE numbers (n INTEGER PRIMARY KEY AUTOINCREMENT, v REAL)",
         "INSERT INTO numbers (v) VALUES (0.5), (1.5)",
         "CREATE TABLE prices (sku TEXT PRIMARY KEY, price INTEGER)",
@@ -120,7 +121,7 @@ def test_every_strategy_follows_a_sqlite_file(loads: Loads) -> None:
     _fill(loads)
     first = loads.run()
     assert {name: item.load.rows for name, item in first.items() if item.load} == {
-        "crm.countries": 2, "crm.customers": 3, "crm.events": 2, "crm.numbers": 2, "crm.prices": 3, "crm.history": 3,
+        "crm.countries": 2, "crm.customers": 4, "crm.events": 3, "crm.numbers": 2, "crm.prices": 3, "crm.history": 3,
     }  # fmt: skip
     _check(loads)
     assert set(loads.plan().values()) <= {"none", "apply"}
@@ -130,7 +131,7 @@ def test_every_strategy_follows_a_sqlite_file(loads: Loads) -> None:
         "UPDATE customers SET name = 'Ada L.', updated_at = '2024-01-01 11:00:00' WHERE id = 1",
         "INSERT INTO customers VALUES (4, 'Late', '2024-01-01 10:01:00')",  # committed late, within the lookback
         "DELETE FROM customers WHERE id = 2",
-        "INSERT INTO events VALUES ('in', '2024-01-01 10:00:00'), ('out', '2024-01-01 10:30:00')",
+        "INSERT INTO events (what, at) VALUES ('in', '2024-01-01 10:00:00'), ('out', '2024-01-01 10:30:00')",
         "INSERT INTO numbers (v) VALUES (2.5)",
         "UPDATE prices SET price = 10 WHERE sku = 'a'",
         "UPDATE prices SET price = 3 WHERE sku = 'c'",
@@ -155,14 +156,19 @@ def test_every_strategy_follows_a_sqlite_file(loads: Loads) -> None:
         "UPDATE prices SET currency = 'EUR' WHERE sku = 'd'",
         "ALTER TABLE customers ADD COLUMN mail TEXT",
         "INSERT INTO customers VALUES (5, 'Eve', '2024-01-01 11:30:00', 'eve@x')",
+        "ALTER TABLE events DROP COLUMN note",
+        "INSERT INTO events VALUES ('late', '2024-01-01 10:10:00')",
         "ALTER TABLE countries DROP COLUMN name",
         "ALTER TABLE countries ADD COLUMN name TEXT DEFAULT 'x'",
     )
     loads.run()
     _check(loads)
+    assert loads.rows("crm.events", "what", "at") == loads.source("SELECT what, at FROM events"), "each of them once"
     assert loads.rows("crm.prices", "sku", "currency") == loads.source("SELECT sku, currency FROM prices")
     assert loads.rows("crm.customers", "id", "mail") == loads.source("SELECT id, mail FROM customers")
-    assert {row[0]: row[1] for row in loads.rows("crm.customers", "id", "__DELETED_AT")} == dict.fromkeys(range(1, 6))
+    assert {row[0]: row[1] for row in loads.rows("crm.customers", "id", "__DELETED_AT")} == dict.fromkeys(
+        [*range(1, 6), 9]
+    )
     assert not any(loads.plan()[name] != "none" for name in loads.plan() if name != "crm.customers")
 
 
@@ -398,6 +404,20 @@ dp.load("crm.compared", source=dp.delta(path={str(path)!r}), strategy="snapshot"
     loads.run()
     for table in ("crm.whole", "crm.compared"):
         assert loads.rows(table, "id", "v") == [(3, "c"), (4, "d")]
+    verification = open_engine(loads.project.root, environment={}).verification
+    assert verification.verify("crm.compared").is_equal
+    for statement in (
+        f"UPDATE {theirs} SET v = 'z' WHERE id = 3",
+        f"DELETE FROM {theirs} WHERE id = 4",
+        f"INSERT INTO {theirs} VALUES (6, NULL)",
+    ):
+        loads.spark.sql(statement)
+    repaired = verification.repair("crm.compared")
+    assert {(row.status.value, row.key["id"]) for row in repaired.before.rows} == {
+        ("different", 3), ("too_many", 4), ("missing", 6)
+    }  # fmt: skip
+    assert repaired.after.is_equal
+    assert loads.rows("crm.compared", "id", "v") == [(3, "z"), (6, None)]
 
 
 def test_another_database_is_read_by_its_jdbc_driver(loads: Loads) -> None:

@@ -160,6 +160,7 @@ def test_a_row_that_does_not_fit_is_refused_with_its_line(spark: Any, runs: Any)
     assert rows(spark, project, "strict", "id") == [(1,)]
 
 
+@pytest.mark.deep
 def test_a_person_is_erased_and_nothing_is_loaded_twice(spark: Any, runs: Any) -> None:
     project, *_ = runs
     for path in ("refused/2.csv", "strict/2.csv"):

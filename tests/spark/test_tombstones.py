@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from penstock.errors import ConfigError, UsageError
+from penstock.kinds.staging import load
 from penstock.model.results import Outcome
 from tests.projects import ProjectFolder
-from tests.spark.erasure_projects import ANN, BOB, SECRET, ZOE, feed, open_people
-from tests.spark.tables import chosen
+from tests.spark.erasure_projects import ANN, BOB, SECRET, ZOE, add_odd_rows, feed, make_people, open_people
+from tests.spark.tables import chosen, forget_tables
 
 pytestmark = pytest.mark.spark
+
+AGES = """
+from penstock import pipelines as dp
+
+
+@dp.materialized_view
+def ages():
+    return dp.read("staging.customers").select("email", "age")
+"""
 
 
 def look(spark: Any, project: ProjectFolder) -> dict[str, Any]:
@@ -96,6 +107,25 @@ def test_a_person_is_hidden_kept_out_and_comes_back(spark: Any, people: ProjectF
     assert ann == [("Bonn", 5, 9), ("Milan", 3, 5), ("Paris", 9, 12), ("Rome", 1, 3)]
     assert {row[0] for row in back["ages"]} == {ANN, ANN.title(), BOB, ZOE}
     assert all(item.outcome is Outcome.NO_OP for item in run(people).values())
+
+
+def test_a_tombstone_before_the_first_load(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is there to hide, and neither the table nor what is computed from it ever shows the person."""
+    monkeypatch.setattr(load, "_MUCH", 0)  # so that what is left out is counted as for a large load
+    project = make_people(tmp_path / "new")
+    project.define("people.py", AGES)
+    add_odd_rows(project)
+    with open_people(project) as engine:
+        hidden = engine.erasure.add("staging.customers", [f"email={ANN}"], reason="DSR-17")
+        assert (sum(table.rows for table in hidden.tables), hidden.failed) == (0, ())
+        result = {item.id: item for item in engine.run().items}
+        done = result["staging.customers"].load
+        assert done is not None
+        assert (done.rows, done.quarantined, done.suppressed) == (2, 1, 2), "five rows of the footers"
+        assert {row[0] for row in chosen(spark, project.root / "storage/main/ages", "email")} == {BOB, ZOE}
+        engine.erasure.remove(["staging.customers"])
+        assert {row[0] for row in chosen(spark, project.root / "storage/main/ages", "email")} == {ANN, BOB, ZOE}
+    forget_tables(spark)
 
 
 def test_what_cannot_be_matched_is_refused_before_anything_is_written(spark: Any, people: ProjectFolder) -> None:

@@ -131,6 +131,15 @@ def test_what_the_cursor_did_not_see_is_found_and_repaired(shop: Shop, spark: Sp
     for name in names:  # progress went on from where it was
         found = shop.engine().verification.verify(name)
         assert (found.is_equal, found.pending) == (True, 0), (name, found)
+    shop.postgres(  # the table's column is widened in place, which the JVM-free reader refuses
+        "ALTER TABLE verified_customers ALTER COLUMN id TYPE bigint",
+        "INSERT INTO verified_customers VALUES (5000000000, 'big', NULL, now())",
+    )
+    assert all(item.problem is None for item in shop.engine().run().items)
+    shop.postgres("DELETE FROM verified_customers WHERE id = 3")
+    found = shop.engine().verification.verify("crm.customers")
+    assert (keys(found, RowStatus.TOO_MANY), found.count(RowStatus.DIFFERENT)) == ([3], 0)
+    assert shop.engine().verification.repair("crm.customers").after.is_equal
 
 
 def test_only_loads_can_be_verified(shop: Shop) -> None:

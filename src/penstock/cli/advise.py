@@ -10,7 +10,7 @@ import typer
 
 from penstock.cli.options import Settings, current_settings
 from penstock.cli.output import make_output
-from penstock.errors import UsageError
+from penstock.errors import UsageError, located
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -91,7 +91,8 @@ def _advise_load(settings: Settings, dataset: str, history: bool) -> Advised:
     workspace = open_from_settings(settings).workspace
     spec, options = find_load(workspace.specs, dataset, workspace.project)
     declared: Declared = replace(to_declared(options), is_history=history)
-    return advise(options.source, declared, str(spec.name), workspace.storage.reader_options)
+    with located(spec.location):
+        return advise(options.source, declared, str(spec.name), workspace.storage.reader_options)
 
 
 def _to_source(settings: Settings, kind: str, given: dict[str, str | None], table: str, user: str | None) -> Source:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.cli.opening import open_from_settings
-from penstock.cli.options import current_settings
-from penstock.cli.output import make_output
+from penstock.cli.options import Settings, current_settings
+from penstock.cli.output import make_output, show_error
 from penstock.cli.progress import make_progress
 from penstock.model.wording import counted, show_bytes
 
@@ -33,8 +33,11 @@ def compact(
     settings = current_settings()
     with open_from_settings(settings) as engine, make_progress(settings) as progress:
         work = replace(engine.maintenance, listeners=(progress,))
-        done = work.compact(tables or (), everything=everything)
-    make_output(settings).show([each.to_json() for each in done], partial(_draw_compacted, done))
+        done = work.compact_tables(tables or (), everything=everything)
+    if done.tables or not done.blocked:
+        shown = [each.to_json() for each in done.tables]
+        make_output(settings).show(shown, partial(_draw_compacted, done.tables))
+    _report(done, settings)
 
 
 def maintain() -> None:
@@ -43,6 +46,17 @@ def maintain() -> None:
     with open_from_settings(settings) as engine, make_progress(settings) as progress:
         done = replace(engine.maintenance, listeners=(progress,)).maintain()
     make_output(settings).show(done.to_json(), partial(_draw_maintained, done))
+    _report(done, settings)
+
+
+def _report(done: Maintained, settings: Settings) -> None:
+    """What could not be done, on stderr and in the exit code."""
+    for each in done.blocked:
+        error = each.problem.to_error()
+        error.message = f"{each.what}: {error.message}" if each.what not in error.message else error.message
+        show_error(error, settings)
+    settings.exit_code = 1 if done.blocked else 0
+    raise typer.Exit(settings.exit_code)
 
 
 def _draw_compacted(done: Sequence[Compacted], output: TextOutput) -> None:

@@ -27,9 +27,11 @@ app = typer.Typer(
 
 
 def list_receipts() -> None:
-    """List the receipts of the project, newest first, and whether each is valid."""
-    listed = _open().list()
-    make_output(current_settings()).show(list(map(_to_json, listed)), partial(_draw_list, listed))
+    """List the receipts of the project, newest first, and whether each is valid; exit code 1 if one is not."""
+    settings, listed = current_settings(), _open().list()
+    settings.exit_code = 1 if any(each.receipt is None for each in listed) else 0
+    make_output(settings).show(list(map(_to_json, listed)), partial(_draw_list, listed))
+    raise typer.Exit(settings.exit_code)
 
 
 def show(

@@ -21,6 +21,7 @@ from penstock.model.loads import (
     Source,
     SqliteSource,
     Strategy,
+    find_driver_problem,
 )
 from penstock.model.names import is_name_part
 from penstock.model.spec import TableLayout
@@ -43,7 +44,10 @@ CONNECTION = Record(
         "user": Field(Text(private=True), "User of the database."),
         "password": Field(Text(private=True), "Its password, from the environment: `${CRM_PASSWORD}`."),
         "password_file": Field(Text(), "File that holds the password."),
-        "driver": Field(Text(examples=("com.mysql:mysql-connector-j:9.4.0",)), "Maven coordinates of the JDBC driver."),
+        "driver": Field(
+            Text(find_driver_problem, examples=("com.mysql:mysql-connector-j:9.4.0",)),
+            "Maven coordinates of the JDBC driver.",
+        ),
     },
     short="url",
     exclusive=("password", "password_file"),

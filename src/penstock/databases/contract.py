@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.storage.files import Files
@@ -98,6 +98,18 @@ class Landed:
     null_cursors: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class StoredSource:
+    """A source that is a Delta table: its rows are compared where they are."""
+
+    shown: str
+    look: Look
+    address: str
+    """As Spark takes it."""
+    options: Mapping[str, str] | None = field(default=None, repr=False)
+    """What the JVM-free reader needs to reach its store."""
+
+
 class Moment(Protocol):
     """One consistent view of a source table: everything that is asked through it sees the same rows."""
 
@@ -133,6 +145,12 @@ class SourceTable(Protocol):
 
     def look(self) -> Look:
         """Columns, keys and estimates."""
+
+    def check(self, wanted: Wanted, cursor: str | None = None) -> None:
+        """SourceError when these rows could not be read: no right to, a wrong `where`, a cursor without an order.
+
+        Reads no row.
+        """
 
     def find_news(self, window: Window, where: str | None, token: str | None = None) -> tuple[Look, Bound, bool]:
         """For a timestamp load: columns, how far it may read, and whether any row is in the window (its `until` is the bound).

@@ -27,7 +27,7 @@ def collect_delta(path: str, declared: Declared, options: Mapping[str, str] | No
         features = set(table.protocol().reader_features or ())
     except TableNotFoundError:
         raise SourceError(
-            f"there is no Delta table at {path}", hint="check the path; it is relative to the project"
+            f"there is no Delta table at {path}", hint="check the path; that of a load is relative to the project"
         ) from None
     except (DeltaError, OSError) as error:
         raise SourceError(f"the Delta table at {path} cannot be read: {first_line(error)}") from None

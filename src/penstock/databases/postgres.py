@@ -11,8 +11,8 @@ from typing import Any
 from psycopg import sql
 
 from penstock.databases import postgres_queries as queries
-from penstock.databases.choosing import find_column
-from penstock.databases.contract import Bound, Look, Window
+from penstock.databases.choosing import choose_columns, find_column
+from penstock.databases.contract import Bound, Look, Wanted, Window
 from penstock.databases.postgres_activity import (
     ACTIVITY,
     INTEGERS,
@@ -54,6 +54,13 @@ class PostgresTable:
         """Columns, keys and estimates, from the catalog."""
         with self._connected() as connection:
             return self._facts(connection).look
+
+    def check(self, wanted: Wanted, cursor: str | None = None) -> None:
+        """Ask for no rows: the server checks rights, the condition and the order."""
+        with self._connected() as connection:
+            facts = self._facts(connection)
+            columns = choose_columns(facts.look, wanted.columns, self.shown)
+            connection.execute(queries.check(facts, columns, wanted.where, cursor))
 
     def find_news(self, window: Window, where: str | None, token: str | None = None) -> tuple[Look, Bound, bool]:
         """Columns, bound, and whether any row is in the window."""

@@ -129,6 +129,11 @@ _KNOWN = (
     ("28", "refused the login", "check the user name and the password of the connection"),
     ("3D", "was not found", "check the database in the URL"),
     ("42P01", "was not found", "check the name, with its schema"),
+    (
+        "42883",
+        "does not know a function or an operator",
+        "check where=; a cursor and keys must have types whose values can be compared and ordered",
+    ),
     ("42", "does not understand the query", "check where= and the names of columns"),
     ("22", "cannot evaluate a value", "check where= and the expressions of the view"),
 )

@@ -59,6 +59,14 @@ def find_greatest(facts: TableFacts, column: str) -> sql.Composed:
     return select(facts, sql.SQL("{}::text AS value, {} AS grows").format(name, grows), end)
 
 
+def check(facts: TableFacts, columns: tuple[SourceColumn, ...], where: str | None, cursor: str | None) -> sql.Composed:
+    """A query without rows: it is checked as a whole, and nothing is read."""
+    names = [sql.Identifier("t", column.name) for column in columns]
+    condition = sql.SQL(" AND ").join([*_where(where), sql.SQL("true")])
+    order = sql.SQL(" ORDER BY {}").format(sql.Identifier("t", cursor)) if cursor is not None else sql.SQL("")
+    return sql.SQL("{}{} LIMIT 0").format(select(facts, sql.SQL(", ").join(names), condition), order)
+
+
 def probe(facts: TableFacts, window: Window, where: str | None) -> tuple[sql.Composed, list[str]]:
     """Whether there is a row in a window, with its parameters: one look at the index."""
     column = sql.Identifier("t", window.cursor)

@@ -41,6 +41,11 @@ class SqliteTable:
         with self.open() as moment:
             return moment.look
 
+    def check(self, wanted: Wanted, cursor: str | None = None) -> None:
+        """Ask for no rows, and look at the ends of the cursor."""
+        with self.open(cursor) as moment:
+            moment.check(wanted)
+
     def find_news(self, window: Window, where: str | None, token: str | None = None) -> tuple[Look, Bound, bool]:
         """Columns, bound, and whether any row is in the window."""
         with self.open(window.cursor, token) as moment:
@@ -86,6 +91,12 @@ class SqliteMoment:
         """How many rows there are."""
         with self._lock, explained(self._path), self._chosen(wanted) as end:
             return int(self._execute("SELECT count(*)", end).fetchone()[0])
+
+    def check(self, wanted: Wanted) -> None:
+        """SourceError when SQLite does not understand what is wanted."""
+        names = ", ".join(f"t.{queries.quote(name)}" for name in wanted.columns)
+        with self._lock, explained(self._path), self._chosen(wanted) as end:
+            self._execute(f"SELECT {names}", queries.Condition(f"{end.text} LIMIT 0", end.values))
 
     def has_rows(self, window: Window, where: str | None) -> bool:
         """Whether there is a row in the window."""

@@ -26,7 +26,9 @@ def connect(path: str, wait_seconds: float) -> sqlite3.Connection:
     """Connect to a file that exists, for reading only."""
     if not Path(path).is_file():
         problem = "is a folder" if Path(path).is_dir() else "does not exist"
-        raise SourceError(f"the SQLite file {path} {problem}", hint="check the path; it is relative to the project")
+        raise SourceError(
+            f"the SQLite file {path} {problem}", hint="check the path; that of a load is relative to the project"
+        )
     connection = _connect(path, wait_seconds, "mode=ro")
     try:
         connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()

@@ -80,11 +80,14 @@ def read_look(connection: sqlite3.Connection, table: str, stamp: str | None) -> 
 
 
 def _estimate(connection: sqlite3.Connection, table: str) -> int | None:
+    kind = connection.execute("SELECT type FROM sqlite_master WHERE name = ?", (table,)).fetchone()
+    if kind == ("view",):  # its rowids are NULL, in some versions of SQLite
+        return None
     try:  # ends of the tree; a count would read the table
         row = connection.execute(
             f"SELECT max(rowid), (SELECT min(rowid) FROM {quote(table)}) FROM {quote(table)}"  # noqa: S608
         ).fetchone()
-    except sqlite3.OperationalError:  # a view, or a table WITHOUT ROWID
+    except sqlite3.OperationalError:  # a table WITHOUT ROWID
         return None
     if row[0] is None:
         return 0

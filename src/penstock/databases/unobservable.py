@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import NoReturn
 
-from penstock.databases.contract import Bound, Look, Moment, Window
+from penstock.databases.contract import Bound, Look, Moment, Wanted, Window
 from penstock.errors import SourceError
 
 
@@ -22,6 +22,10 @@ class AskedAtRun:
         """Raises: it is asked at run."""
         self._refuse()
 
+    def check(self, wanted: Wanted, cursor: str | None = None) -> None:
+        """Raises: it is asked at run."""
+        self._refuse()
+
     def find_news(self, window: Window, where: str | None, token: str | None = None) -> tuple[Look, Bound, bool]:
         """Raises: it is asked at run."""
         self._refuse()
@@ -34,4 +38,7 @@ class AskedAtRun:
         """Nothing is open."""
 
     def _refuse(self) -> NoReturn:
-        raise SourceError(f"{self.shown} is asked at run, by its JDBC driver", hint="it has no driver for Python here")
+        raise SourceError(
+            f"{self.shown} can only be asked by a run, through its JDBC driver",
+            hint="there is no Python driver for it here, so it cannot be verified or repaired",
+        )

@@ -11,7 +11,15 @@ from penstock.errors import DefinitionError, Location
 from penstock.model.fingerprint import fingerprint
 from penstock.model.load_declarations import LoadDeclaration
 from penstock.model.load_options import make_options
-from penstock.model.loads import Connection, DeltaSource, JdbcSource, LoadOptions, Source, SqliteSource
+from penstock.model.loads import (
+    Connection,
+    DeltaSource,
+    JdbcSource,
+    LoadOptions,
+    Source,
+    SqliteSource,
+    find_driver_problem,
+)
 from penstock.model.names import DatasetName
 from penstock.model.nearest import did_you_mean
 from penstock.model.project import Project
@@ -82,6 +90,8 @@ def _to_connection(given: Connection, project: Project) -> Connection:
         value = getattr(given, name)
         if value is not None and not isinstance(value, str):
             raise ValueError(f"{name} of its source must be text")
+    if given.driver is not None and (problem := find_driver_problem(given.driver)) is not None:
+        raise ValueError(f"driver of its source {problem}")
     if given.name is None:
         if not given.url.strip():
             raise ValueError("its source needs a url, or a connection of penstock.yml")
@@ -92,7 +102,7 @@ def _to_connection(given: Connection, project: Project) -> Connection:
     if given.name not in project.connections:
         near = did_you_mean(given.name, project.connections)
         known = ", ".join(sorted(project.connections)) or "none"
-        raise ValueError(f"there is no connection {given.name!r}{near}; penstock.yml has {known} under connections")
+        raise ValueError(f"there is no connection {given.name!r}; penstock.yml has {known} under connections{near}")
     return project.connections[given.name]
 
 

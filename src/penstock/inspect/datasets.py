@@ -140,7 +140,7 @@ def count_rows(files: Files, name: DatasetName, state: TableState[Any]) -> RowCo
     """The visible and physical rows of a table."""
     store = TombstoneStore(files, SystemClock())
     try:
-        tombstones = store.read(name)
+        tombstones = store.read([name])
         facts = read_table_facts(files, name, Policy(), state=state, tombstones=tombstones, with_rows=True)
     except StorageError:  # the state reports it
         return None

@@ -13,6 +13,7 @@ from penstock.errors import DefinitionError, PenstockError, UsageError
 from penstock.kinds.protocol import Kind, Workspace
 from penstock.lake.progress import read_table_state
 from penstock.model.dataset import Dataset
+from penstock.model.erasure import find_mixed_forms
 from penstock.model.graph import order
 from penstock.model.names import DatasetName, to_dataset_name
 from penstock.model.nearest import did_you_mean
@@ -110,4 +111,5 @@ def open_catalog(workspace: Workspace, kinds: tuple[Kind, ...]) -> Catalog:
         for name in spec.inputs:
             datasets[name] = replace(datasets[name], readers=(*datasets[name].readers, spec))
     unusable = tuple(item for each in found for item in each.unusable)
-    return Catalog(workspace, kinds, datasets, unusable, tuple(text for each in found for text in each.warnings))
+    warnings = (*(text for each in found for text in each.warnings), *find_mixed_forms(workspace.project.erasure))
+    return Catalog(workspace, kinds, datasets, unusable, warnings)

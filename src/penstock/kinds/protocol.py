@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from penstock.databases.contract import SourceTable
+    from penstock.databases.contract import SourceTable, StoredSource
     from penstock.kinds.undo import Undo
     from penstock.lake.tables import Lake
     from penstock.transforms.key_match import KeySet
@@ -85,7 +85,9 @@ class Verifiable(Protocol):
     def load_options(self, dataset: Dataset, payload: Any) -> LoadOptions | None:
         """What the load declares, with what the advisor chose for it; None for a dataset that is not a load."""
 
-    def open_source(self, dataset: Dataset) -> AbstractContextManager[SourceTable]:
+    def open_source(
+        self, dataset: Dataset, workspace: Workspace
+    ) -> AbstractContextManager[SourceTable] | AbstractContextManager[StoredSource]:
         """The dataset's source, to be asked without a JVM."""
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from penstock.errors import Location
 from penstock.model.names import DatasetName
+from penstock.model.plan import Problem
 from penstock.model.tombstones import Tombstone
 
 DAY = 24 * 3600
@@ -163,6 +164,18 @@ def sum_up(
 
 
 @dataclass(frozen=True, slots=True)
+class Blocked:
+    """Something that was due and could not be done; the rest was."""
+
+    what: str
+    """A table, or the request of an erasure."""
+    problem: Problem
+
+    def to_json(self) -> dict[str, Any]:
+        return {"what": self.what, **self.problem.to_json()}
+
+
+@dataclass(frozen=True, slots=True)
 class Maintained:
     """What `penstock maintain` did: nothing of it where nothing was due."""
 
@@ -173,10 +186,12 @@ class Maintained:
     """Files of the store of tombstones."""
     files_searched: int = 0
     """Source files that came after an erasure, and were searched for erased keys."""
+    blocked: tuple[Blocked, ...] = ()
 
     @property
     def is_empty(self) -> bool:
-        return not (self.tables or self.receipts or self.store_files_merged or self.files_searched)
+        done = self.tables or self.receipts or self.store_files_merged or self.files_searched
+        return not (done or self.blocked)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -184,4 +199,5 @@ class Maintained:
             "receipts": list(self.receipts),
             "store_files_merged": self.store_files_merged,
             "files_searched": self.files_searched,
+            "blocked": [each.to_json() for each in self.blocked],
         }

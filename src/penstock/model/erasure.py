@@ -60,6 +60,22 @@ class ErasureSettings:
         return tuple(each for each in self.tables if each.table == table)
 
 
+def find_mixed_forms(settings: ErasureSettings) -> tuple[str, ...]:
+    """Warnings about subjects whose key is compared in different ways: one spelling is then hidden in some tables only."""
+    found = []
+    for subject in settings.subjects:
+        forms: dict[tuple[str, ...], list[str]] = {}
+        for each in settings.tables_of(subject):
+            forms.setdefault(tuple(column.normal_form.value for column in each.key), []).append(str(each.table))
+        if len(forms) > 1:
+            texts = [f"{', '.join(form)} in {' and '.join(tables)}" for form, tables in forms.items()]
+            found.append(
+                f"erasure: the subject {subject} has keys in different normal forms ({'; '.join(texts)}): "
+                "another spelling of a key is hidden in some of its tables only"
+            )
+    return tuple(found)
+
+
 def to_erasable(
     subject: str, table: str, given: Mapping[str, Any], database: str, location: Location | None
 ) -> ErasableTable:

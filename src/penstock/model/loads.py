@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -114,6 +115,17 @@ class LoadOptions:
     parallel: int = 4
     """Connections that read chunks of a large table at the same time, where the source can show all of them one moment."""
     critical: bool = False
+
+
+_COORDINATES = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9._-]*:){2}[A-Za-z0-9][A-Za-z0-9._-]*")
+"""Nothing that could leave the XML or the folder that a part becomes part of."""
+
+
+def find_driver_problem(driver: str) -> str | None:
+    """What is wrong with the Maven coordinates of a JDBC driver; None when nothing is."""
+    if _COORDINATES.fullmatch(driver):
+        return None
+    return "must be Maven coordinates, group:artifact:version, such as com.mysql:mysql-connector-j:9.4.0"
 
 
 def find_drivers(loads: Iterable[LoadOptions | None]) -> tuple[str, ...]:

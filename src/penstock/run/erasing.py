@@ -80,6 +80,7 @@ class Erasing:
         actor: str | None = None,
     ) -> Hidden:
         """Hide rows of a subject or table at once: keys as `name=value`, or from a file, CSV text or an Arrow table."""
+        from penstock.maintenance.erasure.keys import check_reason
         from penstock.maintenance.erasure.tombstones import Request
 
         settings = self.host.workspace.project.erasure
@@ -87,6 +88,8 @@ class Erasing:
         targets, given = read_given_keys(self.catalog, what, keys, source)
         subject = what if settings.tables_of(what) else ""
         request = Request(targets, given, reason, actor or getpass.getuser(), subject)
+        check_reason(request.reason, given)
+        check_reason(request.actor, given, "actor")
         with open_bench(self.host, f"penstock tombstone add {subject or targets[0].table}") as bench:
             tombstones = self._open(bench)
             pending = tombstones.find_pending()
@@ -100,10 +103,13 @@ class Erasing:
 
     def hide_again(self) -> None:
         """Hide rows that another program made visible again, for example by RESTORE. Without any, no JVM starts."""
+        resurrected = find_resurrected(self.host.workspace.storage, self._store)
+        if not resurrected:
+            return
         catalog, secrets = self.catalog, self._secrets
         found = [
             each
-            for each in find_resurrected(self.host.workspace.storage, self._store.read())
+            for each in resurrected
             if each.table in catalog.datasets and each.secret_id in secrets  # without its secret, a table is not loaded
         ]
         if found:
@@ -141,8 +147,13 @@ class Erasing:
         return tuple(done)
 
     def _refresh(self, hidden: Hidden, tables: Iterable[DatasetName], full: Iterable[DatasetName] = ()) -> Hidden:
-        """Bring what was computed from these tables up to date, so that it no longer shows what is hidden."""
-        readers = downstream(self.catalog.graph, set(tables)) - set(tables) | set(full)
+        """Bring what was computed from these tables up to date, so that it no longer shows what is hidden.
+
+        What has never been computed shows nothing, and leaves the keys out when it is.
+        """
+        catalog = self.catalog
+        found = downstream(catalog.graph, set(tables)) - set(tables)
+        readers = {name for name in found if catalog.state(catalog.datasets[name]).exists} | set(full)
         if not readers:
             return hidden
         refresh = tuple(sorted(map(str, full)))
@@ -155,11 +166,12 @@ class Erasing:
 
     def remove(self, chosen: Sequence[str]) -> Hidden:
         """Withdraw tombstones: the rows come back unchanged, with those that were kept out meanwhile."""
-        from penstock.maintenance.erasure.undoing import Withdrawal
+        from penstock.maintenance.erasure.undoing import Withdrawal, check_withdrawable
 
         found = self._chosen.choose(chosen)
         left = [each for each in found if each.state.can_be_undone or is_named(each, chosen)]
         found = left or found  # a subject or table stands for those that can still be withdrawn
+        check_withdrawable(found, Vault(self.host.workspace.storage, self._secrets))  # before anything starts
         with open_bench(self.host, "penstock tombstone rm") as bench:
             tombstones = self._open(bench)
             again = Withdrawal(tombstones).withdraw(found)
@@ -243,6 +255,7 @@ class Erasing:
         is_open = any(each.state in open_states for each in self._store.read())
         if not is_open and not self.host.workspace.storage.names(DRAFTS):
             return Erased()
+        self._chosen.check_defined(what)
         for _ in range(_MOST_TRIES):
             versions = self._refresh_readers(what)
             with open_bench(self.host, f"penstock erase {what or ''}".strip(), self._places, listeners) as bench:
@@ -277,6 +290,7 @@ class Erasing:
         due = find_unsearched(self.catalog, [each for each in self._store.read() if each.table in tables])
         if not self._chosen.pick(what) and not due:
             return DryRun()
+        self._chosen.check_defined(what)
         with self.host.lake(self._places) as lake:
             tombstones = self._look(lake)
             chosen = self._chosen.pick(what)

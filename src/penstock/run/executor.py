@@ -59,7 +59,7 @@ class Executor:
         """The loader of every kind that has work, by the names of its datasets; closed with the stack."""
         loaders: dict[str, Loader] = {}
         work = [item for item in plan.items if item.action.is_work]
-        suppression = read_suppression(self.workspace.project, self.workspace.storage)
+        suppression = read_suppression(self.workspace.project, self.workspace.storage, {item.dataset for item in work})
         for name in sorted({item.kind for item in work}):
             kind = find_kind(self.kinds, name)
             if name not in loaders:

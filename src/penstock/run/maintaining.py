@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from penstock.errors import ConfigError, UsageError
+from penstock.errors import ConfigError, PenstockError, UsageError
 from penstock.kinds.catalog import Catalog, open_catalog
 from penstock.lake.delta_log import DamagedLogError
 from penstock.maintenance.compaction.decide import SOURCES_DUE, TOMBSTONES_DUE, decide_maintenance
 from penstock.maintenance.compaction.facts import read_table_facts, with_tombstones
+from penstock.maintenance.erasure.values import Erased
 from penstock.maintenance.sources.searched import find_unsearched
 from penstock.maintenance.tables.values import Caution
-from penstock.model.compaction import Compacted, Maintained, Policy, TableFacts, sum_up
+from penstock.model.compaction import Blocked, Compacted, Maintained, Policy, TableFacts, sum_up
 from penstock.model.dataset import Dataset
 from penstock.model.names import STAGING_DATABASE, DatasetName
 from penstock.model.nearest import did_you_mean
-from penstock.model.plan import Action, Item, Reason, WorkItem
+from penstock.model.plan import Action, Item, Problem, Reason, WorkItem
 from penstock.model.progress import TableState
 from penstock.model.receipts import Receipt
-from penstock.model.results import LoadResult
+from penstock.model.results import ItemResult, LoadResult
 from penstock.model.tombstones import Tombstone, TombstoneState
 from penstock.run.bench import Bench, Host, open_bench
 from penstock.run.scheduler import RunListener
@@ -87,30 +88,44 @@ class Maintaining:
         """Fold what changed into tables, as far as there is something to fold, and make their tombstones physical.
 
         A table with nothing to do is in the result only if it was named. No JVM starts when there is nothing to do at all.
+        When something could not be done, its error is raised once the rest is done.
         """
+        done = self.compact_tables(tables, everything=everything)
+        for each in done.blocked:
+            raise each.problem.to_error()
+        return done.tables
+
+    def compact_tables(self, tables: Sequence[str] = (), *, everything: bool = False) -> Maintained:
+        """As `compact`; what could not be done is in the result."""
         if bool(tables) == everything:
             raise UsageError("name tables, or give --all", hint="penstock compact TABLE..., or penstock compact --all")
         catalog = self._catalog()
         chosen = [_find_table(catalog, table) for table in dict.fromkeys(tables)]
         found = self._look(catalog, chosen or None, lambda policy: policy.at_once)
-        done = {each.table: each for each in self._work(catalog, found, "penstock compact").tables}
+        done = self._work(catalog, found, "penstock compact")
         if everything:
-            return tuple(done.values())
-        return tuple(done.get(each.name) or self._describe_idle(catalog, each) for each in chosen)
+            return done
+        known = {each.table: each for each in done.tables}
+        named = tuple(known.get(each.name) or self._describe_idle(catalog, each) for each in chosen)
+        return replace(done, tables=named)
 
     def maintain(self) -> Maintained:
         """Do everything that is due: compaction, tombstones that must become physical, the store of tombstones.
 
-        First of all an erasure is finished that was killed after its proof.
+        First of all an erasure is finished that was killed after its proof. What could not be done is in the result.
         """
         from penstock.run.erasing import Erasing
 
-        catalog = self._catalog()
-        settled = tuple(receipt.id for receipt in Erasing(self.host).settle())
+        catalog, blocked, settled = self._catalog(), list[Blocked](), tuple[str, ...]()
+        with _noted(blocked, "an erasure that was interrupted"):
+            settled = tuple(receipt.id for receipt in Erasing(self.host).settle())
         done = self._work(catalog, self._look(catalog), "penstock maintain")
-        done = replace(done, receipts=(*settled, *done.receipts), store_files_merged=self._compact_store())
-        self._check_retired(catalog)
-        return done
+        return replace(
+            done,
+            receipts=(*settled, *done.receipts),
+            store_files_merged=self._compact_store(),
+            blocked=(*blocked, *done.blocked, *self._find_retired(catalog)),
+        )
 
     def _catalog(self) -> Catalog:
         catalog = open_catalog(self.host.workspace, self.host.kinds)
@@ -181,18 +196,19 @@ class Maintaining:
         """Erase keys from source files that came after their erasure. Tombstones that are hidden stay so."""
         from penstock.run.erasing import Erasing
 
-        more = Erasing(self.host).erase_redelivered(tables, listeners=self.listeners)
+        more, blocked = Erased(), list[Blocked]()
+        with _noted(blocked, "source files that came after an erasure"):
+            more = Erasing(self.host).erase_redelivered(tables, listeners=self.listeners)
         receipts = (*done.receipts, *(receipt.id for receipt in more.receipts))
-        return replace(done, receipts=receipts, files_searched=more.files_searched)
+        return replace(done, receipts=receipts, files_searched=more.files_searched, blocked=(*done.blocked, *blocked))
 
     def _work_on_tables(self, catalog: Catalog, found: Sequence[DueTable], message: str) -> Maintained:
         before = {each.name: self._count(catalog, each) for each in found}
         waiting = {each.name: self._waiting(each.name) for each in found if each.needs_erasure}
-        receipts = self._erase(tuple(waiting))
+        receipts, blocked = self._erase(tuple(waiting))
         folded: dict[DatasetName, Folded] = {}
         if items := [each.to_item(Action.COMPACT) for each in found if each.needs_compaction]:
-            with open_bench(self.host, message, listeners=self.listeners) as bench:
-                bench.execute(items, partial(_fold, catalog, bench, folded))
+            blocked += self._fold(catalog, items, folded, message)
         rewritten = Counter({t.table: t.files_rewritten for receipt in receipts for t in receipt.tables})
         physical = {each.id for each in self._store.read() if each.state is TombstoneState.PHYSICAL}
         tables = []
@@ -207,40 +223,74 @@ class Maintaining:
                     duplicates_removed=done.duplicates_removed if done else 0,
                 )
             )
-        return Maintained(tuple(tables), tuple(receipt.id for receipt in receipts))
+        return Maintained(tuple(tables), tuple(receipt.id for receipt in receipts), blocked=tuple(blocked))
 
-    def _erase(self, tables: Sequence[DatasetName]) -> list[Receipt]:
-        """Make the tombstones of tables physical, with the whole requests that they belong to."""
+    def _fold(
+        self, catalog: Catalog, items: Sequence[Item], folded: dict[DatasetName, Folded], message: str
+    ) -> list[Blocked]:
+        """Compact tables; gives those that could not be compacted."""
+        results: list[ItemResult] = []
+        try:
+            with open_bench(self.host, message, listeners=self.listeners) as bench:
+                results += bench.execute(items, partial(_fold, catalog, bench, folded))
+        except PenstockError as error:
+            failed = [Blocked(str(each.dataset), each.problem) for each in results if each.problem is not None]
+            return failed or [Blocked("compaction", Problem.from_error(error))]
+        return []
+
+    def _erase(self, tables: Sequence[DatasetName]) -> tuple[list[Receipt], list[Blocked]]:
+        """Make the tombstones of tables physical, with the whole requests that they belong to; and what could not be.
+
+        The requests of a table go together, which is less work; only when that fails, each goes alone.
+        """
+        receipts, blocked = list[Receipt](), dict[str, Blocked]()
+        for table in tables:
+            requests = {each.batch for each in self._waiting(table)}  # none if erased with a request of another table
+            left = sorted(requests - blocked.keys())
+            groups = [(str(table), left)] if len(left) == len(requests) else [(each, [each]) for each in left]
+            while groups:
+                what, group = groups.pop(0)
+                done = self._erase_requests(what) if group else ()
+                if not isinstance(done, Problem):
+                    receipts += done
+                elif len(group) == 1:
+                    blocked[group[0]] = Blocked(what, done)
+                else:
+                    groups = [(each, [each]) for each in group]
+        return receipts, list(blocked.values())
+
+    def _erase_requests(self, what: str) -> tuple[Receipt, ...] | Problem:
         from penstock.run.erasing import Erasing
 
-        erasing, receipts = Erasing(self.host), list[Receipt]()
-        for table in tables:
-            if self._waiting(table):  # not erased with the request of another table
-                done = erasing.erase(str(table), caution=self.caution, listeners=self.listeners)
-                receipts += done.receipts
-        return receipts
+        try:
+            return Erasing(self.host).erase(what, caution=self.caution, listeners=self.listeners).receipts
+        except PenstockError as error:
+            return Problem.from_error(error)
 
     def _waiting(self, table: DatasetName) -> list[Tombstone]:
-        return [each for each in self._store.read(table) if each.state.can_be_undone]
+        return [each for each in self._store.read([table]) if each.state.can_be_undone]
 
-    def _check_retired(self, catalog: Catalog) -> None:
-        """UsageError when a tombstone that is due belongs to a table that nobody defines any more: it could be forgotten."""
+    def _find_retired(self, catalog: Catalog) -> list[Blocked]:
+        """Tables with tombstones that are due, which nobody defines any more: they could be forgotten."""
         limit = self.host.workspace.project.compaction.default.physical_within * 10**9
+        now, found = self.host.clock.now_ns(), dict[DatasetName, Blocked]()
         for each in self._store.read():
-            is_due = each.state.can_be_undone and self.host.clock.now_ns() - each.created_at >= limit
-            if is_due and each.table not in catalog.datasets:
-                raise UsageError(
+            if each.state.can_be_undone and now - each.created_at >= limit and each.table not in catalog.datasets:
+                problem = Problem(
+                    UsageError.code,
                     f"{each.table} has tombstones that must become physical, but is no longer a dataset of this project",
-                    hint="bring its definition or raw folder back, and run `penstock maintain` again",
+                    "bring its definition or raw folder back, and run `penstock maintain` again",
                 )
+                found[each.table] = Blocked(str(each.table), problem)
+        return list(found.values())
 
     def _count(self, catalog: Catalog, due: DueTable) -> TableFacts:
-        tombstones = self._store.read(due.name)
+        tombstones = self._store.read([due.name])
         return self._read_facts(catalog, due.dataset, due.policy, tombstones, with_rows=True)
 
     def _describe_idle(self, catalog: Catalog, dataset: Dataset) -> Compacted:
         """A table that was named, and has nothing to do."""
-        tombstones = self._store.read(dataset.name)
+        tombstones = self._store.read([dataset.name])
         facts = self._read_facts(catalog, dataset, self._policy_of(dataset), tombstones, with_rows=True)
         if facts.rows is None:
             raise UsageError(
@@ -253,6 +303,15 @@ class Maintaining:
             return 0
         with self.host.recorded():
             return self._store.compact()
+
+
+@contextmanager
+def _noted(blocked: list[Blocked], what: str) -> Iterator[None]:
+    """Note an error instead of raising it: other work that is due must not wait for it."""
+    try:
+        yield
+    except PenstockError as error:
+        blocked.append(Blocked(what, Problem.from_error(error)))
 
 
 def _fold(catalog: Catalog, bench: Bench, folded: dict[DatasetName, Folded], item: Item) -> LoadResult:

@@ -17,7 +17,7 @@ from penstock.model.names import DatasetName
 from penstock.model.plan import Action, Item, Plan, PlanLine, Problem, Upstream, Wishes, WorkItem
 from penstock.model.progress import Damage, TableState
 from penstock.run.selection import select_datasets
-from penstock.tombstones.suppression import Suppression, read_suppression
+from penstock.tombstones.suppression import Suppressions
 
 _MOST_QUESTIONS = 10
 REFRESH_ALL = "--full-refresh-all refreshes every table"
@@ -52,14 +52,14 @@ class Planner:
         selected = _select(catalog, request)
         wishes = _to_wishes(catalog, selected, request)
         states = catalog.states(selected | {name for read in selected for name in catalog.graph[read]})
-        suppression = read_suppression(self.workspace.project, self.workspace.storage)
+        suppressions = Suppressions(self.workspace.project, self.workspace.storage)
         planned: dict[DatasetName, tuple[Item, ...]] = {}
         for name in order(catalog.graph):
             if name in selected:
                 inputs = catalog.datasets[name].inputs
                 upstream = {read: Upstream(read, states[read], planned.get(read, ())) for read in inputs}
                 found = self._decide_safely(catalog.datasets[name], states[name], wishes[name], upstream)
-                planned[name] = tuple(_with_secrets(item, suppression) for item in found)
+                planned[name] = tuple(_with_secrets(item, suppressions) for item in found)
         unusable = () if request.select or request.continuous else catalog.unusable
         items = (*unusable, *(item for found in planned.values() for item in found))
         _check_ids(items)
@@ -121,12 +121,12 @@ class Planner:
         raise RuntimeError(f"no decision about {dataset.name} after {_MOST_QUESTIONS} observations")
 
 
-def _with_secrets(item: Item, suppression: Suppression) -> Item:
+def _with_secrets(item: Item, suppressions: Suppressions) -> Item:
     """The item, refused when its suppressed keys could not be recognized: then an erased person could come back."""
     if not item.action.is_work or item.action.removes_table:
         return item
     try:
-        suppression.of(item.dataset)
+        suppressions.of(item.dataset)
     except ConfigError as error:
         return item.refused(Problem.from_error(error))
     return item

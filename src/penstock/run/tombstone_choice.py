@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from penstock.errors import UsageError
 from penstock.kinds.catalog import Catalog
+from penstock.maintenance.erasure.requests import find_dataset
 from penstock.model.names import DatasetName
 from penstock.model.tombstones import Tombstone, TombstoneState
 
@@ -26,6 +27,12 @@ class TombstoneChoice:
         subjects = self.catalog.workspace.project.erasure.subjects
         if what is not None and what not in subjects and self._find_table(what) is None:
             self.choose((what,))
+
+    def check_defined(self, what: str | None) -> None:
+        """UsageError when rows that must be erased are in a table that nobody defines any more: none may be forgotten."""
+        open_states = (TombstoneState.PENDING, TombstoneState.HIDDEN)
+        for each in (each for state in open_states for each in self.pick(what, state)):
+            find_dataset(self.catalog, each.table)
 
     def pick(self, what: str | None, state: TombstoneState = TombstoneState.HIDDEN) -> list[Tombstone]:
         """Tombstones in a state: all, or those of the requests that a subject, table or id belongs to."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from penstock.errors import UsageError
+from penstock.errors import StorageError, UsageError, first_line, located
 from penstock.kinds.catalog import Catalog, open_catalog
 from penstock.kinds.protocol import Kind, PipelineRun, Repairs, Verifiable
 from penstock.maintenance.verification.compare import Compared, compare
@@ -15,6 +16,7 @@ from penstock.model.dataset import Dataset
 from penstock.model.loads import Deletes, LoadOptions, Strategy
 from penstock.model.plan import Action, Item, Reason
 from penstock.model.results import LoadResult
+from penstock.model.types import quote_name
 from penstock.model.verification import RowStatus, Verification
 from penstock.model.wording import counted
 from penstock.run.bench import Bench, Host, open_bench
@@ -24,6 +26,8 @@ from penstock.tombstones.suppression import read_suppression
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from penstock.lake.tables import Lake
 
 MOST_SHOWN = 20
 """How many rows are listed for each thing that can be wrong."""
@@ -72,7 +76,7 @@ class Verifying:
         catalog = open_catalog(self.host.workspace, self.host.kinds)
         dataset = catalog.find(name)
         item = self._plan(dataset)
-        with self._compare(catalog, dataset, keys_only=keys_only) as compared:
+        with self._compare(catalog, dataset, keys_only=keys_only, lake=bench.lake) as compared:
             found = {status: compared.keys(status) for status in _REPAIRED}
         keys = pa.concat_tables(found.values(), promote_options="permissive")
         words = [f"{counted(rows.num_rows, 'row')} {_WORDS[status]}" for status, rows in found.items() if rows.num_rows]
@@ -84,7 +88,7 @@ class Verifying:
 
     def _load(self, bench: Bench, catalog: Catalog, dataset: Dataset, item: Item, keys: pa.Table) -> LoadResult:
         workspace = self.host.workspace
-        suppression = read_suppression(workspace.project, workspace.storage)
+        suppression = read_suppression(workspace.project, workspace.storage, [dataset.name])
         run = PipelineRun(workspace, bench.build_request_id, (item,), suppression)
         loader = catalog.kind_of(dataset.kind).open(bench.lake, run)
         try:
@@ -102,18 +106,43 @@ class Verifying:
         return item
 
     @contextmanager
-    def _compare(self, catalog: Catalog, dataset: Dataset, *, keys_only: bool) -> Iterator[Compared]:
+    def _compare(
+        self, catalog: Catalog, dataset: Dataset, *, keys_only: bool, lake: Lake | None = None
+    ) -> Iterator[Compared]:
+        """Both sides; `lake` is the one of a repair, whose session must not be closed before its end."""
         kind: Kind = catalog.kind_of(dataset.kind)
         options = self._options(dataset)
         if options is None or not isinstance(kind, Verifiable):
             raise _not_verifiable(dataset)
         until = kind.loaded_until(catalog.state(dataset).payload)
-        storage = self.host.workspace.storage
+        workspace = self.host.workspace
         with (
-            kind.open_source(dataset) as source,
-            compare(source, storage, dataset.name, options, until, keys_only=keys_only) as compared,
+            located(dataset.spec.location if dataset.spec else None),
+            kind.open_source(dataset, workspace) as source,
+            compare(
+                source,
+                workspace.storage,
+                dataset.name,
+                options,
+                until,
+                keys_only=keys_only,
+                read_by_spark=partial(self._read_by_spark, dataset, lake),
+            ) as compared,
         ):
             yield compared
+
+    def _read_by_spark(self, dataset: Dataset, lake: Lake | None, address: str, columns: Sequence[str]) -> pa.Table:
+        """Columns of a Delta table that the JVM-free reader does not support; Spark refuses what is too large to collect."""
+        places = (self.host.workspace.project.storage, address)
+        with nullcontext(lake) if lake is not None else self.host.lake(places) as opened:
+            rows = opened.session.read.format("delta").load(address)
+            try:
+                return rows.select(*map(quote_name, columns)).toArrow()
+            except Exception as error:  # noqa: BLE001 - whatever Spark says
+                raise StorageError(
+                    f"{dataset.name} cannot be compared with its source: {address} cannot be read ({first_line(error)})",
+                    hint="compare only keys with --keys-only, or reload the table with `penstock rebuild`",
+                ) from None
 
     def _options(self, dataset: Dataset) -> LoadOptions | None:
         """What the load declares and the advisor chose."""
@@ -125,7 +154,9 @@ class Verifying:
         """With what explains differences that are meant to be."""
         notes = list(result.notes)
         workspace, options = self.host.workspace, self._options(dataset)
-        hidden = len(read_suppression(workspace.project, workspace.storage).tombstones.get(dataset.name, ()))
+        hidden = len(
+            read_suppression(workspace.project, workspace.storage, [dataset.name]).tombstones.get(dataset.name, ())
+        )
         if hidden and result.count(RowStatus.MISSING):
             notes.append(f"{counted(hidden, 'key')} of the table are suppressed by tombstones: they stay missing.")
         if options and result.count(RowStatus.TOO_MANY) and _keeps_deleted(options):

@@ -7,7 +7,6 @@ jars from the user is used directly, so that a machine without a network can run
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import tempfile
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from pathlib import Path
 import platformdirs
 
 from penstock.errors import SessionError
+from penstock.model.loads import find_driver_problem
 from penstock.session.java import Java
 
 DELTA_VERSION = "4.4.0"
@@ -62,8 +62,6 @@ GROUPS = {
     ),
 }
 _SPARK_HAS = ("io.netty", "org.slf4j")
-_PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-"""A part of Maven coordinates; nothing that could leave the XML or the folder that it becomes part of."""
 
 
 def cache_folder() -> Path:
@@ -98,15 +96,19 @@ def find_jars(folder: str) -> list[Path]:
 
 def resolve_package(coordinates: str, java: Java, settings: Mapping[str, str]) -> list[Path]:
     """The jars of a package by its Maven coordinates, such as a JDBC driver, with what it needs."""
-    parts = coordinates.split(":")
-    if len(parts) != 3 or not all(_PART.fullmatch(part) for part in parts):
-        raise SessionError(
-            "the coordinates of a JDBC driver must be group:artifact:version",
-            hint="for example com.mysql:mysql-connector-j:9.4.0",
-        )
-    organisation, name, version = parts
+    problem = find_driver_problem(coordinates)
+    if problem is not None:
+        raise SessionError(f"the JDBC driver {problem}")
+    organisation, name, version = coordinates.split(":")
     group = JarGroup(version, (), ((organisation, name, version),))
-    return _resolve(group, cache_folder() / "jars" / "-".join(parts), java, settings)
+    try:
+        return _resolve(group, cache_folder() / "jars" / f"{organisation}-{name}-{version}", java, settings)
+    except SessionError as error:
+        raise SessionError(
+            f"the JDBC driver {coordinates} could not be fetched: {error.message.rpartition(': ')[2]}",
+            hint="check its coordinates and the network, or put its jar in a folder with Delta's jars and name it in "
+            "penstock.yml (spark: {jars: FOLDER})",
+        ) from None
 
 
 def resolve_jars(group: str, java: Java, settings: Mapping[str, str]) -> list[Path]:
@@ -162,7 +164,7 @@ def retrieve(dependencies: str, pattern: str, java: Java, settings: Mapping[str,
     except subprocess.TimeoutExpired:
         raise _unresolved("no answer within 15 minutes") from None
     if answer.returncode != 0:
-        raise _unresolved("the repository could not be reached or does not have them")
+        raise _unresolved("the repository cannot be reached, or does not have this")
 
 
 def _unresolved(why: str) -> SessionError:

@@ -11,7 +11,7 @@ import os
 import socket
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -197,7 +197,8 @@ def _find_all_jars(request: SessionRequest, java: Java) -> list[Path]:
         if any(place.startswith(schemes) for place in request.places):
             jars = jars + resolve_jars(group, java, request.configuration)
     for package in request.packages:
-        jars = jars + resolve_package(package, java, request.configuration)
+        with suppress(SessionError):  # an error of the loads that need it, which say why; other tables can do without
+            jars = jars + resolve_package(package, java, request.configuration)
     return jars
 
 

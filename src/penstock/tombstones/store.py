@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from itertools import starmap
 from typing import TYPE_CHECKING, Any
@@ -23,11 +23,14 @@ from penstock.storage.files import Files
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from deltalake import DeltaTable
 
 FOLDER = "_penstock/tombstones"
 _COMPACT_EVERY = 50
 _MOST_FILES = 10
 """With more files than this, maintenance merges them."""
+_DEAD_HOURS = 1
+"""Files that were merged stay as long as this: another process may be reading them."""
 _TEXTS = (
     "id", "batch", "table", "key", "key_hash", "secret_id", "reason", "actor", "subject", "state", "release",
 )  # fmt: skip
@@ -36,7 +39,9 @@ _STATES = [state.value for state in TombstoneState]
 _BY_VALUE = {state.value: state for state in TombstoneState}
 _STATISTICS = "id,batch,table,state"
 _parsed: dict[tuple[str, ...], tuple[Tombstone, ...]] = {}
-"""What the files have that were read last: files never change, and every command reads them several times."""
+"""What the files have that were read last: every command reads them several times."""
+_named: dict[tuple[str, ...], frozenset[DatasetName]] = {}
+"""The tables that they name."""
 
 
 class TombstoneStore:
@@ -54,18 +59,26 @@ class TombstoneStore:
             self._files.names(f"{FOLDER}/_delta_log")
         )
 
-    def read(self, table: DatasetName | None = None) -> list[Tombstone]:
-        """The tombstones of a table, or all, in the order in which they were added."""
+    def tables(self) -> frozenset[DatasetName]:
+        """The tables that have ever had a tombstone."""
+        return self._open().tables() if self.exists else frozenset()
+
+    def read(self, tables: Iterable[DatasetName] | None = None) -> list[Tombstone]:
+        """The tombstones of these tables, or all, in the order in which they were added.
+
+        Tables without any cost a look at one column: most loads ask about such tables, and there can be many tombstones.
+        """
         if not self.exists:
             return []
+        opened = self._open()
+        wanted = None if tables is None else opened.tables().intersection(tables)
+        if wanted is not None and not wanted:
+            return []
+        return [each for each in opened.tombstones() if wanted is None or each.table in wanted]
+
+    def _open(self) -> _Opened:
         opened = open_delta_table(self._address, self._files.reader_options)
-        files = tuple(opened.file_uris())
-        known = _parsed.get(files)
-        if known is None:
-            known = _parse(opened.to_pyarrow_table())
-            _parsed.clear()
-            _parsed[files] = known
-        return [each for each in known if table is None or each.table == table]
+        return _Opened(opened, tuple(opened.file_uris()))
 
     def add(self, tombstones: Sequence[Tombstone]) -> None:
         """Add new tombstones in one commit."""
@@ -116,8 +129,7 @@ class TombstoneStore:
         """Thousands of single tombstones must not become thousands of files."""
         table = open_delta_table(self._address, self._files.reader_options)
         if table.version() % _COMPACT_EVERY == 0 and table.version() > 0:
-            table.optimize.compact()
-            table.create_checkpoint()
+            _merge(table)
 
     @property
     def is_scattered(self) -> bool:
@@ -128,11 +140,41 @@ class TombstoneStore:
 
     def compact(self) -> int:
         """Merge the files of the store; the number of files that were replaced."""
-        table = open_delta_table(self._address, self._files.reader_options)
-        merged = int(table.optimize.compact()["numFilesRemoved"])
-        if merged:
-            table.create_checkpoint()
-        return merged
+        return _merge(open_delta_table(self._address, self._files.reader_options))
+
+
+def _merge(table: DeltaTable) -> int:
+    """Merge the files of the store, and remove those that the log has named as removed for a while; gives how many were merged.
+
+    A file that no commit names is left alone: it may belong to a write in flight.
+    """
+    merged = int(table.optimize.compact()["numFilesRemoved"])
+    if merged:
+        table.vacuum(_DEAD_HOURS, dry_run=False, enforce_retention_duration=False, full=False)
+        table.create_checkpoint()
+    return merged
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """The store at one version. What its files have is kept for the next command: files never change."""
+
+    table: DeltaTable
+    files: tuple[str, ...]
+
+    def tables(self) -> frozenset[DatasetName]:
+        if self.files not in _named:
+            names = self.table.to_pyarrow_table(columns=["table"]).column("table").unique()
+            _named.clear()
+            _named[self.files] = frozenset(map(_to_name, names.to_pylist()))
+        return _named[self.files]
+
+    def tombstones(self) -> tuple[Tombstone, ...]:
+        if self.files not in _parsed:
+            found = _parse(self.table.to_pyarrow_table())
+            _parsed.clear()
+            _parsed[self.files] = found
+        return _parsed[self.files]
 
 
 def _parse(rows: pa.Table) -> tuple[Tombstone, ...]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
@@ -158,17 +159,37 @@ def _list_kept_aside(vault: Vault, batch: str, table: DatasetName) -> list[KeptA
     return sorted(found, key=lambda entry: entry.number)
 
 
-def read_suppression(project: Project, storage: Files) -> Suppression:
-    """The suppressed keys of a project now."""
+def read_suppression(project: Project, storage: Files, tables: Iterable[DatasetName] | None = None) -> Suppression:
+    """The suppressed keys of a project now, or only those of some tables."""
     store = TombstoneStore(storage, SystemClock())
     if not store.exists:
         return Suppression()
     found: dict[DatasetName, list[Tombstone]] = {}
-    for each in store.read():
+    for each in store.read(tables):
         if each.state.suppresses:
             found.setdefault(each.table, []).append(each)
     secrets = open_secrets(storage, project.erasure.secrets)
     return Suppression(secrets, {name: tuple(each) for name, each in found.items()}, Vault(storage, secrets))
+
+
+@dataclass(frozen=True)
+class Suppressions:
+    """The suppressed keys of a project, read when a table with tombstones is asked for: most plans load none."""
+
+    project: Project
+    storage: Files
+
+    def of(self, table: DatasetName) -> tuple[SuppressedKeys, ...]:
+        """What a load of this table must leave out; an error when a secret is missing."""
+        return self._all.of(table) if table in self._tables else ()
+
+    @cached_property
+    def _tables(self) -> frozenset[DatasetName]:
+        return TombstoneStore(self.storage, SystemClock()).tables()
+
+    @cached_property
+    def _all(self) -> Suppression:
+        return read_suppression(self.project, self.storage)
 
 
 def mark_table(files: Files, name: DatasetName) -> None:

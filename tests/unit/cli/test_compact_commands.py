@@ -8,10 +8,13 @@ import pytest
 from tests.command_line import Penstock
 
 from builders import load
+from penstock.errors import VerificationError
+from penstock.maintenance.erasure.values import Erased
 from penstock.model.clock import SystemClock
 from penstock.model.keys import KeyColumn
 from penstock.model.names import DatasetName
 from penstock.model.tombstones import Tombstone, TombstoneState
+from penstock.run.erasing import Erasing
 from penstock.storage.local import LocalFiles
 from penstock.tombstones.store import TombstoneStore
 from projects import ProjectFolder
@@ -34,17 +37,17 @@ def storage(shop: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> LocalFiles:
     return files
 
 
-def add_tombstone(storage: LocalFiles, age_days: int, table: DatasetName = NAME) -> None:
+def add_tombstone(storage: LocalFiles, age_days: int, table: DatasetName = NAME, request: str = "b") -> None:
     at = time.time_ns() - age_days * DAY_NS
     store = TombstoneStore(storage, SystemClock())
-    made = Tombstone(f"id{age_days}", "b", table, (KeyColumn("id"),), "00", 0, "1", "r", "a", at)
+    made = Tombstone(f"id{age_days}", request, table, (KeyColumn("id"),), "00", 0, "1", "r", "a", at)
     store.add([made])
     store.move([made], TombstoneState.HIDDEN, rows={made.id: 3})
 
 
 def test_nothing_is_due(storage: LocalFiles, penstock: Penstock) -> None:
     assert penstock("maintain").out == "Nothing is due.\n"
-    nothing = {"tables": [], "receipts": [], "store_files_merged": 0, "files_searched": 0}
+    nothing = {"tables": [], "receipts": [], "store_files_merged": 0, "files_searched": 0, "blocked": []}
     assert penstock("maintain", "--json").json == nothing
     assert "Maintenance" not in penstock("plan").out
     assert penstock("plan", "--json").json["maintenance"] == []
@@ -83,12 +86,38 @@ def test_tombstones_of_tables_that_cannot_be_read_or_are_gone_are_not_forgotten(
 ) -> None:
     add_tombstone(storage, 31, DatasetName("main", "gone"))
     done = penstock("maintain")
-    assert done.code == 2
+    assert done.code == 1
     assert "main.gone has tombstones that must become physical, but is no longer a dataset" in done.err
     add_tombstone(storage, 40)
     (storage.root / "staging/orders/_penstock/00000000000000000002.json").unlink()
     (due,) = penstock("plan", "--json").json["maintenance"]
     assert [reason["code"] for reason in due["reasons"]] == ["tombstones_due"], "a rebuild comes first, but not here"
+
+
+def test_one_blocked_request_does_not_stop_the_others(
+    storage: LocalFiles, penstock: Penstock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load(storage)
+    for age, request in ((40, "good"), (41, "bad"), (42, "fine")):
+        add_tombstone(storage, age, request=request)
+    asked = list[str]()
+
+    def erase(_: Erasing, what: str, **__: object) -> Erased:
+        asked.append(what)
+        if what in {"bad", "staging.orders"}:
+            raise VerificationError("erased values were found in raw files: export.txt", hint="remove it")
+        return Erased(files_searched=1)
+
+    monkeypatch.setattr(Erasing, "erase", erase)
+    for command in (("maintain",), ("compact", "--all")):
+        asked.clear()
+        done = penstock(*command)
+        assert done.code == 1
+        assert "bad: erased values were found in raw files: export.txt" in done.err
+        assert done.err.count("export.txt") == 1
+        assert asked == ["staging.orders", "bad", "fine", "good"], "together first, then each alone"
+        assert "staging.orders" in done.out
+    assert [each["what"] for each in penstock("maintain", "--json").json["blocked"]] == ["bad"]
 
 
 def test_visible_and_physical_rows_are_shown(storage: LocalFiles, penstock: Penstock) -> None:

@@ -51,7 +51,8 @@ def test_a_changed_receipt_is_listed_as_such(erased: ProjectFolder, penstock: Pe
     listed = {each["id"]: each for each in penstock("receipt", "ls", "--json").json}
     assert (listed[RECEIPT.id]["is_valid"], listed[RECEIPT.id]["code"]) == (False, "verification")
     assert f"holds the receipt {OTHER.id}" in listed["03"]["problem"]
-    assert "changed after it was signed" in penstock("receipt", "ls").out
+    shown = penstock("receipt", "ls")
+    assert (shown.code, "changed after it was signed" in shown.out) == (1, True)
     answer = penstock("receipt", "show", RECEIPT.id)
     assert (answer.code, answer.out) == (1, "")
 

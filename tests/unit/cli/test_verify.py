@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from pathlib import Path
 
@@ -10,11 +11,14 @@ import pytest
 from deltalake import write_deltalake
 from tests.command_line import Penstock
 
+from penstock.errors import StorageError
+
 LOADS = """\
 name: shop
 loads:
   ref.countries: {sqlite: shop.db, table: countries, keys: [code], strategy: full_refresh}
   ref.prices: {sqlite: shop.db, table: prices, strategy: full_refresh}
+  ref.theirs: {delta: theirs, keys: [id], strategy: full_refresh}
 """
 
 
@@ -81,3 +85,38 @@ def test_mistakes(folder: Path, penstock: Penstock) -> None:
     (folder / "shop.db").unlink()
     gone = penstock("verify", "ref.prices")
     assert (gone.code, "does not exist" in gone.err) == (1, True)
+
+
+def test_a_source_that_is_a_delta_table(folder: Path, penstock: Penstock) -> None:
+    """It is compared where it is, also with types that no database has."""
+    missing = penstock("verify", "ref.theirs")
+    assert (missing.code, "penstock.yml:5" in missing.err) == (1, True)
+    assert f"the Delta table {folder / 'theirs'} does not exist" in missing.err
+    nested = pa.struct([("a", pa.list_(pa.int32()))])
+    rows = {"id": [1, 2, 3], "Name": ["a", None, "c"], "more": pa.array([{"a": [1]}, None, {"a": [None]}], nested)}
+    write_deltalake(str(folder / "theirs"), pa.table(rows))
+    unloaded = penstock("verify", "ref.theirs")
+    assert (unloaded.code, "ref.theirs has no table yet" in unloaded.err) == (1, True)
+    store(folder, "theirs", rows)
+    equal = penstock("verify", "ref.theirs", "--json")
+    assert (equal.code, equal.json["source_rows"], equal.json["target_rows"]) == (0, 3, 3)
+    other = {**rows, "id": [1, 2, 4], "more": pa.array([{"a": [2]}, None, None], nested)}
+    write_deltalake(str(folder / "theirs"), pa.table(other), mode="overwrite")
+    found = penstock("verify", "ref.theirs", "--json").json
+    assert [(row["status"], row["key"]["id"]) for row in found["rows"]] == [
+        ("missing", 4), ("too_many", 3), ("different", 1)
+    ]  # fmt: skip
+
+
+def test_a_table_that_only_spark_can_read(folder: Path, penstock: Penstock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is copied aside by Spark; without one, the error says why."""
+    kept = Path(__file__).parents[2] / "compat" / "tables_v2" / "storage" / "staging" / "orders"
+    shutil.copytree(kept, folder / "storage" / "ref" / "theirs")
+    write_deltalake(str(folder / "theirs"), pa.table({"id": [1], "customer": ["a"]}))
+
+    def refuse(*_: object, **__: object) -> None:
+        raise StorageError("no session here")
+
+    monkeypatch.setattr("penstock.run.executor.Executor.open_lake", refuse)
+    found = penstock("verify", "ref.theirs")
+    assert (found.code, "no session here" in found.err) == (1, True)

@@ -137,6 +137,7 @@ def test_names_keys_views_and_generated_columns(path: Path, tmp_path: Path) -> N
             assert list(moment.split(Wanted(("select",)), "%s", 4)) == [(None, None)]
             with moment.sibling() as same:
                 assert same is moment
+    assert table_of(path, "v").look().rows is None, "nobody knows how many rows a view has"
     with table_of(path, "v").open() as moment:
         assert land(moment, table_of(path, "v"), tmp_path)[1].to_pylist() == [{"a": 1, "two": "2"}]
 

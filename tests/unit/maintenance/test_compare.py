@@ -229,3 +229,21 @@ def test_postgres(shop: Shop, postgres_server: str) -> None:
     with compare(table, shop.files, NAME, load, "2026-01-05T00:00:00.000000Z") as compared:
         assert shown(compared.verify(5)) == [(D, (2,)), (D, (3,))]
     table.close()
+
+
+def test_ranges_of_extreme_numbers(shop: Shop) -> None:
+    """Ranges that a whole number of 64 bits cannot hold."""
+    rows = [(-(2**63), "least"), (0, "zero"), (2**63 - 1, "greatest")]
+    shop.source("id INTEGER, name TEXT", rows)
+    shop.target(TYPES, rows[:2])
+    found = shop.verify(keys=("id",))
+    assert shown(found) == [(M, (2**63 - 1,))]
+    assert (sum(window.source_rows for window in found.windows), found.target_rows) == (3, 2)
+
+
+@pytest.mark.parametrize("odd", ["0000-00-00 00:00:00", "2026-02-31", "2026-01-01", ""])
+def test_windows_of_texts_that_are_not_times(shop: Shop, odd: str) -> None:
+    rows = [(1, odd), (2, "2026-01-02 10:00:00"), (3, "9999-99-99")]
+    shop.source("id INTEGER, at TEXT", rows)
+    shop.target({"id": pa.int64(), "at": pa.string()}, rows[1:])
+    assert shown(shop.verify(keys=("id",), cursor="at")) == [(M, (1,))]

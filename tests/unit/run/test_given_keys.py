@@ -85,6 +85,43 @@ def test_keys_that_are_not_utf_8_are_refused(engine: Engine) -> None:
     assert given.to_pylist() == [{"email": "ann@example.org"}]
 
 
+def test_a_wrong_line_of_a_file_of_keys_is_named(engine: Engine, tmp_path: Path) -> None:
+    file = tmp_path / "keys.csv"
+    file.write_text('email\n\n"ann\nmiller"\n\nbob@example.org,Rome\n')
+    with pytest.raises(UsageError, match=r"keys.csv: line 6 has 2 values, the header 1"):
+        read_given_keys(engine.catalog, "person", (), file)
+    file.write_text("\nann@example.org\n\nbob@example.org\n")
+    assert read_given_keys(engine.catalog, "person", (), file)[1].num_rows == 2
+
+
+def test_what_is_gone_is_not_withdrawn_and_no_jvm_starts(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    erased(engine, "tombstone")
+    monkeypatch.setattr("penstock.run.executor.Executor.open_lake", _refuse)
+    with pytest.raises(UsageError, match="its rows are gone and cannot come back"):
+        engine.erasure.remove(["staging.people"])
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"reason": "for ANN@Example.org, urgent"}, "the reason contains the key"),
+        ({"reason": "DSR-17", "actor": "ann@example.org"}, "the actor contains the key"),
+    ],
+)
+def test_a_reason_or_actor_with_the_key_is_refused_before_anything_starts(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, given: dict[str, str], problem: str
+) -> None:
+    monkeypatch.setattr("penstock.run.executor.Executor.open_lake", _refuse)
+    for keys in ({"keys": ["ann@example.org"]}, {"source": "email\nbob@example.org\nann@example.org\n"}):
+        with pytest.raises(UsageError, match=problem):
+            engine.erasure.add("person", **keys, **given)
+    assert engine.erasure.tombstones() == []
+
+
+def _refuse(*_: object, **__: object) -> None:
+    raise AssertionError("Spark was started")
+
+
 def test_a_later_search_finds_other_spellings_and_refuses_what_no_file_can_have(engine: Engine) -> None:
     """The project's own raw file has ann@example.org, and the key is compared in lower case."""
     for given in ("Ann@Example.org", "ANN@EXAMPLE.ORG", "email=ann@example.org"):
@@ -93,3 +130,12 @@ def test_a_later_search_finds_other_spellings_and_refuses_what_no_file_can_have(
     for key, problem in (("age=seven", "cannot be a value of age"), ("email=\\N", "NULL cannot be searched")):
         with pytest.raises(UsageError, match=problem):
             engine.erasure.verify("staging.people", [key])
+
+
+def test_keys_of_one_subject_in_different_normal_forms_are_a_warning(engine: Engine) -> None:
+    assert engine.plan().warnings == ()
+    more = SETTINGS.replace("lower}}", "lower}, staging.users: {key: mail}}")
+    (engine.project.root / "penstock.yml").write_text(more)
+    (warning,) = open_engine(engine.project.root, environment={}).plan().warnings
+    assert "the subject person has keys in different normal forms" in warning
+    assert "lower in staging.people; exact in staging.users" in warning

@@ -240,7 +240,9 @@ def test_items_of_one_table_run_one_after_another_unless_they_may_run_beside_eac
         both = threading.Barrier(2, timeout=5 if is_parallel else 0.2)
         seen: list[bool] = []
 
-        def apply(_: Item, both: threading.Barrier = both, seen: list[bool] = seen) -> LoadResult:
+        def apply(item: Item, both: threading.Barrier = both, seen: list[bool] = seen) -> LoadResult:
+            if item.id == "main.r":
+                return DONE
             try:
                 both.wait()
                 seen.append(True)

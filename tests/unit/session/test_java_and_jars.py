@@ -190,7 +190,7 @@ def test_a_fetch_that_is_not_complete_leaves_no_cache(cache: Path, tmp_path: Pat
 def test_a_fetch_that_fails_says_so_without_a_stack_trace(cache: Path, tmp_path: Path) -> None:
     home = make_java(tmp_path / "jdk")
     (home / "bin" / "java").write_text("#!/bin/sh\necho UNRESOLVED >&2; exit 1\n")
-    with pytest.raises(SessionError, match="could not be reached or does not have them"):
+    with pytest.raises(SessionError, match="cannot be reached, or does not have this"):
         resolve_jars("delta", Java(home, "17"), {})
 
 

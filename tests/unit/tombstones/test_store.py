@@ -38,6 +38,20 @@ def test_a_project_without_tombstones_has_no_store(store: TombstoneStore) -> Non
     assert store.read() == []
 
 
+def test_a_load_of_a_table_without_tombstones_reads_none(store: TombstoneStore) -> None:
+    store.add([make(), make(DatasetName("staging", "a_table_with_a_name_of_more_than_32_characters"))])
+    stores._parsed.clear()
+    assert store.read([ORDERS]) == []
+    assert stores._parsed == {}
+    assert {str(table) for table in store.tables()} == {
+        "staging.customers",
+        "staging.a_table_with_a_name_of_more_than_32_characters",
+    }
+    assert len(store.read([CUSTOMERS, ORDERS])) == 1
+    store.add([make(ORDERS)])
+    assert [each.table for each in store.read([ORDERS])] == [ORDERS]
+
+
 def test_tombstones_come_back_with_their_last_state(store: TombstoneStore) -> None:
     first, second, other = make(), make(), make(ORDERS)
     store.add([first, second])
@@ -46,20 +60,20 @@ def test_tombstones_come_back_with_their_last_state(store: TombstoneStore) -> No
     store.move([first, second], TombstoneState.HIDDEN)
     states = {each.id: each.state.value for each in store.read()}
     assert states == {first.id: "hidden", second.id: "hidden", other.id: "pending"}
-    (found,) = store.read(ORDERS)
+    (found,) = store.read([ORDERS])
     assert found == replace(other, changed_at=other.created_at)
-    hidden = store.read(CUSTOMERS)
+    hidden = store.read([CUSTOMERS])
     assert {each.id for each in hidden} == {first.id, second.id}
     assert hidden[0].key == first.key
     store.move(hidden, TombstoneState.HIDDEN)
     store.move(hidden[:1], TombstoneState.PHYSICAL)
-    gone = [each for each in store.read(CUSTOMERS) if each.state is TombstoneState.PHYSICAL]
+    gone = [each for each in store.read([CUSTOMERS]) if each.state is TombstoneState.PHYSICAL]
     store.move(gone, TombstoneState.RELEASED, release=Release("2026-01-01", "signed_up"))
-    assert {each.state for each in store.read(CUSTOMERS)} == {TombstoneState.HIDDEN, TombstoneState.RELEASED}
-    released = [each for each in store.read(CUSTOMERS) if each.state is TombstoneState.RELEASED]
+    assert {each.state for each in store.read([CUSTOMERS])} == {TombstoneState.HIDDEN, TombstoneState.RELEASED}
+    released = [each for each in store.read([CUSTOMERS]) if each.state is TombstoneState.RELEASED]
     CLOCK.advance(1)
     store.move(released, TombstoneState.RELEASED, release=Release("2026-02-01", "signed_up"))
-    points = {each.release for each in store.read(CUSTOMERS)}
+    points = {each.release for each in store.read([CUSTOMERS])}
     assert points == {None, Release("2026-02-01", "signed_up")}, "a point that was wrong can be corrected"
 
 
@@ -85,7 +99,19 @@ def test_many_single_tombstones_do_not_become_many_files(
         store.add([make()])
     assert len(store.read()) == 35
     table = stores.open_delta_table(f"{tmp_path}/{stores.FOLDER}")
-    assert len(table.file_uris()) < 15
+    live, folder = set(table.file_uris()), tmp_path / stores.FOLDER
+    assert len(live) < 15
+    dead = {str(path) for path in folder.glob("*.parquet")} - live
+    assert len(dead) > 20, "another process may be reading what was merged just now"
+
+    # later, they are removed; a file that no commit names may be of a write in flight
+    (folder / "part-of-a-write.parquet").write_bytes(b"")
+    monkeypatch.setattr(stores, "_DEAD_HOURS", 0)
+    store.add([make()])
+    assert store.compact() > 1
+    live = set(stores.open_delta_table(str(folder)).file_uris())
+    assert {str(path) for path in folder.glob("*.parquet")} - live == {str(folder / "part-of-a-write.parquet")}
+    assert len(store.read()) == 36
 
 
 def test_a_missing_secret_is_named_and_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,7 +66,7 @@ def _find_tombstones(asked: HiddenSince, workspace: Workspace) -> Sequence[Tombs
     requests = find_hiding_requests(workspace.storage, asked.input, asked.mark.version, asked.mark.at)
     if not requests:
         return ()
-    known = TombstoneStore(workspace.storage, SystemClock()).read(asked.input)
+    known = TombstoneStore(workspace.storage, SystemClock()).read([asked.input])
     found = [each for each in known if each.batch in requests]
     secrets = open_secrets(workspace.storage, workspace.project.erasure.secrets)
     # When a tombstone was withdrawn, its rows can still be hidden by another one.

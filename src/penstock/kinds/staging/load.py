@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -38,8 +40,10 @@ from penstock.transforms.duplicates import DeclaredKey, count_duplicates, find_d
 from penstock.transforms.suppress import TOMBSTONE
 
 _HASHERS = 4
+_HEAD_START = 0.3
+"""Seconds until the write has begun: Spark serves the job that comes first."""
 _MUCH = 8_000_000
-"""From this many bytes on, files are hashed in parallel; with fewer, threads cost more than they save."""
+"""From this many bytes on, files are hashed and counted in parallel; with fewer, threads cost more than they save."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +87,12 @@ class StagingLoad:
             self._keep_aside(item, rows, manifest.number)
             set_aside = self._quarantine(item, rows, manifest.number)
             fault_point("staging.before_commit", str(name))
-            commit = self._write(item, rows, manifest.number, key)
+            with _counted_meanwhile(rows) as count_suppressed:
+                commit = self._write(item, rows, manifest.number, key)
         fault_point("staging.after_commit", str(name))
         promised = sum(new.rows for new in item.work.files) - set_aside
         suppressed, duplicates = self._check_rows(
-            name, commit, promised, rows.count_suppressed, partial(_count_duplicates, rows, key)
+            name, commit, promised, count_suppressed, partial(_count_duplicates, rows, key)
         )
         return LoadResult(
             commit.version,
@@ -248,6 +253,25 @@ class StagingLoad:
         except OSError:
             raise RawFileError(f"raw file {new.file.path} cannot be read", hint="run again once it is back") from None
         return ConsumedFile(new.file, new.rows, content_hash)
+
+
+@contextmanager
+def _counted_meanwhile(rows: RawRows) -> Iterator[Callable[[], int]]:
+    """Count the rows that are left out of a large load while the others are written, of a small one when somebody asks.
+
+    Spark gives the write, which comes first, all the cores that it can use; the count takes those that are left.
+    """
+    if not rows.suppressed or rows.work.bytes_read < _MUCH:
+        yield rows.count_suppressed
+        return
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="suppressed") as pool:
+        counted = pool.submit(_count_suppressed, rows)
+        yield counted.result
+
+
+def _count_suppressed(rows: RawRows) -> int:
+    time.sleep(_HEAD_START)
+    return rows.count_suppressed()
 
 
 def _count_duplicates(rows: RawRows, key: DeclaredKey | None) -> int:

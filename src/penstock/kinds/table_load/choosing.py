@@ -25,6 +25,6 @@ def choose_strategy(options: LoadOptions, payload: LoadProgress | None, look: Lo
     rows = look.rows if look is not None else None
     if options.keys and rows is not None and rows >= SMALL:
         return Choice(Strategy.SNAPSHOT, f"it has about {rows:,} rows and no cursor")
-    return Choice(
-        Strategy.FULL_REFRESH, "it is small" if rows is not None and rows < SMALL else "it has no keys or cursor"
-    )
+    if rows is not None and rows < SMALL:
+        return Choice(Strategy.FULL_REFRESH, "it is small")
+    return Choice(Strategy.FULL_REFRESH, "its size is not known" if options.keys else "it has no keys or cursor")

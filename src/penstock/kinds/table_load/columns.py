@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from penstock.databases.contract import Look, SourceColumn
 from penstock.kinds.table_load.progress import KnownColumn
-from penstock.model.changes import END_AT, START_AT
+from penstock.model.changes import END_AT, RESERVED, START_AT
 from penstock.model.common_type import common_type, widens_in_place
 from penstock.model.drift import ColumnChange, Safety
 from penstock.model.loads import DELETED_AT, Deletes, LoadOptions, Strategy
@@ -127,6 +127,10 @@ def _join_types(table: str, source: str) -> str:
     return source if widens_in_place(table, source) else common_type({table, source})
 
 
+def _is_taken(name: str) -> bool:
+    return name in _OWN_KEYS or name.startswith(RESERVED)
+
+
 def _find_problem(look: Look, found: Sequence[SourceColumn], options: LoadOptions, shown: str) -> Problem | None:
     names = [column.name for column in look.columns]
     known = {name.lower() for name in names}
@@ -142,7 +146,7 @@ def _find_problem(look: Look, found: Sequence[SourceColumn], options: LoadOption
     if repeated := {name for name in lowered if lowered.count(name) > 1}:
         text = f"{shown} has columns that differ only by case: {min(repeated)}"
         return Problem("source_column_unusable", text, hint="name the columns to load with columns=, or load a view")
-    if taken := next((column.name for column in found if column.name.lower() in _OWN_KEYS), None):
+    if taken := next((column.name for column in found if _is_taken(column.name.lower())), None):
         text = f"{shown} has a column {taken}, which is a name of Penstock's own"
         return Problem("source_column_unusable", text, hint="rename it in a view and load that")
     bad = next((column for column in found if column.type is None), None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from penstock.databases.contract import Look, SourceColumn
+from penstock.databases.contract import Look, SourceColumn, StoredSource
 from penstock.errors import PenstockError, SourceError
 from penstock.lake.delta_log import find_version, iter_commits, read_columns
 from penstock.model.loads import DeltaSource
@@ -40,6 +40,13 @@ def look_at_delta(source: DeltaSource, configuration: Mapping[str, str]) -> Look
         stated = _read_schema(source, files, name)
     columns = tuple(SourceColumn(c.name, c.type, c.type, c.nullable) for c in read_columns(stated))
     return Look(columns, stamp=changed or f"version {version}")
+
+
+def to_stored(source: DeltaSource, configuration: Mapping[str, str]) -> StoredSource:
+    """The table as something to compare with."""
+    files, name = open_place(source, configuration)
+    look = look_at_delta(source, configuration)
+    return StoredSource(show_delta(source), look, files.spark_path(name), files.reader_options)
 
 
 def _read_schema(source: DeltaSource, files: Files, name: str) -> str:

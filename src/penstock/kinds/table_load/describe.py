@@ -36,7 +36,7 @@ def _reads(item: WorkItem[LoadWork], since: str | None) -> str:
     work = item.work
     if work.strategy is Strategy.TIMESTAMP and item.action is not Action.REBUILD:
         return f"rows since {since}" if since is not None else "rows since the watermark"
-    return f"about {work.rows:,} rows" if work.rows is not None else "all rows"
+    return f"about {work.rows:,} row{'' if work.rows == 1 else 's'}" if work.rows is not None else "all rows"
 
 
 def show(dataset: Dataset, state: TableState[LoadProgress]) -> Shown:

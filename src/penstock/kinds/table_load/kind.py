@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from penstock.kinds.protocol import Loader, Needs, PipelineRun, Workspace
 from penstock.kinds.table_load import describe, observe
 from penstock.kinds.table_load.advised import with_recorded
 from penstock.kinds.table_load.decide import decide
+from penstock.kinds.table_load.delta_source import to_stored
 from penstock.kinds.table_load.landing import erase_landed, remove_left_over
 from penstock.kinds.table_load.progress import CODEC, LoadCodec, LoadProgress
 from penstock.kinds.table_load.sources import opened
@@ -17,13 +18,13 @@ from penstock.kinds.table_load.values import KIND
 from penstock.model.clock import Clock, SystemClock
 from penstock.model.dataset import Dataset, Found, Place, Shown
 from penstock.model.erasing import FileErased
-from penstock.model.loads import LoadOptions
+from penstock.model.loads import DeltaSource, LoadOptions
 from penstock.model.names import DatasetName
 from penstock.model.plan import Item, PlanLine, Upstream, Wishes
 from penstock.model.progress import ConsumedFile, TableState
 
 if TYPE_CHECKING:
-    from penstock.databases.contract import SourceTable
+    from penstock.databases.contract import SourceTable, StoredSource
     from penstock.kinds.undo import Undo
     from penstock.lake.tables import Lake
     from penstock.transforms.key_match import KeySet
@@ -76,10 +77,15 @@ class TableLoadKind:
         known = payload if isinstance(payload, LoadProgress) else None
         return None if options is None else with_recorded(options, known)
 
-    def open_source(self, dataset: Dataset) -> AbstractContextManager[SourceTable]:
+    def open_source(
+        self, dataset: Dataset, workspace: Workspace
+    ) -> AbstractContextManager[SourceTable] | AbstractContextManager[StoredSource]:
         """The source, as a load asks it."""
         if dataset.spec is None or dataset.spec.load is None:
             raise ValueError(f"{dataset.name} is not a load")
+        source = dataset.spec.load.source
+        if isinstance(source, DeltaSource):
+            return nullcontext(to_stored(source, workspace.project.configuration))
         return opened(dataset.spec.load)
 
     def describe(self, item: Item) -> PlanLine:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -12,10 +11,10 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_rand
 
 from penstock.databases.contract import SourceTable
 from penstock.databases.passwords import with_password
-from penstock.errors import PenstockError, SourceError
+from penstock.errors import SourceError, located
 from penstock.faults import fault_point
 from penstock.kinds.table_load.decide import LoadItem, decide
-from penstock.kinds.table_load.delta_load import load_delta
+from penstock.kinds.table_load.delta_load import load_delta, repair_from_delta
 from penstock.kinds.table_load.full_refresh import refresh
 from penstock.kinds.table_load.job import Job
 from penstock.kinds.table_load.landing import remove_left_over
@@ -58,7 +57,7 @@ class TableLoad:
             stop=stop_after_attempt(_ATTEMPTS),
             reraise=True,
         )
-        with _located(item):
+        with located(item.work.spec.location):
             result = retrying(self._try_to_load, item)
         fault_point("load.before_tidy", str(name))
         remove_left_over(self.lake.files, name, keep_first=False)
@@ -66,13 +65,16 @@ class TableLoad:
 
     def repair(self, item: LoadItem, keys: pa.Table) -> LoadResult:
         """Make the rows with these keys what they are in the source now."""
-        with _located(item), opened(item.work.options) as table:
-            job = self._to_job(item, table)
-            job.check_unchanged(table.look())
-            try:
-                return repair_rows(job, keys)
-            finally:
-                remove_left_over(self.lake.files, item.dataset, keep_first=True)
+        with located(item.work.spec.location):
+            if isinstance(item.work.options.source, DeltaSource):
+                return repair_from_delta(self._to_job(item, None), keys)
+            with opened(item.work.options) as table:
+                job = self._to_job(item, table)
+                job.check_unchanged(table.look())
+                try:
+                    return repair_rows(job, keys)
+                finally:
+                    remove_left_over(self.lake.files, item.dataset, keep_first=True)
 
     def close(self) -> None:
         """The loader keeps nothing in the session."""
@@ -94,7 +96,7 @@ class TableLoad:
         if not isinstance(work.options.source, JdbcSource):
             raise TypeError(f"{work.shown} has no JDBC driver")
         source = with_password(work.options.source)
-        asked = SparkTable(self.lake.session, source, table.shown, work.options.where)
+        asked = SparkTable(self.lake.session, source, table.shown, work.options.where, self.configuration)
         given = LoadObservation(
             work.spec, work.options, work.state, table.shown, work.source, datetime.now(UTC), work.choice, asked.look()
         )
@@ -133,13 +135,3 @@ def _load(job: Job, action: Action) -> LoadResult:
 
 def _is_transient(error: BaseException) -> bool:
     return isinstance(error, SourceError) and error.retryable
-
-
-@contextmanager
-def _located(item: LoadItem) -> Iterator[None]:
-    """Add the definition's place to an error."""
-    try:
-        yield
-    except PenstockError as error:
-        error.location = error.location or item.work.spec.location
-        raise

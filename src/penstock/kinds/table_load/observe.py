@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from penstock.databases.contract import SourceTable, Window
-from penstock.errors import PenstockError
+from penstock.databases.contract import Look, SourceTable, Wanted, Window
+from penstock.errors import PenstockError, SourceError
 from penstock.kinds.protocol import Workspace
 from penstock.kinds.table_load.advised import ask_advisor, find_warnings, with_recorded
 from penstock.kinds.table_load.choosing import choose_strategy
-from penstock.kinds.table_load.columns import spelled
+from penstock.kinds.table_load.columns import chosen_columns, spelled
 from penstock.kinds.table_load.delta_source import look_at_delta, show_delta
 from penstock.kinds.table_load.progress import LoadProgress
 from penstock.kinds.table_load.sources import identify, opened
@@ -22,6 +23,11 @@ from penstock.model.loads import DeltaSource, LoadOptions, NullCursor, Strategy
 from penstock.model.plan import Problem
 from penstock.model.progress import TableState
 from penstock.model.spec import DatasetSpec
+
+_PAUSES = (0.2, 0.6)
+"""Seconds before a source is asked again."""
+_SLOW = 2.0
+"""Seconds after which a failure is not one of a moment: a plan should not wait for it twice."""
 
 
 def discover(workspace: Workspace) -> Found:
@@ -42,11 +48,24 @@ def observe(spec: DatasetSpec, state: TableState[LoadProgress], workspace: Works
             look = look_at_delta(options.source, workspace.project.configuration)
             shown = show_delta(options.source)
             return replace(given, shown=shown, look=look, choice=choose_strategy(options, state.payload, look))
-        with opened(options) as table:
-            return _ask(given, table)
+        return _try_to_ask(given)
     except PenstockError as error:
         problem = Problem.from_error(error)
         return replace(given, problem=replace(problem, location=problem.location or spec.location))
+
+
+def _try_to_ask(given: LoadObservation) -> LoadObservation:
+    """Ask the source; one that fails at once and only for a moment, such as a server that restarts, is asked again."""
+    for pause in (*_PAUSES, None):
+        began = time.monotonic()
+        try:
+            with opened(given.options) as table:
+                return _ask(given, table)
+        except SourceError as error:
+            if pause is None or not error.retryable or time.monotonic() - began > _SLOW:
+                raise
+            time.sleep(pause)
+    raise AssertionError("the last attempt returns or raises")
 
 
 def _ask(given: LoadObservation, table: SourceTable) -> LoadObservation:
@@ -57,6 +76,7 @@ def _ask(given: LoadObservation, table: SourceTable) -> LoadObservation:
     known = choose_strategy(options, payload, None).strategy if payload is not None else None
     if payload is None or known is not Strategy.TIMESTAMP or payload.watermark is None or options.cursor is None:
         look = table.look()
+        _check(table, look, options)
         advised = ask_advisor(options) if payload is None and not given.state.exists else None
         if advised is not None:
             return replace(given, look=look, options=advised[0], choice=advised[1])
@@ -67,6 +87,14 @@ def _ask(given: LoadObservation, table: SourceTable) -> LoadObservation:
     news = News(bound, has_rows)
     choice, warnings = choose_strategy(options, payload, look), find_warnings(payload, look)
     return replace(given, look=look, choice=choice, news=news, warnings=warnings)
+
+
+def _check(table: SourceTable, look: Look, options: LoadOptions) -> None:
+    """SourceError for what reading would end with; columns that are missing or unusable are the decision's to name."""
+    names = tuple(column.name for column in chosen_columns(look, options) if column.type is not None)
+    cursor = spelled(look.columns, options.cursor) if options.cursor is not None else None
+    if names and cursor in {None, *(column.name for column in look.columns)}:
+        table.check(Wanted(names, options.where), cursor)
 
 
 def news_window(options: LoadOptions, payload: LoadProgress) -> Window:

@@ -28,17 +28,22 @@ def repair_rows(job: Job, keys: pa.Table) -> LoadResult:
 
     `keys` has the key columns as the source spells them.
     """
-    known = _known(job)
+    known = check_standing(job)
     with job.source.open() as moment:
         landed = job.landing.land(moment, replace(job.wanted, keys=keys), "repair")
         rows = job.read(landed.files)
         job.check(rows, landed.rows)
-        gone = _gone(job, keys, rows) if _deletes(job) else None
-        # The rows are those of a later moment, so that a checksum of the whole table says nothing any more.
-        return merge_rows(job, rows, gone, replace(known, moment=moment.taken_at, checksum=None))
+        return merge_repaired(job, keys, rows, replace(known, moment=moment.taken_at))
 
 
-def _known(job: Job) -> LoadProgress:
+def merge_repaired(job: Job, keys: pa.Table, rows: DataFrame, payload: LoadProgress) -> LoadResult:
+    """Merge the rows with these keys, as they are in the source now."""
+    gone = _gone(job, keys, rows) if _deletes(job) else None
+    # The rows are those of a later moment, so that a checksum of the whole table says nothing any more.
+    return merge_rows(job, rows, gone, replace(payload, checksum=None))
+
+
+def check_standing(job: Job) -> LoadProgress:
     """The progress, if the next load would go on from it: otherwise the rows would not fit the table."""
     work, known = job.work, job.work.state.payload
     has_drift = any(change.safety is not Safety.NOTED for change in work.column_changes)

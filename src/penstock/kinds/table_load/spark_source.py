@@ -6,8 +6,8 @@ which gets them as SQL of its own; types that Spark would round or shift are ref
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from penstock.databases.contract import Bound, Landed, Look, Moment, SourceColumn, Wanted, Window
-from penstock.errors import SourceError, first_line
+from penstock.kinds.table_load.driver_errors import explained
 from penstock.model.loads import JdbcSource
 from penstock.model.types import normal_type, quote_name
 from penstock.storage.files import Files
@@ -33,17 +33,24 @@ class SparkTable:
     is_observable = True
     has_one_moment = False
 
-    def __init__(self, session: SparkSession, source: JdbcSource, shown: str, where: str | None) -> None:
+    def __init__(
+        self, session: SparkSession, source: JdbcSource, shown: str, where: str | None, settings: Mapping[str, str]
+    ) -> None:
         self.session = session
+        self._settings = settings
         self._source = source
         self._where = where
         self.shown = shown
 
     def look(self) -> Look:
         """Its columns, by the driver's metadata."""
-        with explained(self.shown):
+        with self.explained():
             fields = self._read().schema.fields
         return Look(tuple(_to_column(field) for field in fields))
+
+    def check(self, wanted: Wanted, cursor: str | None = None) -> None:
+        """What cannot be read is found when it is read."""
+        del wanted, cursor
 
     def find_news(self, window: Window, where: str | None, token: str | None = None) -> tuple[Look, Bound, bool]:
         """It is asked when it is read."""
@@ -57,6 +64,10 @@ class SparkTable:
 
     def close(self) -> None:
         """Spark closes its connections itself."""
+
+    def explained(self) -> AbstractContextManager[None]:
+        """Errors of the driver in the block become ours."""
+        return explained(self.shown, self._source.connection, self._settings)
 
     def choose(self, wanted: Wanted) -> DataFrame:
         """Rows and columns; conditions go to the database."""
@@ -79,27 +90,6 @@ class SparkTable:
         return reader.option("fetchsize", "10000").option("dbtable", chosen).load()
 
 
-@contextmanager
-def explained(shown: str) -> Iterator[None]:
-    """Turn an error of the driver into one that names the table; the driver's own words can hold the address."""
-    try:
-        yield
-    except SourceError:
-        raise
-    except Exception as error:  # noqa: BLE001 - drivers and py4j raise many kinds
-        text = first_line(error)
-        if "No suitable driver" in text or "ClassNotFound" in str(error):
-            raise SourceError(
-                f"{shown}: Spark has no JDBC driver for this URL",
-                hint="name the driver: driver='group:artifact:version'; or put its jar in the folder spark.jars",
-            ) from None
-        raise SourceError(
-            f"{shown} cannot be read by its JDBC driver",
-            hint="check the address, the table, user and password; the driver's message is in .penstock/logs/spark.log",
-            retryable=True,
-        ) from None
-
-
 class SparkMoment:
     """The table as each question finds it: a count is that of the rows that were landed."""
 
@@ -115,14 +105,14 @@ class SparkMoment:
         known = self._landed.get(repr(wanted))
         if known is not None:
             return known
-        with explained(self._table.shown):
+        with self._table.explained():
             return self._table.choose(wanted).count()
 
     def land(self, wanted: Wanted, files: Files, prefix: str) -> Landed:
         """Write the rows as Parquet; the one file of the contract is a folder here."""
         path = f"{prefix}-0000.parquet"
         place = files.spark_path(path)
-        with explained(self._table.shown):
+        with self._table.explained():
             self._table.choose(wanted).write.mode("overwrite").parquet(place)
             rows, greatest, nulls = _add_up(self._table.session.read.parquet(place), wanted.window)
         self._landed[repr(wanted)] = rows
@@ -159,13 +149,17 @@ def _add_up(rows: DataFrame, window: Window | None) -> tuple[int, str | None, in
         return rows.count(), None, 0
     name = _spelled(rows, window.cursor)
     column, type_ = F.col(quote_name(name)), rows.schema[name].dataType
-    greatest = F.max(column)
-    if isinstance(type_, T.TimestampType):
-        greatest = F.date_format(greatest, "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'")
-    elif isinstance(type_, T.TimestampNTZType):
-        greatest = F.date_format(greatest, "yyyy-MM-dd'T'HH:mm:ss.SSSSSS")
-    facts = rows.agg(F.count(F.lit(1)), greatest.cast("string"), F.count(column)).collect()[0]
+    facts = rows.agg(F.count(F.lit(1)), to_text(F.max(column), type_), F.count(column)).collect()[0]
     return int(facts[0]), facts[1], int(facts[0]) - int(facts[2])
+
+
+def to_text(value: Column, type_: T.DataType) -> Column:
+    """A value of a cursor as canonical text."""
+    if isinstance(type_, T.TimestampType):
+        return F.date_format(value, "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'")
+    if isinstance(type_, T.TimestampNTZType):
+        return F.date_format(value, "yyyy-MM-dd'T'HH:mm:ss.SSSSSS")
+    return value.cast("string")
 
 
 def _to_column(field: T.StructField) -> SourceColumn:

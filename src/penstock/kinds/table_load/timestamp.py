@@ -19,7 +19,8 @@ from penstock.kinds.table_load.landing import FIRST, Chunks, Journal, Landing, p
 from penstock.kinds.table_load.merging import merge_rows
 from penstock.kinds.table_load.observe import find_since
 from penstock.kinds.table_load.progress import LoadProgress
-from penstock.kinds.table_load.windows import is_before, is_time, later
+from penstock.kinds.table_load.spark_source import to_text
+from penstock.kinds.table_load.windows import find_latest_now, is_before, is_time, later
 from penstock.lake.statements import quote
 from penstock.model.loads import NullCursor
 from penstock.model.plan import Action
@@ -61,7 +62,7 @@ def _load_increment(job: Job, moment: Moment) -> LoadResult:
     if bound is not None and since is not None and _is_held(job, bound, since):
         until = None if options.keys else since
     read = _read_window(job, moment, Window(_cursor(job), since, until, options.null_cursor is not NullCursor.SKIP))
-    payload = job.progress(moment, **_move_on(job, moment, known, bound, read.landed), checked_at=known.checked_at)
+    payload = job.progress(moment, **_move_on(job, moment, known, bound, read), checked_at=known.checked_at)
     if not options.keys:
         result = _append(job, read.rows, payload, since if not known.is_bounded else None)
     else:
@@ -82,15 +83,27 @@ def _is_held(job: Job, bound: str, since: str) -> bool:
     return _cursor_type(job) != "string" and is_before(bound, since)
 
 
-def _move_on(job: Job, moment: Moment, known: LoadProgress, bound: str | None, landed: Landed) -> dict[str, object]:
+def _move_on(job: Job, moment: Moment, known: LoadProgress, bound: str | None, read: _Read) -> dict[str, object]:
     """How far the source is read after this window."""
     if bound is not None:
         watermark = later(known.watermark, bound, _cursor_type(job))
         return {"watermark": watermark, "is_bounded": True, "token": moment.bound.token if moment.bound else None}
-    if landed.greatest_cursor is None:
+    greatest = _leave_out_future(job, read.rows, read.landed.greatest_cursor, moment.taken_at)
+    if greatest is None:
         return {"watermark": known.watermark, "is_bounded": known.is_bounded, "token": known.token}
-    watermark = later(known.watermark, landed.greatest_cursor, _cursor_type(job))
+    watermark = later(known.watermark, greatest, _cursor_type(job))
     return {"watermark": watermark, "is_bounded": False, "token": None}
+
+
+def _leave_out_future(job: Job, rows: DataFrame, greatest: str | None, now: str) -> str | None:
+    """The greatest cursor that does not lie in the future: from a row of the year 9999 on, everything else would be late."""
+    limit = find_latest_now(greatest, now, job.work.options.zone) if greatest is not None else None
+    if limit is None:
+        return greatest
+    name = spelled(job.columns, job.work.options.cursor or "")
+    cursor, type_ = F.col(quote(name)), rows.schema[name].dataType
+    past = rows.where(cursor <= F.lit(limit).cast(type_))
+    return past.agg(to_text(F.max(cursor), type_)).collect()[0][0] or limit
 
 
 def _cursor_type(job: Job) -> str:
@@ -142,7 +155,7 @@ def _append(job: Job, rows: DataFrame, payload: LoadProgress, since: str | None)
     screen = job.screen()
     kept = screen.drop(rows)
     if since is not None:
-        kept = kept.exceptAll(_stored_since(job, since))
+        kept = _without_stored(job, kept, _stored_since(job, since))
     if kept.isEmpty() and not screen:
         return job.restate(payload)
     fault_point("load.before_attempt", str(job.name))
@@ -152,6 +165,17 @@ def _append(job: Job, rows: DataFrame, payload: LoadProgress, since: str | None)
     commit = job.lake.append(kept, job.name, begun.number)
     fault_point("load.after_commit", str(job.name))
     return LoadResult(commit.version, written(commit), suppressed=suppressed)
+
+
+def _without_stored(job: Job, rows: DataFrame, stored: DataFrame) -> DataFrame:
+    """Rows without those that the table has; a column that the source no longer has is NULL in all of them, and says nothing."""
+    present = {column.name.lower() for column in job.look.columns}
+    compared = [quote(name) for name in rows.columns if name.lower() in present]
+    types = {field.name: field.dataType for field in rows.schema.fields}
+    new = rows.select(*compared).exceptAll(stored.select(*compared))
+    return new.select(
+        *(F.col(quote(n)) if n.lower() in present else F.lit(None).cast(types[n]).alias(n) for n in rows.columns)
+    )
 
 
 def _stored_since(job: Job, since: str) -> DataFrame:
@@ -192,7 +216,8 @@ def _load_first(job: Job) -> LoadResult:
         everything = total(tuple(landed.values()))
         rows = job.read(everything.files)
         sure = [landed[number] for number in done] if done else list(landed.values())
-        watermark = journal.watermark or reduce(later, (each.greatest_cursor for each in sure), None)
+        greatest = reduce(later, (each.greatest_cursor for each in sure), None)
+        watermark = journal.watermark or _leave_out_future(job, rows, greatest, journal.taken_at)
         if (
             watermark is not None
             and journal.watermark is None

@@ -5,15 +5,18 @@ Values are numbers, times (ISO 8601, or as SQLite writes them) or other texts. A
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from zoneinfo import ZoneInfo
 
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
 _TIME = re.compile(
     r"(?P<day>\d{4}-\d{2}-\d{2})(?:(?P<middle>[T ])(?P<time>\d{2}:\d{2}(?::\d{2})?)(?P<rest>(?:\.\d+)?))?"
     r"(?P<zone>Z|[+-]\d{2}(?::?\d{2})?)?"
 )
+_EARLIEST_ZONE = timedelta(hours=14)
 DEFAULT_LOOKBACK = 600
 """Seconds, where a source cannot bound a cursor and the load declares nothing."""
 
@@ -60,6 +63,29 @@ def go_back(value: str, seconds: int) -> str | None:
         return f"{day}{match['zone'] or ''}"
     clock = earlier.strftime("%H:%M:%S" if match["time"].count(":") == 2 else "%H:%M")
     return f"{day}{match['middle']}{clock}{match['rest']}{match['zone'] or ''}"
+
+
+def find_latest_now(value: str, now: str, zone: str | None) -> str | None:
+    """The time now, in the format of a value that lies after it; None when the value does not, or is not a time.
+
+    A value without a zone, where none is declared, may be local time anywhere: up to 14 hours after UTC.
+    """
+    found = _parse(value)
+    if found is None:
+        return None
+    match, moment = found
+    latest = datetime.fromisoformat(now).astimezone(UTC) + _offset(match["zone"], zone, now)
+    ahead = (moment - latest).total_seconds()
+    return go_back(value, math.ceil(ahead)) if ahead > 0 else None
+
+
+def _offset(written: str | None, zone: str | None, now: str) -> timedelta:
+    """How much later clocks show than UTC."""
+    if written is not None and written != "Z":
+        return datetime.strptime(f"{written.replace(':', '')}00"[:5], "%z").utcoffset() or timedelta()
+    if written is None and zone is not None:
+        return datetime.fromisoformat(now).astimezone(ZoneInfo(zone)).utcoffset() or timedelta()
+    return timedelta() if written else _EARLIEST_ZONE
 
 
 def _order(one: str, other: str) -> int:

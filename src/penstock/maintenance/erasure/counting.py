@@ -78,13 +78,14 @@ def count_erasure(tombstones: Tombstones, chosen: Sequence[Tombstone], tables: S
     for table in tables:
         rows = sum(each.rows for each in chosen if each.table == table)
         existing = [name for name in delta_tables_of(catalog, table) if lake.state(name).exists]
-        counted += [_count_table(lake, name, rows if name == table else 0) for name in existing]
+        counted += [count_table(lake, name, rows if name == table else 0) for name in existing]
         for key in dict.fromkeys(each.key for each in chosen if each.table == table):
             sources += count_sources(lake, catalog, catalog.datasets[table], key, values.texts_of(table, key))
     return DryRun(tuple(chosen), tuple(counted), tuple(sources))
 
 
-def _count_table(lake: Lake, name: DatasetName, rows: int) -> TableCount:
+def count_table(lake: Lake, name: DatasetName, rows: int) -> TableCount:
+    """What would be done to one table with this many hidden rows; an error when it must not be touched."""
     facts = read_facts(lake.files, name.path)
     check_supported(lake, name, facts.state)
     stored = find_stored(lake.files, name.path, facts)

@@ -7,13 +7,14 @@ events; then the event log; then the residue scan. Only when it finds nothing do
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 
 from penstock.faults import fault_point
 from penstock.kinds.catalog import Catalog
 from penstock.lake.tables import Lake
 from penstock.maintenance import receipts
+from penstock.maintenance.erasure.attempts import Attempt, add_up, read_attempts
 from penstock.maintenance.erasure.clear_values import ClearValues, columns_by_table, read_clear_values
 from penstock.maintenance.erasure.logs import redact_logs
 from penstock.maintenance.erasure.rewritten import verify_hiding
@@ -31,10 +32,20 @@ from penstock.maintenance.tables.values import Checksum as SurvivorsChecksum
 from penstock.model.clock import uuid7
 from penstock.model.dataset import Form, Place
 from penstock.model.names import DatasetName
-from penstock.model.receipts import Checksum, ErasedSource, ErasedTable, Receipt, to_erased_keys
+from penstock.model.receipts import (
+    Checksum,
+    ErasedSource,
+    ErasedTable,
+    Receipt,
+    ScanSummary,
+    SearchCount,
+    to_erased_keys,
+)
 from penstock.model.tombstones import Tombstone, TombstoneState
 from penstock.tombstones.secrets import Secrets
 from penstock.tombstones.suppression import find_committed, forget_failed
+
+_COMPOSITE = "composite keys that no table had a row of: by their columns in source files, not as bytes"
 
 
 @dataclass(slots=True)
@@ -49,10 +60,12 @@ class Erasure:
     """Takes texts out of the event log; gives the number of events changed."""
     caution: Caution = field(default_factory=Caution)
     started_at: int = 0
-    _done: dict[str, ErasedTable] = field(default_factory=dict)
-    _sources: list[ErasedSource] = field(default_factory=list)
+    _attempt: Attempt = field(init=False)
     _clean: dict[DatasetName, set[str]] = field(default_factory=dict)
     """The source files, by their digests, that have no record of the keys any more."""
+
+    def __post_init__(self) -> None:
+        self._attempt = Attempt(uuid7(self.tombstones.clock), self.started_at)
 
     @property
     def lake(self) -> Lake:
@@ -77,7 +90,8 @@ class Erasure:
                 done = make_physical(
                     self.lake, name, caution=self.caution, build_request_id=self.tombstones.build_request_id
                 )
-                self._done[str(name)] = self._to_erased(name, done, survivors, is_own=name == table)
+                self._attempt.tables[str(name)] = self._to_erased(name, done, survivors, is_own=name == table)
+                self._note_attempt()
                 own = done if name == table else own
                 fault_point("erase.after_table", str(name))
         self.erase_sources(table)
@@ -89,7 +103,9 @@ class Erasure:
         self.tombstones.note_erasing([each for each in self.chosen if each.table == table])
         for key in dict.fromkeys(each.key for each in self.chosen if each.table == table):
             files = erase_sources(self.lake, self.catalog, dataset, key, values.texts_of(table, key))
-            self._sources += [ErasedSource(f"{table}: {each.place}", each.rewritten, each.removed) for each in files]
+            sources = [ErasedSource(f"{table}: {each.place}", each.rewritten, each.removed) for each in files]
+            self._attempt.sources += sources
+            self._note_attempt()
             clean = {digest(each.place, file) for each in files for file in each.files}
             self._clean[table] = self._clean.get(table, clean) & clean
             fault_point("erase.after_sources", str(table))
@@ -127,21 +143,23 @@ class Erasure:
     def finish(self, on_progress: OnProgress | None = None) -> Receipt:
         """Redact the event log, prove that nothing is left, destroy the clear values, and write the receipt."""
         values = self.values
-        redacted = self.redact(values.all_texts)
+        self._attempt.events_redacted = self.redact(values.all_texts)
         redact_logs(self.catalog.workspace.project.state_folder / "logs", values.all_texts)
         fault_point("erase.after_redaction")
+        self._note_attempt()
         result = self._scan(values, on_progress)
         fault_point("erase.after_scan")
+        done = self._add_up_attempts()
         receipt = Receipt(
             id=uuid7(self.tombstones.clock),
             project=self.catalog.workspace.project.name,
             subject=", ".join(sorted({each.subject for each in self.chosen if each.subject})),
             keys=to_erased_keys(self.chosen),
-            tables=tuple(self._done.values()),
-            sources=tuple(self._sources),
-            events_redacted=redacted,
-            scan=receipts.to_scan_summary(result),
-            started_at=self.started_at,
+            tables=tuple(done.tables.values()),
+            sources=tuple(done.sources),
+            events_redacted=done.events_redacted,
+            scan=self._sum_up_scan(result),
+            started_at=done.started_at,
             finished_at=self.tombstones.clock.now_ns(),
             tool_version=version("penstock"),
         )
@@ -149,11 +167,31 @@ class Erasure:
         self._note_searched()
         return settled
 
+    def _sum_up_scan(self, result: ScanResult) -> ScanSummary:
+        """What the receipt says about the scan, and about keys whose values it could not look for."""
+        summary = receipts.to_scan_summary(result)
+        unknown = sum(len(each.key) > 1 and not each.rows for each in self.chosen)
+        more = (SearchCount(_COMPOSITE, unknown),) if unknown else ()
+        return replace(summary, values=(*summary.values, *more))
+
+    @property
+    def _batches(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(each.batch for each in self.chosen))
+
+    def _note_attempt(self) -> None:
+        self._attempt.note(self.tombstones.vault, self._batches)
+
+    def _add_up_attempts(self) -> Attempt:
+        """What was removed by this attempt and by those before it that failed or were killed."""
+        known = read_attempts(self.tombstones.vault, self._batches)
+        earlier = [each for each in known if each.id != self._attempt.id]
+        return add_up([*earlier, self._attempt], frozenset(str(each.table) for each in self.chosen))
+
     def _note_searched(self) -> None:
         """Note which files need not be searched for keys that are erased: those that were searched for all keys of the table."""
         ids = {each.id for each in self.chosen}
         for table, clean in self._clean.items():
-            dataset, known = self.catalog.datasets[table], self.tombstones.store.read(table)
+            dataset, known = self.catalog.datasets[table], self.tombstones.store.read([table])
             physical = [each for each in known if each.state is TombstoneState.PHYSICAL]
             others = [each for each in physical if each.id not in ids]
             files = clean & read_searched(self.catalog, dataset, others) if others else clean

@@ -155,6 +155,12 @@ def find_stored_keys(rows: DataFrame, table: TableToHide) -> pa.Table:
     return both.rename_columns([*identity, TOMBSTONE, _ROWS])
 
 
+def count_stored_rows(rows: DataFrame, table: TableToHide) -> int:
+    """How many rows have one of the keys."""
+    found = find_stored_keys(rows, table)
+    return _sum_rows(found, [name for name in found.column_names if name not in {TOMBSTONE, _ROWS}])
+
+
 def _read_json(rows: DataFrame, table: TableToHide) -> list[DataFrame]:
     """Rows kept as JSON, with the columns of the key: as text, and in the types of the table, which give other spellings."""
     column = F.col(quote_name(str(table.place.json_column)))

@@ -9,6 +9,7 @@ import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,20 +71,35 @@ def read_keys(source: Path | str, columns: Sequence[str]) -> pa.Table:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{source} cannot be read: {getattr(error, 'strerror', None) or 'not UTF-8'}") from None
     where = str(source) if isinstance(source, Path) else "standard input"
-    lines = list(csv.reader(io.StringIO(text)))
+    lines = _read_lines(text)
     if not lines:
         raise UsageError(f"{where} has no keys", hint=f"the first line must name the columns: {','.join(columns)}")
-    header, *rows = lines
+    (_, header), *rows = lines
     if len(columns) == 1 and columns[0].lower() not in {name.strip().lower() for name in header} and len(header) == 1:
         header, rows = [columns[0]], lines  # one value per line
-    rows = [row for row in rows if row]
-    for number, row in enumerate(rows, start=2):
+    for number, row in rows:
         if len(row) != len(header):
             raise UsageError(f"{where}: line {number} has {len(row)} values, the header {len(header)}")
-    values = [[None if value == NULL else value for value in column] for column in zip(*rows, strict=True)]
+    values = [
+        [None if value == NULL else value for value in column] for column in zip(*(r for _, r in rows), strict=True)
+    ]
     values = values or [[] for _ in header]
     arrays = [pa.array(column, pa.string()) for column in values]
     return _pick(pa.Table.from_arrays(arrays, [name.strip() for name in header]), columns, where)
+
+
+def _read_lines(text: str) -> list[tuple[int, list[str]]]:
+    """The records of CSV text that have values, each with the number of the line on which it begins."""
+    found, begin = list[tuple[int, list[str]]](), 1
+    reader = csv.reader(io.StringIO(text))
+    try:
+        for row in reader:
+            if row:
+                found.append((begin, row))
+            begin = reader.line_num + 1
+    except csv.Error:  # its message may quote a value
+        raise UsageError(f"line {begin} of the keys is no CSV; nothing was hidden") from None
+    return found
 
 
 def _read_parquet(path: Path) -> pa.Table:
@@ -127,6 +143,7 @@ def type_keys(
 ) -> tuple[DataFrame, list[KeyColumn]]:
     """The keys in the types of the table's columns, and the key by the names that it has there; UsageError as above."""
     names = [f"k{number}" for number in range(len(key))]
+    check_decimals(given, key, types)
     rows = to_frame(session, given.rename_columns(names))
     typed = {name: _to_type(rows, name, types[column.name.lower()]) for name, column in zip(names, key, strict=True)}
     _check_fit(rows, typed, key, types)
@@ -159,8 +176,6 @@ def _check_fit(
         column, given = F.col(quote_name(name)), rows.schema[name].dataType
         is_lost = column.isNotNull() & value.isNull()
         type_ = types[key[int(name[1:])].name.lower()]
-        if isinstance(given, T.StringType) and isinstance(type_, T.DecimalType):
-            is_lost |= column.try_cast("decimal(38,18)") != value.cast("decimal(38,18)")
         if isinstance(given, _TIMES) and isinstance(type_, _TIMES):
             is_lost |= value.cast(given) != column
         if isinstance(given, T.StringType) and isinstance(type_, T.DateType):
@@ -168,11 +183,37 @@ def _check_fit(
         conditions.append(F.count_if(column.isNotNull() & F.coalesce(is_lost, F.lit(True))).alias(name))
     for count, part in zip(rows.agg(*conditions).collect()[0], key, strict=True):
         if count:
-            type_text = types[part.name.lower()].simpleString()
-            raise UsageError(
-                f"{count} of the keys cannot be a value of {part.name}, which is of type {type_text}; nothing was hidden",
-                hint=f"write values as the column has them; {NULL} stands for NULL, 0x... for binary",
-            )
+            raise _misfit(count, part, types[part.name.lower()])
+
+
+def _misfit(count: int, part: KeyColumn, type_: T.DataType) -> UsageError:
+    return UsageError(
+        f"{count} of the keys cannot be a value of {part.name}, which is of type {type_.simpleString()}; nothing was hidden",
+        hint=f"write values as the column has them; {NULL} stands for NULL, 0x... for binary",
+    )
+
+
+def check_decimals(given: pa.Table, key: Sequence[KeyColumn], types: Mapping[str, T.DataType]) -> None:
+    """Refuse texts that a decimal column cannot have exactly: Spark would round them to another key."""
+    for column, part in zip(given.columns, key, strict=True):
+        type_ = types[part.name.lower()]
+        if isinstance(type_, T.DecimalType) and (
+            pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+        ):
+            misfits = sum(not _fits_decimal(text, type_) for text in column.to_pylist() if text is not None)
+            if misfits:
+                raise _misfit(misfits, part, type_)
+
+
+def _fits_decimal(text: str, type_: T.DecimalType) -> bool:
+    try:
+        number = Decimal(text.strip())
+    except InvalidOperation:
+        return False
+    if not number.is_finite():
+        return False
+    digits, before_point = "".join(map(str, number.as_tuple().digits)).rstrip("0"), number.adjusted() + 1
+    return not number or (len(digits) - before_point <= type_.scale and before_point <= type_.precision - type_.scale)
 
 
 def check_reason(text: str, given: pa.Table, what: str = "reason") -> None:

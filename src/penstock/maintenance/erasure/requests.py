@@ -81,6 +81,17 @@ def _check(catalog: Catalog, declared: ErasableTable) -> None:
     _check_row_keys(dataset, declared)
 
 
+def find_dataset(catalog: Catalog, table: DatasetName) -> Dataset:
+    """The dataset of a table with tombstones; UsageError when there is none any more: its rows must not be forgotten."""
+    dataset = catalog.datasets.get(table)
+    if dataset is None:
+        raise UsageError(
+            f"{table} has tombstones, but is no longer a dataset of this project",
+            hint="bring its definition or raw folder back, or drop the table with `penstock run --drop-retired`",
+        )
+    return dataset
+
+
 def read_column_types(catalog: Catalog, name: DatasetName) -> dict[str, str] | None:
     """The columns of a table with their types, by name in lower case; None when there is no table."""
     storage = catalog.workspace.storage

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from penstock.lake.delta_log import DamagedLogError, iter_commits
 from penstock.model.names import DatasetName
 from penstock.model.tombstones import Tombstone, TombstoneState
 from penstock.storage.files import Files
+from penstock.tombstones.store import TombstoneStore
 
 _GONE = frozenset({TombstoneState.HIDDEN, TombstoneState.PHYSICAL})
 
 
-def find_resurrected(files: Files, tombstones: Iterable[Tombstone]) -> list[Tombstone]:
-    """The tombstones of tables whose newest change of rows is not Penstock's: a RESTORE can have brought their rows back."""
-    gone = [each for each in tombstones if each.state in _GONE]
-    changed = {table for table in {each.table for each in gone} if _is_changed(files, table)}
-    return [each for each in gone if each.table in changed]
+def find_resurrected(files: Files, store: TombstoneStore) -> list[Tombstone]:
+    """The tombstones of tables whose newest change of rows is not Penstock's: a RESTORE can have brought their rows back.
+
+    Every run asks, so the tombstones themselves are read only where a table was changed.
+    """
+    changed = {table for table in store.tables() if _is_changed(files, table)}
+    return [each for each in store.read(changed) if each.state in _GONE] if changed else []
 
 
 def _is_changed(files: Files, table: DatasetName) -> bool:

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql import types as T
 
-from penstock.errors import UsageError
 from penstock.faults import fault_point
 from penstock.kinds.catalog import Catalog
 from penstock.kinds.protocol import PipelineRun
 from penstock.lake.tables import Lake
 from penstock.maintenance.erasure.hiding import Hider, TableToHide, find_stored_keys
-from penstock.maintenance.erasure.keys import HashedKey, check_reason, hash_keys
+from penstock.maintenance.erasure.keys import HashedKey, hash_keys
+from penstock.maintenance.erasure.requests import find_dataset
 from penstock.maintenance.erasure.resurrected import find_resurrected
 from penstock.maintenance.erasure.values import HiddenTable
 from penstock.model.clock import Clock, uuid7
@@ -81,14 +81,8 @@ class Tombstones:
         for batch in dict.fromkeys(each.batch for each in tombstones if each.state.can_be_undone):
             self.vault.put(batch, _ERASING, b"")
 
-    def is_erasing(self, tombstone: Tombstone) -> bool:
-        """Whether source files may have lost the key already, although its erasure is not over."""
-        return _ERASING in self.vault.names(tombstone.batch)
-
     def add(self, request: Request) -> tuple[tuple[Tombstone, ...], tuple[Tombstone, ...]]:
         """Add tombstones for keys. From here on, no load brings their rows in. Also gives those that keys have already."""
-        check_reason(request.reason, request.keys)
-        check_reason(request.actor, request.keys, "actor")
         batch, now = uuid7(self.clock), self.clock.now_ns()
         active = [each for each in self.store.read() if each.state.suppresses and each.release is None]
         known = {(each.table, each.key, each.key_hash): each for each in active}
@@ -167,19 +161,13 @@ class Tombstones:
                     found.update(find_stored_keys(self.lake.read(each.name), each).column(TOMBSTONE).to_pylist())
         self.store.move([each for each in physical if each.id in found], TombstoneState.HIDDEN)
         ids = {each.id for each in tombstones}
-        return [each for each in self.store.read(table) if each.id in ids] if found else tombstones
+        return [each for each in self.store.read([table]) if each.id in ids] if found else tombstones
 
     def tables_of(
         self, table: DatasetName, group: Sequence[Tombstone], suppression: Suppression | None = None
     ) -> Iterator[TableToHide]:
         """The Delta tables that a dataset's rows are in: its own, and its quarantine."""
-        dataset = self.catalog.datasets.get(table)
-        if dataset is None:
-            raise UsageError(
-                f"{table} has tombstones, but is no longer a dataset of this project",
-                hint="bring its definition or raw folder back, or drop the table with `penstock run --drop-retired`",
-            )
-        keys = self.keys_of(group)
+        dataset, keys = find_dataset(self.catalog, table), self.keys_of(group)
         kind = self.catalog.kind_of(dataset.kind)
         undo = kind.undo(self.lake, dataset, self.run_of(dataset, suppression or self.suppression))
         types = self._types(table, ErasableTable("", table, keys.key))
@@ -225,8 +213,13 @@ class Tombstones:
             if batch not in batches:
                 self.vault.destroy(batch)
         pending = [each for each in known if each.state is TombstoneState.PENDING]
-        again = find_resurrected(self.lake.files, known)
+        again = find_resurrected(self.lake.files, self.store)
         return (*pending, *(each for each in again if each.table in self.catalog.datasets))
+
+
+def is_erasing(tombstone: Tombstone, vault: Vault) -> bool:
+    """Whether source files may have lost the key already, although its erasure is not over."""
+    return _ERASING in vault.names(tombstone.batch)
 
 
 def requests_of(tombstones: Iterable[Tombstone]) -> list[list[Tombstone]]:

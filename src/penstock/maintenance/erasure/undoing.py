@@ -15,11 +15,12 @@ from penstock.faults import fault_point
 from penstock.kinds.undo import RowsUndo, Undo
 from penstock.lake.tables import Lake
 from penstock.maintenance.erasure.hiding import TableToHide, find_stored_keys
-from penstock.maintenance.erasure.tombstones import Tombstones, requests_of
+from penstock.maintenance.erasure.tombstones import Tombstones, is_erasing, requests_of
 from penstock.model.dataset import Place
 from penstock.model.names import DatasetName
 from penstock.model.tombstones import SuppressedKeys, Tombstone, TombstoneState
 from penstock.tombstones.suppression import KeptAside, Suppression, find_committed, find_kept_aside
+from penstock.tombstones.vault import Vault
 from penstock.transforms.arrow import to_frame
 from penstock.transforms.suppress import TOMBSTONE, Screen
 
@@ -32,11 +33,7 @@ class Withdrawal:
 
     def withdraw(self, chosen: Sequence[Tombstone]) -> tuple[DatasetName, ...]:
         """Bring the rows of these tombstones back; gives the tables that must be computed again."""
-        for each in chosen:
-            if not each.state.can_be_undone:
-                raise _cannot_be_undone(each)
-            if self.tombstones.is_erasing(each):
-                raise _is_being_erased(each)
+        check_withdrawable(chosen, self.tombstones.vault)
         recompute = dict[DatasetName, None]()
         for group in requests_of(chosen):
             for table in dict.fromkeys(each.table for each in group):
@@ -130,6 +127,15 @@ class Withdrawal:
         left = {each.batch for each in self.tombstones.store.read() if each.state.can_be_undone}
         for batch in batches - left:
             self.tombstones.vault.destroy(batch)
+
+
+def check_withdrawable(chosen: Sequence[Tombstone], vault: Vault) -> None:
+    """UsageError for a tombstone whose rows are gone, or may be gone from source files already. No JVM."""
+    for each in chosen:
+        if not each.state.can_be_undone:
+            raise _cannot_be_undone(each)
+        if is_erasing(each, vault):
+            raise _is_being_erased(each)
 
 
 def find_hidden(lake: Lake, kept: pa.Table, others: Sequence[TableToHide]) -> pa.Table | None:

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from penstock.kinds.catalog import Catalog
 from penstock.lake.tables import Lake
 from penstock.maintenance.erasure.clear_values import ClearValues
-from penstock.maintenance.erasure.hiding import TableToHide, find_stored_keys
+from penstock.maintenance.erasure.hiding import TableToHide, count_stored_rows
 from penstock.maintenance.erasure.keys import type_keys
 from penstock.maintenance.erasure.places import STORAGE
 from penstock.maintenance.erasure.searching import Wanted, search_values
@@ -140,4 +140,4 @@ def _check(tombstones: Tombstones, table: TableToHide) -> HashCheck:
     keys = len(table.keys.tombstones)
     if not tombstones.lake.state(table.name).exists:
         return HashCheck(table.name, keys, 0)
-    return HashCheck(table.name, keys, find_stored_keys(tombstones.lake.read(table.name), table).num_rows)
+    return HashCheck(table.name, keys, count_stored_rows(tombstones.lake.read(table.name), table))

@@ -5,6 +5,7 @@ What a killed run left needs no journal: the old content is found again, the new
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -32,10 +33,14 @@ _COPIES = "rewritten"
 def count_sources(
     lake: Lake, catalog: Catalog, dataset: Dataset, key: Sequence[KeyColumn], texts: Sequence[str]
 ) -> tuple[FileErased, ...]:
-    """How many files, records and bytes `erase_sources` would rewrite; an error when a place cannot be searched."""
+    """How many files, records and bytes `erase_sources` would rewrite; an error when a place cannot be searched.
+
+    Places are named with their table: several tables have files in one folder.
+    """
     erasing = _Erasing(lake, catalog, dataset, to_key_set(lake.session, key, texts))
     counted = [opened.describe(opened.find()) for opened in erasing.opened]
-    return (*counted, *erasing.erase_auxiliary(is_dry=True))
+    found = (*counted, *erasing.erase_auxiliary(is_dry=True))
+    return tuple(dataclasses.replace(each, place=f"{dataset.name}: {each.place}") for each in found)
 
 
 def erase_sources(

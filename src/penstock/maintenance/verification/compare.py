@@ -1,10 +1,13 @@
 """Compares a loaded table with its source, row by row, without a JVM: the source's rows are landed aside, and one query of the
-JVM-free Delta reader joins both. Nothing is changed."""
+JVM-free Delta reader joins both. Nothing is changed.
+
+A source that is a Delta table is read where it is. A Delta table with features that the reader does not know, such as a column
+whose type was widened, is copied aside by Spark."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,9 +16,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.databases.contract import Look, SourceTable, Wanted
+from penstock.databases.contract import Look, SourceTable, StoredSource, Wanted
 from penstock.databases.landing import to_arrow_schema
-from penstock.errors import StorageError, first_line
+from penstock.errors import PenstockError, StorageError, first_line
 from penstock.lake.few_rows import SETTINGS
 from penstock.maintenance.verification import queries
 from penstock.model.loads import LoadOptions
@@ -91,41 +94,91 @@ class Compared:
 
 @contextmanager
 def compare(
-    source: SourceTable,
+    source: SourceTable | StoredSource,
     files: Files,
     name: DatasetName,
     options: LoadOptions,
     watermark: str | None = None,
     *,
     keys_only: bool = False,
+    read_by_spark: ReadBySpark | None = None,
 ) -> Iterator[Compared]:
-    """Land the rows of the source aside, and compare them with the table as it is now.
+    """Compare the rows of the source with the table as it is now.
 
-    Rows at or after the `watermark` of a timestamp load are pending, not missing.
+    Rows at or after the `watermark` of a timestamp load are pending, not missing. `read_by_spark` reads a Delta table that the
+    JVM-free reader does not support.
     """
-    from deltalake import DeltaTable, QueryBuilder, convert_to_deltalake
+    from deltalake import QueryBuilder
 
-    stored = _open(files, name)
-    look = source.look()
+    address = files.spark_path(name.path)
+    stored = _open(str(name), address, files.reader_options)
+    look = source.look if isinstance(source, StoredSource) else source.look()
     pairs, notes = _pair(look, [field.name for field in stored.schema().fields], options, watermark, keys_only)
+    names = [column.source.name for column in pairs.columns]
     with tempfile.TemporaryDirectory(prefix="penstock-verify-") as folder:
-        wanted = Wanted(tuple(column.source.name for column in pairs.columns), options.where)
+        aside = _Aside(Path(folder), QueryBuilder(SETTINGS), read_by_spark)
+        aside.register("target", stored, address, [*(pair.target for pair in pairs.columns), *pairs.own.values()])
+        if isinstance(source, StoredSource):
+            aside.register("source", _open(source.shown, source.address, source.options), source.address, names)
+        else:
+            aside.land("source", source, Wanted(tuple(names), options.where))
+        yield Compared(aside.query, pairs, str(name), source.shown, aside.count("source"), notes)
+
+
+ReadBySpark = Callable[[str, Sequence[str]], "pa.Table"]
+"""Reads columns of the Delta table at an address."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Aside:
+    """A folder for rows that are compared, and the query that sees them."""
+
+    folder: Path
+    query: Any
+    read_by_spark: ReadBySpark | None
+
+    def land(self, name: str, source: SourceTable, wanted: Wanted) -> None:
+        """Rows of a database."""
         with source.open() as moment:
-            landed = moment.land(wanted, LocalFiles(Path(folder)), "source")
-        convert_to_deltalake(folder)
-        query = QueryBuilder(SETTINGS).register("source", DeltaTable(folder)).register("target", stored)
-        yield Compared(query, pairs, str(name), source.shown, landed.rows, notes)
+            moment.land(wanted, LocalFiles(self.folder), f"{name}/rows")
+        self._register_folder(name)
+
+    def register(self, name: str, table: Any, address: str, columns: Sequence[str]) -> None:
+        """A Delta table; a copy by Spark where the reader refuses it."""
+        import pyarrow.parquet as pq
+
+        try:
+            self.query.register(name, table)
+        except Exception as error:  # noqa: BLE001 - the reader has no error type of its own
+            if self.read_by_spark is None:
+                raise StorageError(f"{address} cannot be read without Spark ({first_line(error)})") from None
+            rows = self.read_by_spark(address, columns)
+            (self.folder / name).mkdir()
+            pq.write_table(rows, self.folder / name / "rows.parquet")
+            self._register_folder(name)
+
+    def count(self, name: str) -> int:
+        """How many rows there are."""
+        return int(pa.table(self.query.execute(f'SELECT count(*) AS n FROM "{name}"').read_all())["n"][0].as_py())  # noqa: S608
+
+    def _register_folder(self, name: str) -> None:
+        from deltalake import DeltaTable, convert_to_deltalake
+
+        convert_to_deltalake(self.folder / name)
+        self.query.register(name, DeltaTable(self.folder / name))
 
 
-def _open(files: Files, name: DatasetName) -> Any:
+def _open(shown: str, address: str, options: Mapping[str, str] | None) -> Any:
     from deltalake.exceptions import TableNotFoundError
 
     try:
-        return open_delta_table(files.spark_path(name.path), files.reader_options)
+        return open_delta_table(address, options)
     except TableNotFoundError:
-        raise StorageError(f"{name} has no table yet", hint="load it first: `penstock run`") from None
+        raise StorageError(f"{shown} has no table yet", hint="load it first: `penstock run`") from None
+    except PenstockError:
+        raise
     except Exception as error:  # noqa: BLE001 - the reader has no error type of its own
-        raise StorageError(f"{name} cannot be read without Spark ({first_line(error)})") from None
+        raise StorageError(f"{shown} cannot be read without Spark ({first_line(error)})") from None
 
 
 def _pair(

@@ -103,8 +103,7 @@ def choose_windows(pairs: Pairs, least: Any, greatest: Any) -> Windows:
     if isinstance(least, date) and isinstance(greatest, date):  # times are dates too
         return Windows(place, _by_time("{}", _days(least, greatest)))
     if isinstance(least, str) and _ISO.match(least) and _ISO.match(str(greatest)):
-        first, last = date.fromisoformat(least[:10]), date.fromisoformat(str(greatest)[:10])
-        length = _text_length(_days(first, last))
+        length = _text_length(_days_between(least, str(greatest)))
         return Windows(place, f"coalesce(substr({{}}, 1, {length}), 'no cursor')")
     if isinstance(least, int) and isinstance(greatest, int):
         size = max(1, -(-(greatest - least + 1) // _RANGES))
@@ -117,6 +116,14 @@ def choose_windows(pairs: Pairs, least: Any, greatest: Any) -> Windows:
 def _days(least: date, greatest: date) -> int:
     first, last = (value.date() if isinstance(value, datetime) else value for value in (least, greatest))
     return (last - first).days
+
+
+def _days_between(least: str, greatest: str) -> int:
+    """Of texts that look like times: some, such as 0000-00-00, are in no calendar, and stand for a very long time."""
+    try:
+        return _days(date.fromisoformat(least[:10]), date.fromisoformat(greatest[:10]))
+    except ValueError:
+        return _MOST_MONTHS + 1
 
 
 def _text_length(days: int) -> int:

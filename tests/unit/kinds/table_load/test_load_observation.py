@@ -22,7 +22,8 @@ def plan(root: Path, definitions: str, yml: str = "") -> Plan:
     project = ProjectFolder(root).configure(f"name: shop\n{yml}")
     project.define("loads.py", f"from penstock import pipelines as dp\n{definitions}")
     with closing(sqlite3.connect(root / "a.db")) as connection, connection:
-        connection.execute("CREATE TABLE IF NOT EXISTS t (id INTEGER, at TEXT)")
+        connection.execute("CREATE TABLE IF NOT EXISTS t (id INTEGER, at TEXT, raw BLOB)")
+        connection.execute("INSERT INTO t VALUES (1, '2026-01-01', x'00')")
     return open_engine(root, environment={"CRM_PASSWORD": SECRET}).plan()
 
 
@@ -49,6 +50,10 @@ dp.load("b", source=dp.jdbc(connection="crm", table="t"))
         ('source=dp.sqlite(path="no.db", table="t")', "source", "no.db"),
         ('source=dp.sqlite(path="a.db", table="tt")', "source", "did you mean"),
         ('source=dp.sqlite(path="a.db", table="t"), keys=["idd"]', "source_column_missing", "idd"),
+        ('source=dp.sqlite(path="a.db", table="t"), cursor="att"', "source_column_missing", "att"),
+        ('source=dp.sqlite(path="a.db", table="t"), where="idd = 1"', "source", "no such column: idd"),
+        ('source=dp.sqlite(path="a.db", table="t"), where="id = 1 OR"', "source", "where="),
+        ('source=dp.sqlite(path="a.db", table="t"), cursor="raw"', "source", "must hold only numbers or only texts"),
         ('source=dp.delta(path="nowhere")', "source", "does not exist"),
         ('source=dp.jdbc(url="not a url", table="t")', "config", "neither a JDBC URL"),
         ('source=dp.jdbc(connection="crm", table="t")', "config", "password file"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.kinds.table_load.windows import go_back, is_before, is_plain, later
+from penstock.kinds.table_load.windows import find_latest_now, go_back, is_before, is_plain, later
 
 
 @pytest.mark.parametrize(
@@ -50,3 +50,24 @@ def test_only_numbers_and_times_are_shown() -> None:
     assert is_plain("12")
     assert is_plain("2024-01-01 10:00:00.5")
     assert not is_plain("ada@example.org")
+
+
+@pytest.mark.parametrize(
+    ("value", "zone", "expected"),
+    [
+        ("9999-12-31 00:00:00", None, "2024-05-02 00:00:00"),
+        ("9999-12-31 00:00:00", "America/New_York", "2024-05-01 06:00:00"),
+        ("9999-12-31T23:59:59.999Z", None, "2024-05-01T10:00:00.999Z"),
+        ("2024-05-01T12:00:01+02:00", None, "2024-05-01T12:00:00+02:00"),
+        ("9999-12-31", None, "2024-05-02"),
+        ("2024-05-01T12:00:00+02:00", None, None),
+        ("2024-05-01 23:59:59", None, None),  # it may be now somewhere
+        ("2024-05-01 05:59:59", "America/New_York", None),
+        ("2024-05-01T10:00:00Z", None, None),
+        ("12", None, None),
+        ("zzz", None, None),
+    ],
+)
+def test_a_time_in_the_future_is_noticed(value: str, zone: str | None, expected: str | None) -> None:
+    """Where no zone is known, it can be 14 hours later than in Greenwich."""
+    assert find_latest_now(value, "2024-05-01T10:00:00Z", zone) == expected
