@@ -6,6 +6,7 @@ JSON is the same on every backend; positions appear only on request.
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -191,8 +192,10 @@ def _cut(text: str) -> str:
 def _print_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     found = [tuple(row) for row in rows]
     widths = [max(map(len, column)) for column in zip(head, *found, strict=True)]
+    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     for row in (tuple(head), *found):
-        _print_line("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
+        line = "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+        _print_line(line if room is None or len(line) <= room else f"{line[: room - 1]}…")
 
 
 def _print_json(value: object) -> None:

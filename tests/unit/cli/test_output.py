@@ -178,6 +178,20 @@ def test_on_a_terminal_there_is_colour_unless_it_is_not_wanted(
     assert bool(re.search(r"\x1b\[[0-9;]*3[0-9]m", said)) is coloured
 
 
+def test_tables_of_the_log_fit_the_terminal(loaded: ProjectFolder, penstock) -> None:
+    """When piped, nothing is cut."""
+    assert penstock("run").code == 0
+    leader, follower = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "60"}
+    with subprocess.Popen([*COMMAND, "log", "events"], stdout=follower, env=environment) as process:
+        process.wait(60)
+        os.close(follower)
+        lines = os.read(leader, 100_000).decode().splitlines()
+        os.close(leader)
+    assert max(map(len, lines)) == 60
+    assert max(map(len, penstock("log", "events").out.splitlines())) > 60
+
+
 @pytest.mark.parametrize(("changes_rows", "shown"), [(True, "not by Penstock"), (False, "-")])
 def test_only_a_commit_that_changed_rows_is_called_foreign(
     changes_rows: bool, shown: str, capsys: pytest.CaptureFixture[str]
