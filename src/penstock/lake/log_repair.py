@@ -9,12 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from uuid import uuid4
 
+from penstock.faults import fault_point
 from penstock.lake.delta_log import DamagedLogError, check_commits
 from penstock.lake.manifests import FOLDER
 from penstock.storage.files import Files
 from penstock.storage.local import LocalFiles
 
 _LOG = "_delta_log"
+_ASIDE = "damaged_log_"
 
 
 @contextmanager
@@ -26,16 +28,25 @@ def repaired_log(files: Files, table: str) -> Iterator[None]:
         pass
     else:
         yield
+        _remove_asides(files, table)
         return
-    log, aside = f"{table}/{_LOG}", f"{table}/{FOLDER}/damaged_log_{uuid4().hex}"
+    log, aside = f"{table}/{_LOG}", f"{table}/{FOLDER}/{_ASIDE}{uuid4().hex}"
     _move(files, log, aside)
+    fault_point("repair.after_aside", table)
     try:
         yield
     except BaseException:
         _remove(files, log)
         _move(files, aside, log)
         raise
-    _remove(files, aside)
+    _remove_asides(files, table)
+
+
+def _remove_asides(files: Files, table: str) -> None:
+    """Remove logs that were set aside, by killed processes too: the smallest and greatest values of columns are in them."""
+    for folder in files.folders(f"{table}/{FOLDER}"):
+        if folder.startswith(_ASIDE):
+            _remove(files, f"{table}/{FOLDER}/{folder}")
 
 
 def _move(files: Files, folder: str, to: str) -> None:

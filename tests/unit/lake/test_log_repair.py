@@ -11,6 +11,7 @@ from deltalake import DeltaTable
 from builders import NAME, begin, clean_log, consumed, load, write_table
 from penstock.errors import StorageError
 from penstock.kinds.staging.progress import CODEC
+from penstock.lake import log_repair
 from penstock.lake.delta_log import check_commits
 from penstock.lake.log_repair import repaired_log
 from penstock.lake.progress import read_table_state
@@ -106,6 +107,25 @@ def test_a_damaged_log_comes_back_when_the_table_cannot_be_written(storage: Loca
         storage.create(f"{NAME.path}/_delta_log/half", b"")
         storage.create(f"{NAME.path}/_delta_log/half", b"")
     assert _commit(storage, 0).read_text() == "{"
+
+
+def test_what_a_killed_process_set_aside_is_removed_by_the_next_one(
+    storage: LocalFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = storage.root / NAME.path
+    load(storage)
+    _commit(storage, 0).write_text("{")
+
+    def kill(*_: str) -> None:
+        raise SystemExit
+
+    monkeypatch.setattr(log_repair, "fault_point", kill)
+    with pytest.raises(SystemExit), repaired_log(storage, NAME.path):
+        pass
+    assert not read_table_state(storage, NAME, CODEC).exists
+    with repaired_log(storage, NAME.path):
+        write_table(table, 2)
+    assert not [file for file in (table / "_penstock").iterdir() if file.is_dir()]
 
 
 def test_a_log_without_damage_stays_where_it_is(storage: LocalFiles) -> None:
