@@ -176,10 +176,18 @@ def _mark_of(given: DerivedObservation, name: DatasetName) -> InputMark | None:
 
 
 def _find_lost_column(given: DerivedObservation, inputs: Inputs) -> Problem | None:
-    """A column that this definition reads and that its input will no longer have, because it is renamed."""
+    """A column that this definition reads and that its input does not have, because it is or was renamed."""
     spec = given.resolved.spec
     for name, upstream in inputs.items():
         read = given.resolved.column_places.get(name, {})
+        for old, new in _find_former_names(upstream).items():
+            if old in read:
+                return Problem(
+                    "column_gone",
+                    f"{spec.name} reads {old} of {name}, which was renamed to {new}",
+                    hint=f"use {new} instead",
+                    location=read[old],
+                )
         for effect in (item.effect for item in upstream.items):
             kept = {column.key for column in effect.schema.columns} if effect.schema else set()
             for change in effect.column_changes or ():
@@ -192,6 +200,15 @@ def _find_lost_column(given: DerivedObservation, inputs: Inputs) -> Problem | No
                         location=read[old],
                     )
     return None
+
+
+def _find_former_names(upstream: Upstream) -> dict[str, str]:
+    """Names that columns of an input had before, and that no column has now, with the names that they have."""
+    if upstream.work or upstream.state.schema is None:
+        return {}
+    columns = upstream.state.schema.columns
+    kept = {column.key for column in columns}
+    return {former: column.name for column in columns for former in sorted(column.sources - kept)}
 
 
 def _describe_untraced(untraced: Untraced) -> str:
