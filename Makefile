@@ -34,8 +34,8 @@ test: setup ## All tests that belong to every change, and how long they took
 	@began=$$(date +%s); $(MAKE) --no-print-directory test-fast && $(MAKE) --no-print-directory test-spark; ended=$$?; \
 	  took=$$(($$(date +%s) - began)); echo "make test: $$((took / 60)) min $$((took % 60)) s"; exit $$ended
 
-test-fast: setup ## The tests without Spark (the S3 server of some of them runs on Java)
-	$(BIN)/pytest -n 2 --durations=10 -m "not spark and not deep"
+test-fast: setup ## The tests without Spark, in three processes: some wait for servers that hang (the S3 server runs on Java)
+	$(BIN)/pytest -n 3 --durations=10 -m "not spark and not deep"
 
 test-spark: setup ## The tests on Spark, in two processes: planning a small query keeps one core busy at most
 	$(BIN)/pytest -n 2 --dist loadfile --durations=10 -m "spark and not deep"

@@ -180,12 +180,14 @@ class Removal:
             (erasing, "make_physical", "physical"),
             (erasing, "erase_sources", "sources"),
             (searching, "scan_for_residue", "scan"),
+            (erasing, "find_survivors", "scan"),
         )
         with watch.watch(*removing):
             erase = time_of(lambda: engine.erasure.erase(caution=CAUTION))
         done = next(each for each in watch.results if isinstance(each, Physical))
         sizes = {"bytes": float(done.bytes_rewritten), "files": float(done.files_rewritten)}
-        return {**hide, **watch.seconds, "erase, whole": erase, **sizes}
+        parts = watch.seconds
+        return {**hide, **parts, "erase, whole": erase, "erase": erase - parts["sources"] - parts["scan"], **sizes}
 
     def _by_hand(self, root: Path, numbers: list[int]) -> Turn:
         table = f"delta.`{root}/storage/staging/candidates`"
@@ -245,6 +247,7 @@ def judge_removal(hide: str, title: str, turns: list[Turn]) -> list[Bar]:
         bars.append(Bar(f"hide: {hide}, {title} / MERGE", ratio(turns, "hide", "MERGE"), 1.5))
     if hide == "vectors":
         bars.append(Bar(f"{title}: physical / REORG + VACUUM", ratio(turns, "physical", "REORG + VACUUM"), 1.6))
+        bars.append(Bar(f"{title}: erase / REORG + VACUUM", ratio(turns, "erase", "REORG + VACUUM"), 1.6))
         bars.append(
             Bar(f"{title}: bytes rewritten / of their files", ratio(turns, "bytes", "bytes of the files"), 1.05)
         )

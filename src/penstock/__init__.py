@@ -13,27 +13,35 @@ if TYPE_CHECKING:
     from penstock.plain_loads.refresh import full_refresh_with_swap
     from penstock.plain_loads.timestamp import incremental_by_timestamp
     from penstock.plain_loads.values import IncrementResult, RefreshResult
+    from penstock.plain_steps.backfill import BackfillResult, backfill_date_range
+    from penstock.plain_steps.pipeline import Pipeline
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "BackfillResult",
     "ChangeMetrics",
     "IncrementResult",
     "PenstockError",
+    "Pipeline",
     "RefreshResult",
     "__version__",
     "apply_changes",
+    "backfill_date_range",
     "full_refresh_with_swap",
     "incremental_by_timestamp",
     "process_cdc_events",
 ]
 
 _MODULES = {
+    "BackfillResult": "penstock.plain_steps.backfill",
     "ChangeMetrics": "penstock.model.changes",
     "IncrementResult": "penstock.plain_loads.values",
     "PenstockError": "penstock.errors",
+    "Pipeline": "penstock.plain_steps.pipeline",
     "RefreshResult": "penstock.plain_loads.values",
     "apply_changes": "penstock.changes",
+    "backfill_date_range": "penstock.plain_steps.backfill",
     "full_refresh_with_swap": "penstock.plain_loads.refresh",
     "incremental_by_timestamp": "penstock.plain_loads.timestamp",
     "process_cdc_events": "penstock.plain_loads.cdc_events",

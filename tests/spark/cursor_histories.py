@@ -18,7 +18,7 @@ from typing import Any
 import psycopg
 
 LOOKBACK = 600
-START = datetime(2026, 1, 1)
+START = datetime(2024, 1, 1)
 _DELAYS = (0, 0, 0, 60, 60, 300, 500)
 _TOO_LATE = 3 * LOOKBACK
 

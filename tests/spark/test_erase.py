@@ -143,8 +143,9 @@ def check_dry_run(people: ProjectFolder) -> None:
         "staging.customers": 1,
         "main.people": 2,
     }
-    assert tables["main.people"].files_to_rewrite >= 1
-    assert tables["main.people"].bytes_to_rewrite > 0
+    people_ = tables["main.people"]
+    assert people_.files_to_rewrite + people_.files_to_remove >= 1
+    assert people_.bytes_to_rewrite + people_.bytes_to_remove > 0
     assert tables["staging.customers"].files_to_remove >= 1
     assert tables["staging.customers"].bytes_to_remove > 0
     assert all(table.log_files for table in tables.values())
@@ -228,12 +229,13 @@ def test_a_person_is_gone_from_every_kind_of_place(spark: Any, tmp_path: Path, m
         assert receipt.scan.hits == 0
         assert find_bytes(project.root, ANN, "Ann Miller") == []
         assert checksums(spark, project) == before, "other people are unharmed"
-        feed(project, "later", (BOB, "Kiel", 40))
-        stream.wait_for("main.people")
-        feed(project, "later-2", (BOB, "Oslo", 41), (BOB, None, 42))
-        stream.wait_for("main.people")
+        assert all(item.outcome is Outcome.NO_OP for item in run(project).values())
+        for batch, change in (("later", (BOB, "Kiel", 40)), ("later-2", (BOB, None, 42))):
+            stream.forget()
+            feed(project, batch, change)
+            stream.wait_for("main.people")
+    run(project)
     before = checksums(spark, project)
-    assert all(item.outcome is Outcome.NO_OP for item in run(project).values())
     write_feeds(project, "again")
     feed(project, "again", (ANN, "Rome", 1), (ANN, "Oslo", 30))
     project.raw("customers", "0009", {"email": [ANN], "name": ["Ann Miller"], "age": [51]})
@@ -291,6 +293,12 @@ class Stream:
 
     applied: Queue[str]
     ended: Future[None]
+
+    def forget(self) -> None:
+        """Look only at what is applied from now on."""
+        with suppress(Empty):
+            while True:
+                self.applied.get_nowait()
 
     def wait_for(self, table: str) -> None:
         """Wait until a batch is applied to the table; an error that ended the stream is raised."""

@@ -180,7 +180,7 @@ def test_what_somebody_restores_is_hidden_again(spark: Any, people: Any) -> None
 
     restore(spark, project, versions)
     assert repr(look(spark, project, *ALL)).lower().count(ANN) == 4
-    assert {str(check.table): check.rows for check in erasure.verify_hashes()} == {
+    assert {str(check.table): check.rows for check in erasure.verify_hashes() if check.rows} == {
         "staging.customers": 1,
         "staging.customers__quarantine": 1,
         "main.people": 2,

@@ -38,8 +38,8 @@ def steps() -> Iterator[Step]:
 
 
 def comparable(text: str) -> list[str]:
-    """Lines without the times that a command took, and without the spaces that align columns."""
-    words = re.sub(r"\b\d+(\.\d+)? ?s\b", "0 s", text)
+    """Lines without the times that a command took, without the folder, and without the spaces that align columns."""
+    words = re.sub(r"\b\d+(\.\d+)? s\b", "0 s", text.replace(str(Path.cwd()), "~/shop"))
     return [" ".join(line.split()) for line in words.splitlines() if line.strip()]
 
 

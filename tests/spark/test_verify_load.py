@@ -57,7 +57,7 @@ class Shop:
             "CREATE TABLE countries (code TEXT NOT NULL PRIMARY KEY, name TEXT);"
             "INSERT INTO countries VALUES ('de', 'Germany'), ('fr', 'France');"
             "CREATE TABLE orders (id INTEGER PRIMARY KEY, price DECIMAL(10,2), updated_at TEXT);"
-            + "".join(f"INSERT INTO orders VALUES ({i}, {i}.5, '2026-01-0{i} 10:00:00');" for i in range(1, 6))
+            + "".join(f"INSERT INTO orders VALUES ({i}, {i}.5, '2024-01-0{i} 10:00:00');" for i in range(1, 6))
         )
         self.postgres(
             "DROP TABLE IF EXISTS verified_customers",
@@ -103,7 +103,7 @@ def test_what_the_cursor_did_not_see_is_found_and_repaired(shop: Shop, spark: Sp
     shop.sqlite(
         "UPDATE countries SET name = 'Deutschland' WHERE code = 'de'; INSERT INTO countries VALUES ('it', 'Italy');"
         "UPDATE orders SET price = 99 WHERE id = 1; DELETE FROM orders WHERE id = 2;"
-        "INSERT INTO orders VALUES (10, 1, '2026-01-01 00:00:00'), (11, 1, '2026-03-01 00:00:00')"
+        "INSERT INTO orders VALUES (10, 1, '2024-01-01 00:00:00'), (11, 1, '2024-03-01 00:00:00')"
     )
     shop.postgres(
         "UPDATE verified_customers SET raw = '\\x01' WHERE id = 1",

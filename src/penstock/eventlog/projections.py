@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock.eventlog.codec import BUILD_OF, JOB_OF, PARTITION_OF, Status, from_text, to_status
-from penstock.eventlog.contract import Entry, EventLog, Filter, Row
+from penstock.eventlog.contract import Entry, EventLog, Filter, Position, Row
 from penstock.eventlog.drafts import draft_of
 from penstock.eventlog.fold import to_entry
 from penstock.eventlog.fold_statements import SELECT_EVENTS
@@ -43,6 +43,10 @@ SELECT p.build_request_id, COALESCE(b.status, 0), p.status, p.job_run_id, p.clai
 FROM penstock_build_partition p LEFT JOIN penstock_build b ON b.build_request_id = p.build_request_id
 WHERE p.partition_ref = ? AND p.status IN (1, 2, 3) AND COALESCE(b.status, 0) NOT IN (4, 5, 6)
 ORDER BY p.claim_position IS NULL, p.claim_position, p.first_position"""
+_FIRST_OPEN = (
+    "SELECT min(first_position) FROM penstock_build "
+    "WHERE first_position <= ? AND (last_position > ? OR status NOT IN (0, 4, 5, 6))"
+)
 
 
 def events_of_build(log: EventLog, build_request_id: str, *, strict: bool = False) -> list[Entry]:
@@ -102,6 +106,18 @@ def unfinished_builds(log: EventLog, *, strict: bool = False) -> list[BuildState
     """
     where, values = _status_condition(OPEN_BUILD)
     return list(map(_to_build, log.select(f"{_BUILD}{where} ORDER BY first_position", values, strict=strict)))
+
+
+def quiet_position(log: EventLog, *, strict: bool = False) -> Position:
+    """The newest position at which no build was open: every claim before it has ended.
+
+    A build counts as open from its first event to its last, so the events after this position say everything about the builds
+    that were open at any time since.
+    """
+    position = log.head(strict=strict)
+    while (first := log.select(_FIRST_OPEN, (position, position))[0][0]) is not None:
+        position = Position(first - 1)
+    return position
 
 
 def partition_state(log: EventLog, partition_ref: str, *, strict: bool = False) -> PartitionState | None:

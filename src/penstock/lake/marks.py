@@ -56,6 +56,25 @@ def find_hiding_requests(files: Files, name: DatasetName, version: int, at: int)
     return known if len(known) == len(requests) and len(later) == newest - start else None
 
 
+def find_newest_requests(files: Files, name: DatasetName) -> frozenset[str]:
+    """The requests whose keys were removed by the newest changes of rows: nothing has brought any of these back since."""
+    found: set[str] = set()
+    expected = find_version(files, name.path)
+    try:
+        for commit in iter_commits(files, name.path):
+            if commit.version != expected:  # a part of the log is gone
+                break
+            expected -= 1
+            if commit.changes_rows:
+                request = _read_request(files, name, commit)
+                if request is None:
+                    break
+                found.add(request)
+    except (DamagedLogError, ProgressError):
+        return frozenset()
+    return frozenset(found)
+
+
 def _read_request(files: Files, name: DatasetName, commit: Commit) -> str | None:
     return read_manifest(files, name, commit.number).hides if commit.number is not None else None
 

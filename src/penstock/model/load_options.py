@@ -8,11 +8,10 @@ from enum import StrEnum
 from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
-from cronsim import CronSim, CronSimError
-
 from penstock.model.loads import Deletes, DeltaSource, LoadOptions, NullCursor, Source, Strategy
 from penstock.model.nearest import did_you_mean
 from penstock.model.quantities import to_seconds, to_share
+from penstock.model.schedules import ScheduleError, to_schedule
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -104,13 +103,11 @@ def _to_zone(text: str) -> str:
 
 
 def _to_check(text: str) -> str:
-    from datetime import UTC, datetime
-
     if text in CHECKS:
         return text
     try:
-        CronSim(text, datetime.now(UTC))
-    except CronSimError:
+        to_schedule(text)
+    except ScheduleError:
         near = did_you_mean(text, CHECKS)
         raise ValueError(f"must be always, daily, never or a cron expression such as `0 3 * * *`{near}") from None
     return text

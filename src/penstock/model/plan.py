@@ -72,6 +72,7 @@ class Problem:
     message: str
     hint: str | None = None
     location: Location | None = None
+    is_retryable: bool = False
 
     def __str__(self) -> str:
         return f"{self.location}: {self.message}" if self.location else self.message
@@ -79,12 +80,13 @@ class Problem:
     @staticmethod
     def from_error(error: PenstockError) -> Problem:
         """An error of one dataset as a value."""
-        return Problem(error.code, error.message, error.hint, error.location)
+        return Problem(error.code, error.message, error.hint, error.location, error.retryable)
 
     def to_error(self) -> PenstockError:
         """The problem as an error, where there is nothing else to report."""
         error = PenstockError(self.message, hint=self.hint, location=self.location)
         error.code = self.code
+        error.retryable = self.is_retryable
         return error
 
     def to_json(self) -> dict[str, str | None]:

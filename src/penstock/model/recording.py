@@ -16,6 +16,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping
 
+from penstock.model.build_history import BuildHistory
 from penstock.model.clock import Clock, uuid7
 from penstock.model.events import (
     BuildCancel,
@@ -30,16 +31,7 @@ from penstock.model.events import (
     Payload,
     TaskCancel,
 )
-from penstock.model.status import (
-    OPEN_JOB,
-    OPEN_PARTITION,
-    BuildStatus,
-    JobStatus,
-    PartitionStatus,
-    check_build_move,
-    check_job_move,
-    check_partition_move,
-)
+from penstock.model.status import OPEN_JOB, OPEN_PARTITION, BuildStatus, JobStatus, PartitionStatus
 
 
 class BuildRecorder:
@@ -50,18 +42,14 @@ class BuildRecorder:
         self._clock = clock
         self._new_id = new_id
         self._lock = threading.Lock()
-        self._build: BuildStatus | None = None
-        self._partitions: dict[str, PartitionStatus] = {}
-        self._jobs: dict[str, JobStatus] = {}
-        self._labels: dict[str, tuple[str, tuple[str, ...]]] = {}
-        self._builders: dict[str, str] = {}
+        self.history = BuildHistory(build_request_id)
+        """What has been recorded so far; only for reading."""
 
     def resume(self, events: Iterable[Event]) -> None:
         """Restore the state from earlier events of this build, for example after a restart; accepts any history."""
         with self._lock:
             for event in events:
-                if event.build_request_id == self.build_request_id:
-                    self._remember(event.payload)
+                self.history.fold(event)
 
     def build(self, status: BuildStatus, *, requested_partitions: Iterable[str] = (), message: str = "") -> Event:
         """The build came to a status."""
@@ -89,9 +77,9 @@ class BuildRecorder:
         manifests: Iterable[Json] = (),
     ) -> Event:
         """A job run came to a status; label and targets are given once, with SCHEDULED, and repeated from then on."""
-        label, targets = self._labels.get(job_run_id, ("", ()))
-        label = job_label if job_label is not None else label
-        targets = tuple(target_partitions) if target_partitions is not None else targets
+        known = self.history.jobs.get(job_run_id)
+        label = job_label if job_label is not None else known.label if known else ""
+        targets = tuple(target_partitions) if target_partitions is not None else known.targets if known else ()
         return self._make(Job(job_run_id, label, targets, status, message, config, tuple(manifests)))
 
     def delegation(self, partition_ref: str, to_build_request_id: str, *, message: str = "") -> Event:
@@ -114,24 +102,38 @@ class BuildRecorder:
         """Ask to cancel the build."""
         return self._make(BuildCancel(reason))
 
+    def other(self, build_request_id: str, events: Iterable[Event] = ()) -> BuildRecorder:
+        """A recorder for another build, whose process cannot write any more, with what it has written."""
+        recorder = BuildRecorder(self._clock, build_request_id, self._new_id)
+        recorder.resume(events)
+        return recorder
+
     def end(
-        self, status: BuildStatus, *, message: str, reason: str, reasons: Mapping[str, str] | None = None
+        self,
+        status: BuildStatus,
+        *,
+        message: str,
+        reason: str,
+        reasons: Mapping[str, str] | None = None,
+        config: Json = None,
     ) -> list[Event]:
         """The build came to a final status; every job run and partition of it that has none ends too, and says why.
 
-        `reasons` has the reasons of single partitions. Job runs of a cancelled build are cancelled; otherwise they fail.
+        `reasons` has the reasons of single partitions, `config` what job runs say besides. Job runs of a cancelled build are
+        cancelled; otherwise they fail.
         """
         broken = JobStatus.CANCELLED if status is BuildStatus.CANCELLED else JobStatus.FAILED
         with self._lock:
-            check_build_move(self.build_request_id, self._build, status)
+            history = self.history
+            history.check(BuildRequest(status))
             jobs = [
-                Job(run, *self._labels[run], broken if job is JobStatus.RUNNING else JobStatus.CANCELLED, reason)
-                for run, job in self._jobs.items()
-                if job in OPEN_JOB
+                Job(run, job.label, job.targets, _ended(job.status, broken), reason, config)
+                for run, job in history.jobs.items()
+                if job.status in OPEN_JOB
             ]
             partitions = [
-                Partition(ref, PartitionStatus.FAILED, (reasons or {}).get(ref, reason), self._builders.get(ref))
-                for ref, partition in self._partitions.items()
+                Partition(ref, PartitionStatus.FAILED, (reasons or {}).get(ref, reason), history.builders.get(ref))
+                for ref, partition in history.partitions.items()
                 if partition in OPEN_PARTITION
             ]
             ended: list[Payload] = [*jobs, *partitions, BuildRequest(status, (), message)]
@@ -142,29 +144,15 @@ class BuildRecorder:
             return self._make_one(payload)
 
     def _make_one(self, payload: Payload) -> Event:
-        self._check(payload)
-        self._remember(payload)
-        return Event(self._new_id(self._clock), self._clock.now_ns(), self.build_request_id, payload)
+        self.history.check(payload)
+        event = Event(self._new_id(self._clock), self._clock.now_ns(), self.build_request_id, payload)
+        self.history.fold(event)
+        return event
 
-    def _check(self, payload: Payload) -> None:
-        if isinstance(payload, BuildRequest):
-            check_build_move(self.build_request_id, self._build, payload.status)
-        elif isinstance(payload, Partition):
-            ref = payload.partition_ref
-            check_partition_move(ref, self._partitions.get(ref), payload.status)
-        elif isinstance(payload, Job):
-            check_job_move(payload.job_run_id, self._jobs.get(payload.job_run_id), payload.status)
 
-    def _remember(self, payload: Payload) -> None:
-        if isinstance(payload, BuildRequest):
-            self._build = payload.status
-        elif isinstance(payload, Partition):
-            self._partitions[payload.partition_ref] = payload.status
-            if payload.job_run_id is not None:
-                self._builders[payload.partition_ref] = payload.job_run_id
-        elif isinstance(payload, Job):
-            self._jobs[payload.job_run_id] = payload.status
-            self._labels[payload.job_run_id] = (payload.job_label, payload.target_partitions)
+def _ended(status: JobStatus, broken: JobStatus) -> JobStatus:
+    """How a job run ends with its build: what had not begun is cancelled."""
+    return broken if status is JobStatus.RUNNING else JobStatus.CANCELLED
 
 
 def standalone_event(clock: Clock, build_request_id: str, payload: Payload) -> Event:

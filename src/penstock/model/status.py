@@ -1,4 +1,4 @@
-"""Statuses of builds, partitions and job runs: a code, a name, and which transitions are legal.
+"""Statuses of builds, partitions and job runs: a code, a name, and one table of which transitions are legal.
 
 The code is what is stored and never changes its meaning; the name is stored beside it for people who query the log.
 Transitions are checked when an event is emitted; readers of a history accept any.
@@ -43,7 +43,7 @@ class PartitionStatus(IntEnum):
 
     @property
     def is_final(self) -> bool:
-        """Whether the status is final within the same build."""
+        """Whether a build may end with it; a delegated partition may still come back to the build."""
         return self in FINAL_PARTITION
 
 
@@ -70,33 +70,40 @@ FINAL_JOB = frozenset({JobStatus.COMPLETED, JobStatus.FAILED, JobStatus.CANCELLE
 
 _STOPPED = (BuildStatus.FAILED, BuildStatus.CANCELLED)
 
-BUILD_MOVES: dict[BuildStatus | None, tuple[BuildStatus, ...]] = {
-    None: (BuildStatus.RECEIVED,),
-    BuildStatus.RECEIVED: (BuildStatus.PLANNING, *_STOPPED),
-    BuildStatus.PLANNING: (BuildStatus.ANALYSIS_COMPLETED, *_STOPPED),
-    BuildStatus.ANALYSIS_COMPLETED: (BuildStatus.EXECUTING, *_STOPPED),
-    BuildStatus.EXECUTING: (BuildStatus.COMPLETED, *_STOPPED),
-}
+Status = TypeVar("Status", BuildStatus, PartitionStatus, JobStatus)
+AnyStatus = BuildStatus | PartitionStatus | JobStatus
 
-PARTITION_MOVES: dict[PartitionStatus | None, tuple[PartitionStatus, ...]] = {
-    None: (PartitionStatus.REQUESTED,),
-    PartitionStatus.REQUESTED: (PartitionStatus.SCHEDULED, PartitionStatus.DELEGATED, PartitionStatus.FAILED),
-    PartitionStatus.SCHEDULED: (PartitionStatus.BUILDING, PartitionStatus.DELEGATED, PartitionStatus.FAILED),
-    PartitionStatus.BUILDING: (PartitionStatus.AVAILABLE, PartitionStatus.FAILED),
+MOVES: dict[type[AnyStatus], dict[AnyStatus | None, tuple[AnyStatus, ...]]] = {
+    BuildStatus: {
+        None: (BuildStatus.RECEIVED,),
+        BuildStatus.RECEIVED: (BuildStatus.PLANNING, *_STOPPED),
+        BuildStatus.PLANNING: (BuildStatus.ANALYSIS_COMPLETED, *_STOPPED),
+        BuildStatus.ANALYSIS_COMPLETED: (BuildStatus.EXECUTING, *_STOPPED),
+        BuildStatus.EXECUTING: (BuildStatus.EXECUTING, BuildStatus.COMPLETED, *_STOPPED),
+    },
+    PartitionStatus: {
+        None: (PartitionStatus.REQUESTED,),
+        PartitionStatus.REQUESTED: (PartitionStatus.SCHEDULED, PartitionStatus.DELEGATED, PartitionStatus.FAILED),
+        PartitionStatus.SCHEDULED: (PartitionStatus.BUILDING, PartitionStatus.DELEGATED, PartitionStatus.FAILED),
+        PartitionStatus.BUILDING: (PartitionStatus.AVAILABLE, PartitionStatus.FAILED, PartitionStatus.SCHEDULED),
+        PartitionStatus.DELEGATED: (PartitionStatus.SCHEDULED, PartitionStatus.FAILED),
+    },
+    JobStatus: {
+        None: (JobStatus.SCHEDULED,),
+        JobStatus.SCHEDULED: (JobStatus.RUNNING, JobStatus.SKIPPED, JobStatus.CANCELLED),
+        JobStatus.RUNNING: (JobStatus.RUNNING, JobStatus.COMPLETED, JobStatus.FAILED, JobStatus.CANCELLED),
+    },
 }
+"""What may follow a status; None stands for no status yet, and a status that is not listed is followed by nothing.
 
-JOB_MOVES: dict[JobStatus | None, tuple[JobStatus, ...]] = {
-    None: (JobStatus.SCHEDULED,),
-    JobStatus.SCHEDULED: (JobStatus.RUNNING, JobStatus.SKIPPED, JobStatus.CANCELLED),
-    JobStatus.RUNNING: (JobStatus.RUNNING, JobStatus.COMPLETED, JobStatus.FAILED, JobStatus.CANCELLED),
-}
+EXECUTING and RUNNING again are heartbeats; RUNNING also begins another attempt. A partition is SCHEDULED again after BUILDING
+when its batch failed and it goes into a smaller one, and after DELEGATED when the other build has died or failed.
+"""
 
 OPEN_BUILD = tuple(status for status in BuildStatus if status.value and not status.is_final)
 """The statuses that a final one must follow. UNKNOWN is none of them: only the version that wrote it knows what it means."""
 OPEN_PARTITION = tuple(status for status in PartitionStatus if status.value and not status.is_final)
 OPEN_JOB = tuple(status for status in JobStatus if status.value and not status.is_final)
-
-Status = TypeVar("Status", BuildStatus, PartitionStatus, JobStatus)
 
 
 class IllegalMoveError(EventLogError):
@@ -105,23 +112,9 @@ class IllegalMoveError(EventLogError):
     code = "illegal_move"
 
 
-def check_build_move(build_request_id: str, before: BuildStatus | None, after: BuildStatus) -> None:
-    """Reject an illegal transition of a build; `before` is None when it has no status yet."""
-    _check(f"build {build_request_id}", before, after, BUILD_MOVES)
-
-
-def check_partition_move(partition_ref: str, before: PartitionStatus | None, after: PartitionStatus) -> None:
-    """Reject an illegal transition of a partition within one build."""
-    _check(f"partition {partition_ref}", before, after, PARTITION_MOVES)
-
-
-def check_job_move(job_run_id: str, before: JobStatus | None, after: JobStatus) -> None:
-    """Reject an illegal transition of a job run; RUNNING after RUNNING is a heartbeat."""
-    _check(f"job run {job_run_id}", before, after, JOB_MOVES)
-
-
-def _check(subject: str, before: Status | None, after: Status, moves: dict[Status | None, tuple[Status, ...]]) -> None:
-    legal = moves.get(before, ())
+def check_move(subject: str, before: Status | None, after: Status) -> None:
+    """Reject a status that cannot follow the one before; `before` is None when there is none yet."""
+    legal = MOVES[type(after)].get(before, ())
     if after in legal:
         return
     where = f"is {before.name}" if before is not None else "has no status yet"

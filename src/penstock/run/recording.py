@@ -11,6 +11,7 @@ from penstock.errors import PenstockError
 from penstock.eventlog import projections
 from penstock.eventlog.contract import EventLog
 from penstock.faults import fault_point
+from penstock.model.build_history import ATTEMPT
 from penstock.model.clock import Clock
 from penstock.model.events import Event
 from penstock.model.plan import Item, Plan
@@ -80,10 +81,13 @@ class RunRecorder:
         )
 
     def started(self, item: Item) -> None:
-        """Work on one item begins."""
+        """Work on one item begins, or another attempt of it."""
         config = {"action": item.action.value, "reasons": [reason.code for reason in item.reasons]}
 
         def make() -> list[Event]:
+            if (known := self._jobs.get(item.id)) is not None:
+                attempt = self.events.history.jobs[known].attempts + 1
+                return [self.events.job(known, JobStatus.RUNNING, config={ATTEMPT: attempt})]
             run = self._jobs[item.id] = self.events.new_job_run()
             scheduled = self.events.job(
                 run, JobStatus.SCHEDULED, job_label=str(item.dataset), target_partitions=[item.id], config=config

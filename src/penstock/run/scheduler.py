@@ -1,4 +1,4 @@
-"""Executing a plan: each item after its inputs, independent items in parallel, and a failure stops only what depends on it.
+"""Executing a plan in threads: each item after its inputs, independent items in parallel, as `run.dispatch` decides.
 
 An interrupt stops everything: nothing new begins, and what is in progress is cancelled.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextvars
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -20,6 +20,7 @@ from penstock.errors import PenstockError, StoppedError, to_stopped
 from penstock.faults import fault_point
 from penstock.model.plan import Action, Item, Plan, Problem, Reason
 from penstock.model.results import ItemResult, LoadResult, Outcome
+from penstock.run.dispatch import NO_LIMITS, Dispatch, Limits, Skip, Task, Verdict
 from penstock.run.workers import Workers
 
 Apply = Callable[[Item], LoadResult]
@@ -44,7 +45,7 @@ class RunListener(Protocol):
 
 @dataclass(slots=True)
 class Scheduler:
-    """Runs the work of one plan."""
+    """Runs the work of one plan: `run.dispatch` decides, threads do it."""
 
     apply: Apply
     listeners: tuple[RunListener, ...] = ()
@@ -54,53 +55,89 @@ class Scheduler:
     """Makes the work in progress end soon, with an error. Called again until it has: it may be between two steps."""
     on_stop: OnStop = lambda _: None
     grace_seconds: float = GRACE_SECONDS
+    limits: Callable[[Item], Limits] = lambda _: NO_LIMITS
+    """How often an item is tried when its error is retryable, and how long it may take."""
     _results: dict[str, ItemResult] = field(default_factory=dict)
+    _running: dict[Future[ItemResult], Item] = field(default_factory=dict)
 
     def execute(self, plan: Plan) -> tuple[ItemResult, ...]:
         """Execute the plan; the results are in the order of the plan. StoppedError has them, too, after an interrupt."""
-        waiting = {item.id: item for item in plan.items}
-        running: dict[Future[ItemResult], Item] = {}
+        items = {item.id: item for item in plan.items}
+        dispatch = Dispatch(_to_task(item, self.limits(item)) for item in plan.items)
         pool: Workers[ItemResult] = Workers(max(1, self.threads))
         try:
-            for item in plan.items:
-                if not item.action.is_work:
-                    self._settle(waiting, _settled(item))
-            self._work_off(pool, waiting, running)
+            self._settle_idle(plan, dispatch, items)
+            self._work_off(pool, dispatch, items)
         except KeyboardInterrupt as error:
             stopped = to_stopped(error)
             pool.close(wait=False)
-            self._stop(stopped, waiting, running)
+            self._stop(stopped, plan)
             stopped.items = tuple(self._results[item.id] for item in plan.items)
             raise stopped from None
         except BaseException:
             pool.close(wait=True)  # what has not begun never begins
             raise
         pool.close(wait=True)
-        for item in tuple(waiting.values()):
-            problem = Problem("internal", f"{item.id} waits for something that never ends")
-            self._settle(waiting, ItemResult(item.id, item.dataset, item.action, Outcome.ERROR, problem=problem))
+        for item in plan.items:
+            if item.id not in self._results:
+                problem = Problem("internal", f"{item.id} waits for something that never ends")
+                self._settle(ItemResult(item.id, item.dataset, item.action, Outcome.ERROR, problem=problem))
         return tuple(self._results[item.id] for item in plan.items)
 
-    def _work_off(
-        self, pool: Workers[ItemResult], waiting: dict[str, Item], running: dict[Future[ItemResult], Item]
-    ) -> None:
-        while waiting or running:
-            self._skip_blocked(waiting)
-            for item in _find_ready(waiting, running.values()):
-                future: Future[ItemResult] = Future()
-                running[future] = item  # first, so that an interrupt finds everything that was started
-                pool.submit(future, partial(contextvars.copy_context().run, self.work, item))
-            if not running:
-                break
-            done, _ = wait(running, timeout=_LOOK_SECONDS, return_when=FIRST_COMPLETED)
-            for future in done:
-                self._settle(waiting, future.result())
-                del running[future]
+    def _settle_idle(self, plan: Plan, dispatch: Dispatch, items: Mapping[str, Item]) -> None:
+        """Items without work end at once, with or without a problem."""
+        idle = [_settled(item) for item in plan.items if not item.action.is_work]
+        for result in idle:
+            self._settle(result)
+        self._skip(dispatch.settle({result.id: not _has_failed(result) for result in idle}), items)
 
-    def _stop(
-        self, stopped: StoppedError, waiting: dict[str, Item], running: Mapping[Future[ItemResult], Item]
+    def _work_off(self, pool: Workers[ItemResult], dispatch: Dispatch, items: Mapping[str, Item]) -> None:
+        while True:
+            for task in dispatch.start(time.monotonic(), max(1, self.threads) - len(self._running)):
+                future: Future[ItemResult] = Future()
+                self._running[future] = items[task.id]  # first, so that an interrupt finds everything that was started
+                pool.submit(future, partial(contextvars.copy_context().run, self.work, items[task.id]))
+            due = dispatch.next_look()
+            if not self._running and due is None:
+                return
+            seconds = _LOOK_SECONDS if due is None else min(_LOOK_SECONDS, max(0.0, due - time.monotonic()))
+            for future in self._wait(seconds):
+                self._finish(dispatch, items, future, future.result())
+            for task in dispatch.overdue(time.monotonic()):
+                self._give_up(pool, dispatch, items, task)
+
+    def _wait(self, seconds: float) -> Collection[Future[ItemResult]]:
+        if not self._running:
+            threading.Event().wait(seconds)  # until a retry is due
+            return ()
+        return wait(self._running, timeout=seconds, return_when=FIRST_COMPLETED).done
+
+    def _finish(
+        self, dispatch: Dispatch, items: Mapping[str, Item], future: Future[ItemResult], result: ItemResult
     ) -> None:
+        """An attempt of an item ended: its result counts, unless it is tried again."""
+        verdict = _verdict_of(result)
+        if not dispatch.will_retry(result.id, verdict):
+            self._settle(result)
+        skips = dispatch.finish(result.id, verdict, time.monotonic())
+        del self._running[future]
+        self._skip(skips, items)
+
+    def _give_up(self, pool: Workers[ItemResult], dispatch: Dispatch, items: Mapping[str, Item], task: Task) -> None:
+        """An attempt takes too long: its thread cannot be ended, so its result will be ignored and another takes its place."""
+        (future,) = (future for future, item in self._running.items() if item.id == task.id)
+        if future.done():  # just now
+            self._finish(dispatch, items, future, future.result())
+            return
+        pool.give_up(future)
+        item, seconds = items[task.id], task.limits.timeout or 0.0
+        problem = Problem("timeout", f"{item.id} took longer than {seconds:g} s", is_retryable=True)
+        result = ItemResult(item.id, item.dataset, item.action, Outcome.ERROR, item.reasons, seconds, problem=problem)
+        self._finish(dispatch, items, future, result)
+
+    def _stop(self, stopped: StoppedError, plan: Plan) -> None:
         """Cancel what is in progress, give it some seconds to end, and settle everything that has no result."""
+        running = dict(self._running)
         ended_before = {future for future in running if future.done()}
         self.on_stop(stopped)
         begun = [future for future in running if not future.cancel()]
@@ -111,10 +148,10 @@ class Scheduler:
             for future, item in running.items()
         ]
         known = self._results.keys() | {result.id for result in results}
-        results += [cancelled(item) for item in waiting.values() if item.id not in known]
+        results += [cancelled(item) for item in plan.items if item.id not in known]
         for result in results:
             with suppress(Exception):  # an event log that cannot be reached does not change what was done
-                self._settle(waiting, result)
+                self._settle(result)
 
     @contextmanager
     def _cancelling(self) -> Iterator[None]:
@@ -133,26 +170,24 @@ class Scheduler:
         finally:
             has_ended.set()
 
-    def _settle(self, waiting: dict[str, Item], result: ItemResult) -> None:
+    def _settle(self, result: ItemResult) -> None:
         self._results[result.id] = result
-        waiting.pop(result.id, None)
         for listener in self.listeners:
             listener.ended(result)
 
-    def _skip_blocked(self, waiting: dict[str, Item]) -> None:
-        """Skip every item that waits for one that failed or was skipped; repeated until nothing changes."""
-        failed = {name: r for r in self._results.values() if _has_failed(r) for name in (r.id, str(r.dataset))}
-        blocked = bool(failed)
-        while blocked:
-            blocked = False
-            for item in list(waiting.values()):
-                blockers = {failed[name].id: failed[name] for name in item.upstream if name in failed}
-                if blockers:
-                    reason = Reason("upstream_failed", ", ".join(map(_describe_blocker, blockers.values())))
-                    skipped = ItemResult(item.id, item.dataset, Action.SKIP, Outcome.SKIP, (reason,))
-                    self._settle(waiting, skipped)
-                    failed |= {item.id: skipped, str(item.dataset): skipped}
-                    blocked = True
+    def _skip(self, skips: Iterable[Skip], items: Mapping[str, Item]) -> None:
+        """Settle items that cannot run, each after the ones because of which it cannot."""
+        for skip in skips:
+            text = ", ".join(self._describe_blocker(name) for name in skip.because)
+            item = items[skip.task.id]
+            reason = Reason("upstream_failed", text)
+            self._settle(ItemResult(item.id, item.dataset, Action.SKIP, Outcome.SKIP, (reason,)))
+
+    def _describe_blocker(self, item_id: str) -> str:
+        """Why an item stops its readers; one without a result yet is about to be skipped."""
+        result = self._results.get(item_id)
+        has_failed = result is not None and result.outcome is Outcome.ERROR
+        return f"{item_id} {'failed' if has_failed else 'was skipped'}"
 
     def work(self, item: Item) -> ItemResult:
         """Execute one item; any error becomes part of the result."""
@@ -229,26 +264,16 @@ def _settled(item: Item) -> ItemResult:
     return ItemResult(item.id, item.dataset, item.action, outcome, item.reasons, problem=item.problem)
 
 
-def _find_ready(waiting: Mapping[str, Item], running: Collection[Item]) -> list[Item]:
-    """Items that wait for nothing; those of one table run one after another unless they may run in parallel."""
-    pending = {name for item in waiting.values() for name in (item.id, str(item.dataset))}
-    started = {item.id for item in running}
-    used = {item.dataset for item in running}
-    exclusive = {item.dataset for item in running if not item.is_parallel}
-    ready = []
-    for item in waiting.values():
-        is_free = item.dataset not in (exclusive if item.is_parallel else used)
-        if item.id not in started and is_free and pending.isdisjoint(item.upstream):
-            ready.append(item)
-            used.add(item.dataset)
-            exclusive |= set() if item.is_parallel else {item.dataset}
-    return ready
+def _to_task(item: Item, limits: Limits) -> Task:
+    return Task(item.id, str(item.dataset), item.upstream, item.is_parallel, limits)
+
+
+def _verdict_of(result: ItemResult) -> Verdict:
+    if result.problem is not None and result.problem.is_retryable:
+        return Verdict.RETRYABLE
+    return Verdict.FAILED if _has_failed(result) else Verdict.SUCCEEDED
 
 
 def _has_failed(result: ItemResult) -> bool:
     """Whether what reads it cannot go on; a table that is only left as it is can be read."""
     return result.outcome in {Outcome.ERROR, Outcome.SKIP} and (result.action.is_work or result.action.is_skip)
-
-
-def _describe_blocker(result: ItemResult) -> str:
-    return f"{result.id} {'failed' if result.outcome is Outcome.ERROR else 'was skipped'}"

@@ -179,13 +179,16 @@ class _Opened:
 
 def _parse(rows: pa.Table) -> tuple[Tombstone, ...]:
     """The newest state of each tombstone."""
-    newest: dict[str, tuple[int, int, int]] = {}
-    columns = (rows.column(name).to_pylist() for name in ("id", "changed_at", "state"))
-    for place, (id_, changed_at, state) in enumerate(zip(*columns, strict=True)):
-        rank = (changed_at, _STATES.index(state), place)
-        newest[id_] = max(newest.get(id_, rank), rank)
-    # By column, and not by row: with 10,000 tombstones, a dict for each of them costs every command a tenth of a second.
-    found = rows.take([place for _, _, place in newest.values()])
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    # By column, and not by row: with 10,000 tombstones, a loop over rows costs every command a tenth of a second.
+    ranks = pa.table({"at": rows.column("changed_at"), "state": pc.index_in(rows.column("state"), pa.array(_STATES))})
+    places = pc.sort_indices(
+        ranks, sort_keys=[("at", "ascending"), ("state", "ascending")]
+    )  # stable: the last one counts
+    newest = dict(zip(rows.column("id").take(places).to_pylist(), places.to_pylist(), strict=True))
+    found = rows.take(list(newest.values()))
     texts = [found.column(name).to_pylist() for name in (*_TEXTS, *_NUMBERS)]
     return tuple(sorted(starmap(_from_row, zip(*texts, strict=True)), key=lambda each: (each.created_at, each.id)))
 

@@ -19,7 +19,7 @@ from penstock.kinds.staging.progress import CODEC
 from penstock.lake import manifests
 from penstock.lake.manifest_formats import FORMAT, seal
 from penstock.lake.manifests import FOLDER, create_manifest, find_build, read_manifest, remove_old_manifests
-from penstock.lake.marks import find_added_files, find_hiding_requests, find_start
+from penstock.lake.marks import find_added_files, find_hiding_requests, find_newest_requests, find_start
 from penstock.lake.progress import read_table_state
 from penstock.lake.standing import find_unverified, read_standing
 from penstock.model.changes import RESERVED
@@ -438,23 +438,28 @@ def test_requests_whose_keys_were_removed_since_a_mark_are_known_when_nothing_el
 
     first = commit(None)
     assert find_hiding_requests(storage, NAME, first.version, first.at) == frozenset()
+    assert find_newest_requests(storage, NAME) == frozenset()
     second = commit("request 1")
     compact_table(folder)
     commit("request 2")
     assert find_hiding_requests(storage, NAME, first.version, first.at) == {"request 1", "request 2"}
     assert find_hiding_requests(storage, NAME, second.version, second.at) == {"request 2"}
+    assert find_newest_requests(storage, NAME) == {"request 1", "request 2"}
     assert find_hiding_requests(storage, NAME, second.version, second.at + 1) is None, "another table"
     log = folder / "_delta_log" / f"{second.version + 1:020d}.json"
     kept = log.read_text()
     log.unlink()
     assert find_hiding_requests(storage, NAME, first.version, first.at) is None, "a part of the log is gone"
+    assert find_newest_requests(storage, NAME) == {"request 2"}
     log.write_text(kept)
     commit(None)
     assert find_hiding_requests(storage, NAME, first.version, first.at) is None, "rows were loaded"
+    assert find_newest_requests(storage, NAME) == frozenset()
     load(storage)
     last = commit("request 3")
     write_table(folder)
     assert find_hiding_requests(storage, NAME, last.version, last.at) is None, "another program wrote"
+    assert find_newest_requests(storage, NAME) == frozenset()
 
 
 def test_a_rewrite_that_was_undone_counts_as_if_it_had_never_been(storage: LocalFiles) -> None:

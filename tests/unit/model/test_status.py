@@ -21,29 +21,29 @@ def test_a_build_goes_this_way(path: str) -> None:
     steps = [None, *(BuildStatus[name] for name in path.split())]
     for before, after in itertools.pairwise(steps):
         assert after is not None
-        status.check_build_move("b", before, after)
+        status.check_move("build b", before, after)
 
 
 def test_a_final_build_stays() -> None:
     for before, after in itertools.product(status.FINAL_BUILD, BuildStatus):
         assert before.is_final
         with pytest.raises(IllegalMoveError) as caught:
-            status.check_build_move("b7", before, after)
+            status.check_move("build b7", before, after)
         assert "build b7" in str(caught.value)
         assert caught.value.hint == "that status is final"
 
 
 def test_every_build_that_is_not_final_can_fail_or_be_cancelled() -> None:
     for before in set(BuildStatus) - status.FINAL_BUILD - {BuildStatus.UNKNOWN}:
-        status.check_build_move("b", before, BuildStatus.FAILED)
-        status.check_build_move("b", before, BuildStatus.CANCELLED)
+        status.check_move("build b", before, BuildStatus.FAILED)
+        status.check_move("build b", before, BuildStatus.CANCELLED)
 
 
 def test_the_moves_of_a_partition() -> None:
     legal = {
         (before, after)
         for before, after in itertools.product([None, *PartitionStatus], PartitionStatus)
-        if _is_legal(lambda b, a: status.check_partition_move("p", b, a), before, after)
+        if _is_legal(lambda b, a: status.check_move("partition p", b, a), before, after)
     }
     s = PartitionStatus
     assert legal == {
@@ -56,6 +56,9 @@ def test_the_moves_of_a_partition() -> None:
         (s.SCHEDULED, s.FAILED),
         (s.BUILDING, s.AVAILABLE),
         (s.BUILDING, s.FAILED),
+        (s.BUILDING, s.SCHEDULED),
+        (s.DELEGATED, s.SCHEDULED),
+        (s.DELEGATED, s.FAILED),
     }
     assert {value for value in s if value.is_final} == {s.AVAILABLE, s.FAILED, s.DELEGATED}
 
@@ -64,7 +67,7 @@ def test_the_moves_of_a_job_run() -> None:
     legal = {
         (before, after)
         for before, after in itertools.product([None, *JobStatus], JobStatus)
-        if _is_legal(lambda b, a: status.check_job_move("r", b, a), before, after)
+        if _is_legal(lambda b, a: status.check_move("job run r", b, a), before, after)
     }
     s = JobStatus
     assert legal == {
@@ -82,7 +85,7 @@ def test_the_moves_of_a_job_run() -> None:
 
 def test_the_error_says_what_is_possible() -> None:
     with pytest.raises(IllegalMoveError) as caught:
-        status.check_job_move("r1", None, JobStatus.RUNNING)
+        status.check_move("job run r1", None, JobStatus.RUNNING)
     assert str(caught.value) == "job run r1 has no status yet and cannot become RUNNING"
     assert caught.value.hint == "from here it can become SCHEDULED"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ from penstock.faults import fault_point
 from penstock.kinds.staging.decide import IN_PLACE, StagingItem
 from penstock.kinds.staging.progress import CODEC, StagingProgress
 from penstock.kinds.staging.raw_files import hash_content
-from penstock.kinds.staging.raw_rows import RAW_FILE, RawRows
+from penstock.kinds.staging.raw_rows import RAW_FILE, RawRows, RowsRead
 from penstock.kinds.staging.raw_text import TextLanding
 from penstock.kinds.staging.read_errors import raw_files_named
 from penstock.kinds.staging.values import NewFile
@@ -40,10 +39,8 @@ from penstock.transforms.duplicates import DeclaredKey, count_duplicates, find_d
 from penstock.transforms.suppress import TOMBSTONE
 
 _HASHERS = 4
-_HEAD_START = 0.3
-"""Seconds until the write has begun: Spark serves the job that comes first."""
 _MUCH = 8_000_000
-"""From this many bytes on, files are hashed and counted in parallel; with fewer, threads cost more than they save."""
+"""From this many bytes on, files are hashed in parallel; with fewer, threads cost more than they save."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +84,12 @@ class StagingLoad:
             self._keep_aside(item, rows, manifest.number)
             set_aside = self._quarantine(item, rows, manifest.number)
             fault_point("staging.before_commit", str(name))
-            with _counted_meanwhile(rows) as count_suppressed:
-                commit = self._write(item, rows, manifest.number, key)
+            read = RowsRead() if rows.suppressed and key is None else None
+            commit = self._write(item, rows, manifest.number, key, read)
         fault_point("staging.after_commit", str(name))
         promised = sum(new.rows for new in item.work.files) - set_aside
         suppressed, duplicates = self._check_rows(
-            name, commit, promised, count_suppressed, partial(_count_duplicates, rows, key)
+            name, commit, promised, partial(_count_suppressed, rows, read), partial(_count_duplicates, rows, key)
         )
         return LoadResult(
             commit.version,
@@ -173,10 +170,13 @@ class StagingLoad:
                     location=item.work.contract.location,
                 )
 
-    def _write(self, item: StagingItem, rows: RawRows, number: int, key: DeclaredKey | None) -> Commit:
+    def _write(
+        self, item: StagingItem, rows: RawRows, number: int, key: DeclaredKey | None, read: RowsRead | None
+    ) -> Commit:
+        admitted = rows.admitted(read)
         if item.action in IN_PLACE:
-            return self.lake.append(rows.admitted(), item.dataset, number, evolve=item.action is Action.EVOLVE)
-        admitted = keep_last(rows.admitted(), key) if key else rows.admitted()
+            return self.lake.append(admitted, item.dataset, number, evolve=item.action is Action.EVOLVE)
+        admitted = keep_last(admitted, key) if key else admitted
         return self.lake.replace(admitted, item.dataset, number, TableLayout())
 
     def _find_key(self, item: StagingItem, rows: RawRows) -> DeclaredKey | None:
@@ -201,7 +201,7 @@ class StagingLoad:
         name: DatasetName,
         commit: Commit,
         promised: int,
-        count_suppressed: Callable[[], int] = lambda: 0,
+        count_suppressed: Callable[[int], int] = lambda _: 0,
         count_duplicates: Callable[[], int] = lambda: 0,
     ) -> tuple[int, int]:
         """Check that every row of the footers was written, or left out: because its key is suppressed, or as a duplicate.
@@ -210,7 +210,7 @@ class StagingLoad:
         rebuilds the table.
         """
         written = int(commit.metrics.get("numOutputRows", promised))
-        suppressed = count_suppressed() if written != promised else 0
+        suppressed = count_suppressed(promised - written) if written != promised else 0
         duplicates = count_duplicates() if written + suppressed != promised else 0
         if written + suppressed + duplicates != promised and commit.number is not None:
             self.lake.disown(name, commit.number)
@@ -255,23 +255,13 @@ class StagingLoad:
         return ConsumedFile(new.file, new.rows, content_hash)
 
 
-@contextmanager
-def _counted_meanwhile(rows: RawRows) -> Iterator[Callable[[], int]]:
-    """Count the rows that are left out of a large load while the others are written, of a small one when somebody asks.
+def _count_suppressed(rows: RawRows, read: RowsRead | None, missing: int) -> int:
+    """How many rows are left out because their key is suppressed, where this many are missing.
 
-    Spark gives the write, which comes first, all the cores that it can use; the count takes those that are left.
+    If every row of the files was read and nothing else leaves any out, it is all that are missing. Otherwise they are counted.
     """
-    if not rows.suppressed or rows.work.bytes_read < _MUCH:
-        yield rows.count_suppressed
-        return
-    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="suppressed") as pool:
-        counted = pool.submit(_count_suppressed, rows)
-        yield counted.result
-
-
-def _count_suppressed(rows: RawRows) -> int:
-    time.sleep(_HEAD_START)
-    return rows.count_suppressed()
+    promised = sum(new.rows for new in rows.work.files)
+    return missing if read is not None and read.total == promised else rows.count_suppressed()
 
 
 def _count_duplicates(rows: RawRows, key: DeclaredKey | None) -> int:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -26,6 +26,23 @@ RAW_FILE, BROKEN, ROW, RAW_LINE = "raw_file", "broken_columns", QUARANTINED_ROW,
 """The columns of a staging table's quarantine: where a row came from, which columns do not fit, the row as JSON, and, if a text
 file was ever among its sources, the line where the record starts."""
 _BROKEN, _PATH = "__penstock_broken", "__penstock_path"
+
+
+@dataclass(frozen=True, slots=True)
+class RowsRead:
+    """Counts the rows of files while a load reads them, so that it takes no job."""
+
+    _seen: list[Observation] = field(default_factory=list)
+
+    def watch(self, rows: DataFrame) -> DataFrame:
+        """The same rows, counted by the query that reads them first."""
+        self._seen.append(Observation())
+        return rows.observe(self._seen[-1], F.count(F.lit(1)).alias("rows"))
+
+    @property
+    def total(self) -> int:
+        """The rows that were read; to be asked when the query is over."""
+        return sum(int(each.get["rows"]) for each in self._seen)
 
 
 @dataclass(frozen=True)
@@ -49,9 +66,9 @@ class RawRows:
     def schema(self) -> Schema:
         return self.work.schema or Schema(())
 
-    def admitted(self) -> DataFrame:
-        """What goes into the table."""
-        frames = [self._admit(group) for group in self.groups]
+    def admitted(self, read: RowsRead | None = None) -> DataFrame:
+        """What goes into the table; `read` counts the rows that it is chosen from."""
+        frames = [self._admit(group, read) for group in self.groups]
         if not frames:  # the columns change, but there is nothing to add
             return conform_columns(self.session.range(0), (), self.schema)
         return reduce(DataFrame.unionAll, frames)
@@ -186,8 +203,9 @@ class RawRows:
                 return column.name
         raise key_column_gone(name)
 
-    def _admit(self, group: Sequence[NewFile]) -> DataFrame:
-        rows = self._convert(group, self._read(group))
+    def _admit(self, group: Sequence[NewFile], read: RowsRead | None) -> DataFrame:
+        found = self._read_all(group)
+        rows = self._convert(group, self._screen(group, read.watch(found) if read else found))
         return Screen(self.suppressed, name_of=self._name_now).drop(rows) if self._is_doubted(group) else rows
 
     def _convert(self, group: Sequence[NewFile], found: DataFrame, *more: str) -> DataFrame:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from cronsim import CronSim
+from penstock.model.schedules import to_schedule
 
 
 def is_check_due(rule: str, checked_at: str | None, now: datetime) -> bool:
@@ -16,4 +16,5 @@ def is_check_due(rule: str, checked_at: str | None, now: datetime) -> bool:
     last = datetime.fromisoformat(checked_at).astimezone(now.tzinfo)
     if rule == "daily":
         return now.date() > last.date()
-    return next(CronSim(rule, last)) <= now
+    due = to_schedule(rule).next_after(last)
+    return due is not None and due <= now

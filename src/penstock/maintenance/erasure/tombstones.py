@@ -15,6 +15,7 @@ from pyspark.sql import types as T
 from penstock.faults import fault_point
 from penstock.kinds.catalog import Catalog
 from penstock.kinds.protocol import PipelineRun
+from penstock.lake.marks import find_newest_requests
 from penstock.lake.tables import Lake
 from penstock.maintenance.erasure.hiding import Hider, TableToHide, find_stored_keys
 from penstock.maintenance.erasure.keys import HashedKey, hash_keys
@@ -141,6 +142,8 @@ class Tombstones:
         for group in requests_of(self._reopen(table, tombstones, suppression)):
             counts: dict[str, int] = {}
             for found in self.tables_of(table, group, suppression):
+                if self._is_hidden(found.name, group):
+                    continue
                 hidden, rows = hider.hide_rows(found)
                 if found.name == table or hidden.rows:
                     done.append(hidden)
@@ -148,6 +151,12 @@ class Tombstones:
             pending = [each for each in group if each.state is TombstoneState.PENDING]
             self.store.move(pending, TombstoneState.HIDDEN, rows=counts)
         return tuple(done)
+
+    def _is_hidden(self, name: DatasetName, group: Sequence[Tombstone]) -> bool:
+        """Whether nothing has been written since the rows of a request were hidden: then they need not be looked for."""
+        if any(each.state is not TombstoneState.HIDDEN for each in group):
+            return False
+        return group[0].batch in find_newest_requests(self.lake.files, name)
 
     def _reopen(
         self, table: DatasetName, tombstones: Sequence[Tombstone], suppression: Suppression
@@ -214,7 +223,8 @@ class Tombstones:
                 self.vault.destroy(batch)
         pending = [each for each in known if each.state is TombstoneState.PENDING]
         again = find_resurrected(self.lake.files, self.store)
-        return (*pending, *(each for each in again if each.table in self.catalog.datasets))
+        # A table that nobody defines any more must not stop requests for others: `erase` refuses its own.
+        return tuple(each for each in (*pending, *again) if each.table in self.catalog.datasets)
 
 
 def is_erasing(tombstone: Tombstone, vault: Vault) -> bool:
