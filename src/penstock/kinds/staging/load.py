@@ -82,7 +82,8 @@ class StagingLoad:
             self._keep_aside(item, rows, manifest.number)
             set_aside = self._quarantine(item, rows, manifest.number)
             fault_point("staging.before_commit", str(name))
-            read = RowsRead() if rows.suppressed and key is None else None
+            # A CREATE TABLE AS SELECT, which a rebuild is, never tells what was observed: whoever asks would wait for ever.
+            read = RowsRead() if rows.suppressed and item.action in IN_PLACE else None
             commit = self._write(item, rows, manifest.number, key, read)
         fault_point("staging.after_commit", str(name))
         promised = sum(new.rows for new in item.work.files) - set_aside
