@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from penstock.plain_loads.values import NullCursor
+from penstock.model.loads import NullCursor
 from tests.docs.codes import parameters_of
 from tests.docs.markdown import DOCS, PACKAGE, first_column, section
 

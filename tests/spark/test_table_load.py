@@ -318,8 +318,10 @@ def test_every_strategy_follows_postgres(
         assert loads.rows("crm.customers", "id") == _ask(connection, "SELECT id FROM customers")
         slow.execute("INSERT INTO crm_load.events VALUES ('slow')")
         slow.execute("INSERT INTO crm_load.customers VALUES (7, 'Slow', 1)")
-    loads.run()
+    last = loads.run()["crm.customers"]
     _check_postgres(loads, connection)
+    assert last.load is not None
+    assert last.load.rows == 1, "a row that is read again, unchanged, is not written again"
 
 
 ERASURE = """\

@@ -69,7 +69,10 @@ class Landing:
     def _write_group(self) -> None:
         if self._writer is None:
             self._buffer = pa.BufferOutputStream()
-            self._writer = pq.ParquetWriter(self._buffer, self._schema, compression="zstd", compression_level=1)
+            # Without dictionaries, zstd finds the repetitions itself: files are no larger, and written in half the time.
+            self._writer = pq.ParquetWriter(
+                self._buffer, self._schema, compression="zstd", compression_level=1, use_dictionary=False
+            )
         if self._waiting:
             rows = pa.concat_tables(self._waiting)
             self._writer.write_table(rows, row_group_size=max(1, rows.num_rows))

@@ -32,7 +32,7 @@ class UnfitValueError(Exception):
     """A value has no place in the type of its column; the message would show it, so there is none."""
 
 
-def copy_blocks(connection: ReadingConnection, statement: bytes) -> Generator[bytes, None, None]:
+def copy_blocks(connection: ReadingConnection, statement: bytes) -> Generator[bytearray, None, None]:
     """The rows that a COPY statement gives, in blocks that end with a row. The COPY ends when the iterator is closed."""
     server = connection.pgconn
     waiter = _Waiter(connection)
@@ -40,28 +40,33 @@ def copy_blocks(connection: ReadingConnection, statement: bytes) -> Generator[by
     _start(connection, waiter)
     is_done = False
     try:
-        rows: list[Any] = []
-        size = 0
-        get = server.get_copy_data  # in a local name: it is called for every row
-        while True:
-            length, row = get(1)
-            if length > 0:
-                rows.append(row)
-                size += length
-                if size >= _BLOCK_BYTES:
-                    yield b"".join(rows)
-                    rows, size = [], 0
-            elif length == 0:
-                waiter.wait()
+        block = bytearray()
+        while (last := _take_rows(server.get_copy_data, block)) >= 0:
+            if last > 0:
+                yield block
+                block = bytearray()
             else:
-                break
+                waiter.wait()
         is_done = True
         _finish(connection, waiter)
-        if rows:
-            yield b"".join(rows)
+        if block:
+            yield block
     finally:
         if not is_done:
             _cancel(connection, waiter)
+
+
+def _take_rows(get: Callable[[int], tuple[int, Any]], block: bytearray) -> int:
+    """Add rows that have arrived to a block until it is full; gives the last answer: 0 if there are none now, less at the end.
+
+    A row is copied at once. The garbage collector would look through a list of rows again and again, which took most of the time.
+    """
+    while len(block) < _BLOCK_BYTES:
+        length, row = get(1)
+        if length <= 0:
+            return length
+        block += row
+    return 1
 
 
 class _Waiter:
@@ -149,7 +154,7 @@ class Parser:
             false_values=["f"],
         )
 
-    def parse(self, block: bytes) -> pa.Table:
+    def parse(self, block: bytes | bytearray) -> pa.Table:
         """The rows of a block; raises `UnfitValueError`."""
         reading = pyarrow.csv.ReadOptions(
             column_names=self._schema.names, block_size=min(len(block) + 1, 2**31 - 1), use_threads=False
@@ -180,7 +185,7 @@ def _from_hex(texts: pa.Array) -> pa.Array:
     )
 
 
-def parse_all(blocks: Iterable[bytes], parser: Parser, take: Callable[[pa.Table], None]) -> None:
+def parse_all(blocks: Iterable[bytearray], parser: Parser, take: Callable[[pa.Table], None]) -> None:
     """Parse the blocks and hand the rows over, in order, in a thread beside the one that reads."""
     last: Future[None] | None = None
     with ThreadPoolExecutor(1, "penstock-parse") as worker:
@@ -192,5 +197,5 @@ def parse_all(blocks: Iterable[bytes], parser: Parser, take: Callable[[pa.Table]
             last.result()
 
 
-def _hand_over(block: bytes, parser: Parser, take: Callable[[pa.Table], None]) -> None:
+def _hand_over(block: bytearray, parser: Parser, take: Callable[[pa.Table], None]) -> None:
     take(parser.parse(block))

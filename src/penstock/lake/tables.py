@@ -159,10 +159,20 @@ class Lake:
         """Delete the rows `t` that a row `s` of the source matches, in one commit under this number; `new` may insert others."""
         return self.merge_into(source, condition, name, number, f"WHEN MATCHED THEN DELETE {new}")
 
-    def merge_into(self, source: DataFrame, condition: str, name: DatasetName, number: int, clauses: str) -> Commit:
+    def merge_into(
+        self,
+        source: DataFrame,
+        condition: str,
+        name: DatasetName,
+        number: int,
+        clauses: str,
+        *,
+        is_stable: bool = False,
+    ) -> Commit:
         """Change the rows `t` by the rows `s` of the source, as the clauses of MERGE say, in one commit under this number.
 
-        MERGE takes its transaction number from the session's settings, so it runs in a session of its own.
+        MERGE takes its transaction number from the session's settings, so it runs in a session of its own. With `is_stable`,
+        the source has the same rows however often it is read: then Delta needs no copy of it, and sees how small it is.
         """
         view = f"penstock_{uuid4().hex}"
         source.createGlobalTempView(view)
@@ -170,6 +180,8 @@ class Lake:
             with self._writing(name), sibling_of(self.session) as session:
                 session.conf.set("spark.databricks.delta.write.txnAppId", APPLICATION)
                 session.conf.set("spark.databricks.delta.write.txnVersion", str(number))
+                if is_stable:
+                    session.conf.set("spark.databricks.delta.merge.materializeSource", "none")
                 target = f"delta.{quote(self.files.spark_path(name.path))}"
                 session.sql(f"MERGE INTO {target} t USING global_temp.{quote(view)} s ON {condition} {clauses}")
         finally:

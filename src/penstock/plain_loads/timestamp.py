@@ -17,6 +17,7 @@ from penstock.lake.retrying import retry_when_overtaken
 from penstock.lake.schemas import read_schema
 from penstock.lake.statements import quote
 from penstock.model.clock import Clock, SystemClock
+from penstock.model.loads import NullCursor
 from penstock.model.progress import Manifest, TableState
 from penstock.model.schema import Column, Schema
 from penstock.model.spec import TableLayout
@@ -27,7 +28,7 @@ from penstock.plain_loads.fitting import fit_to_table
 from penstock.plain_loads.frames import columns_of, find_columns, find_session, is_spark_frame, to_spark
 from penstock.plain_loads.key_checks import check_comparable, check_no_null_keys, null_keys
 from penstock.plain_loads.targets import Place, open_place
-from penstock.plain_loads.values import TIMESTAMP, IncrementResult, Loaded, NullCursor
+from penstock.plain_loads.values import TIMESTAMP, IncrementResult, Loaded
 from penstock.session.opening import borrow
 from penstock.transforms.increments import IS_AMBIGUOUS, IS_NEW, find_missing_copies, find_newer_rows
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 from penstock.model.progress import check_type
@@ -38,14 +37,6 @@ class IncrementResult:
     """The greatest cursor that is loaded: what the next load starts from. None as long as nothing is."""
     version: int | None
     """The version of the table that this load committed; None when there was nothing new."""
-
-
-class NullCursor(StrEnum):
-    """What a load by timestamp does with rows whose cursor is NULL."""
-
-    FAIL = "fail"
-    RELOAD = "reload"
-    SKIP = "skip"
 
 
 @dataclass(frozen=True, slots=True)

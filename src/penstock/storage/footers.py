@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from penstock.errors import RawFileError, StorageError, first_line
+from penstock.errors import RawFileError, first_line
 from penstock.model.schema import EXACT_IN_DOUBLE, NANOSECONDS, FileColumn, Footer
 from penstock.model.types import Array, Map, SparkType, Struct, to_text
 from penstock.storage.files import Files
 from penstock.storage.local import LocalFiles
+from penstock.storage.raw_files import problems_named
 
 
 def read_footers(files: Files, paths: Sequence[str], count_nulls: AbstractSet[str] = frozenset()) -> dict[str, Footer]:
@@ -42,7 +43,7 @@ _Kinds: TypeAlias = "dict[tuple[str, bytes], tuple[_Leaf, ...]]"
 
 
 def _read_footer(files: Files, path: str, count_nulls: AbstractSet[str], kinds: _Kinds) -> Footer:
-    with _problems_named(path):
+    with _named_reading(path):
         metadata = _read_metadata(files, path)
         if metadata.num_columns == 0:
             raise RawFileError(f"raw file {path} has no columns", hint="write it with columns, or move it out of raw")
@@ -76,22 +77,8 @@ def _read_metadata(files: Files, path: str) -> Any:
         return pq.read_metadata(stream)
 
 
-@contextmanager
-def _problems_named(path: str) -> Iterator[None]:
-    """Turn errors of a file into one that names it."""
-    import pyarrow as pa
-
-    try:
-        yield
-    except StorageError as error:
-        raise RawFileError(f"raw file {path} cannot be read: {error.message}", hint=error.hint) from None
-    except FileNotFoundError:
-        raise RawFileError(f"raw file {path} was removed while it was being read", hint="run again") from None
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise RawFileError(
-            f"raw file {path} is not a readable Parquet file ({first_line(error)})",
-            hint="replace the file or move it out of the raw folder, then run again",
-        ) from None
+def _named_reading(path: str) -> AbstractContextManager[None]:
+    return problems_named(path, lambda error: f"is not a readable Parquet file ({first_line(error)})")
 
 
 def read_range(files: Files, path: str, name: str) -> tuple[Any, Any] | None:
@@ -99,7 +86,7 @@ def read_range(files: Files, path: str, name: str) -> tuple[Any, Any] | None:
 
     For comparison only: values are neither stored nor shown.
     """
-    with _problems_named(path):
+    with _named_reading(path):
         metadata = _read_metadata(files, path)
         places = (leaf.place for leaf in _find_leaves(metadata, path) if leaf.column.name.lower() == name.lower())
         groups = [group for place in places for group in _statistics(metadata, place)]

@@ -11,6 +11,10 @@ from pyspark.sql import types as T
 
 from penstock.model.types import quote_name
 
+_BITS = 24
+"""Numbers of so many bits can be added up 2**39 times before a sum overflows."""
+_LOW_BITS = (1 << _BITS) - 1
+
 
 def add_up_rows(rows: DataFrame) -> DataFrame:
     """One row: how many there are, and the sum and the exclusive or of their hashes over all columns."""
@@ -21,9 +25,22 @@ def sums_of(hash_: Column) -> list[Column]:
     """What rows with these hashes add up to, as aggregations."""
     return [
         F.count(F.lit(1)).alias("rows"),
-        F.coalesce(F.sum(hash_.cast("decimal(20,0)")), F.lit(0)).cast("string").alias("total"),
+        _exact_sum(hash_).cast("string").alias("total"),
         F.coalesce(F.bit_xor(hash_), F.lit(0)).alias("mixed"),
     ]
+
+
+def _exact_sum(hash_: Column) -> Column:
+    """The sum of 64-bit numbers, which needs more than 64 bits: added up in three parts, since decimals take Spark far longer."""
+    low, middle, high = (
+        F.coalesce(F.sum(part), F.lit(0)).cast("decimal(20,0)")
+        for part in (
+            hash_.bitwiseAND(F.lit(_LOW_BITS)),
+            F.shiftright(hash_, _BITS).bitwiseAND(F.lit(_LOW_BITS)),
+            F.shiftright(hash_, 2 * _BITS),
+        )
+    )
+    return low + middle * F.lit(1 << _BITS).cast("decimal(10,0)") + high * F.lit(1 << 2 * _BITS).cast("decimal(16,0)")
 
 
 def add_up_sides(sides: Sequence[DataFrame]) -> DataFrame:

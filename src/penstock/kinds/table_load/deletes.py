@@ -93,5 +93,5 @@ def fetch_rows(job: Job, moment: Moment, lacking: DataFrame) -> DataFrame | None
         return None
     landed = job.landing.land(moment, replace(job.wanted, keys=keys), "returned")
     rows = job.read(landed.files)
-    job.check(rows, landed.rows)
+    job.check(rows, landed.rows, landed.files)
     return rows

@@ -32,7 +32,7 @@ def land_all(job: Job, moment: Moment) -> DataFrame:
     expected = moment.count(wanted)
     fault_point("load.after_land", str(job.name))
     rows = job.read(landed.files)
-    job.check(rows, expected)
+    job.check(rows, expected, landed.files)
     job.check_not_empty(expected)
     return rows
 

@@ -14,6 +14,7 @@ from penstock.databases.contract import Look, Moment, SourceTable, Wanted
 from penstock.errors import SourceError, VerificationError
 from penstock.faults import fault_point
 from penstock.kinds.table_load.columns import chosen_columns, of_source, spelled, to_known
+from penstock.kinds.table_load.landed_keys import MOST_ROWS, KeyCounts, count_keys, is_countable
 from penstock.kinds.table_load.landing import Landing
 from penstock.kinds.table_load.progress import CODEC, LoadProgress
 from penstock.kinds.table_load.values import LoadWork
@@ -95,15 +96,46 @@ class Job:
         return found.select(*(conform_field(found.schema.fields, c.name, c.type) for c in self.columns))
 
     def read_as_landed(self, files: Sequence[str]) -> DataFrame:
-        """Landed rows with the types that they were landed with."""
+        """Landed rows with the types that they were landed with; columns that the files lack are NULL."""
         paths = [to_glob_literal(self.lake.files.spark_path(file)) for file in files]
-        return self.lake.session.read.parquet(*paths)
+        reader = self.lake.session.read
+        if self._is_landed_exactly:  # Spark need not look into a file to know its columns, which is a job
+            columns = chosen_columns(self.look, self.work.options)
+            reader = reader.schema(", ".join(f"{quote_name(c.name)} {c.type}" for c in columns))
+        return reader.parquet(*paths)
 
-    def check(self, rows: DataFrame, expected: int) -> None:
-        """Before anything is written: as many rows as the source counted, and keys that are unique and not NULL."""
+    @property
+    def _is_landed_exactly(self) -> bool:
+        """Whether landed files are Parquet files with the types of the look; Spark lands rows of other databases itself."""
+        return self.table is not None and self.table.is_observable
+
+    def check(self, rows: DataFrame, expected: int, files: Sequence[str] = ()) -> None:
+        """Before anything is written: as many rows as the source counted, and keys that are unique and not NULL.
+
+        `files` are those that were landed, where the rows are what is in them.
+        """
+        found = self._count_landed(files, expected) or self._count(rows)
+        self.landing.check(expected, found.rows)
+        if found.nulls or found.repeated:
+            what = f"{counted(found.repeated, 'key')} more than once" if found.repeated else "keys that are NULL"
+            raise VerificationError(
+                f"{self.name}: {self.work.shown} has {what} ({', '.join(self.keys)}); nothing was written",
+                hint="keys must name the columns that identify a row of the source",
+            )
+
+    def _count_landed(self, files: Sequence[str], expected: int) -> KeyCounts | None:
+        """The keys of a few files, without Spark; None where Spark must count them."""
+        known = {column.name: column.type for column in self.columns}
+        names = {key: spelled(self.look.columns, key) for key in self.keys}
+        types = {column.name: column.type for column in self.look.columns}
+        is_same = all(types[name] == known[key] and is_countable(known[key]) for key, name in names.items())
+        if not files or expected > MOST_ROWS or not is_same or not self._is_landed_exactly:
+            return None
+        return count_keys(self.lake.files, files, list(names.values()))
+
+    def _count(self, rows: DataFrame) -> KeyCounts:
         if not self.keys:
-            self.landing.check(expected, rows.count())
-            return
+            return KeyCounts(rows.count(), 0, 0)
         columns = [F.col(quote_name(key)) for key in self.keys]
         is_null = reduce(or_, (column.isNull() for column in columns))
         groups = rows.groupBy(*columns).agg(F.count(F.lit(1)).alias(ROWS))
@@ -112,17 +144,7 @@ class Job:
             F.coalesce(F.sum(F.when(is_null, F.col(ROWS))), F.lit(0)).alias("nulls"),
             F.count_if(F.col(ROWS) > 1).alias("repeated"),
         ).collect()[0]
-        self.landing.check(expected, int(found["rows"]))
-        if found["nulls"] or found["repeated"]:
-            what = (
-                f"{counted(int(found['repeated']), 'key')} more than once"
-                if found["repeated"]
-                else "keys that are NULL"
-            )
-            raise VerificationError(
-                f"{self.name}: {self.work.shown} has {what} ({', '.join(self.keys)}); nothing was written",
-                hint="keys must name the columns that identify a row of the source",
-            )
+        return KeyCounts(int(found["rows"]), int(found["nulls"]), int(found["repeated"]))
 
     def check_not_empty(self, rows: int) -> None:
         """A table that has rows is not emptied, unless the load allows it."""

@@ -22,18 +22,26 @@ AT, IS_GONE = "__penstock_at", "__penstock_gone"
 _OWN = (AT, IS_GONE)
 
 
-def merge_rows(job: Job, rows: DataFrame, gone: DataFrame | None, payload: LoadProgress) -> LoadResult:
-    """Write rows by key; the keys in `gone` are deleted, softly or not. All of it is one commit."""
+def merge_rows(
+    job: Job, rows: DataFrame, gone: DataFrame | None, payload: LoadProgress, *, is_changed: bool = False
+) -> LoadResult:
+    """Write rows by key, which have been landed; the keys in `gone` are deleted, softly or not. All of it is one commit.
+
+    With `is_changed`, no row is what the table has. Then the table's other columns need not be read to compare them.
+    """
     screen = job.screen()
-    changes = screen.drop(rows).withColumns(_marks(payload, is_gone=False))
+    changes = screen.drop(rows)
     if gone is not None:
+        changes = changes.withColumns(_marks(payload, is_gone=False))
         keys = gone.select(*map(quote, job.keys)).withColumns(_marks(payload, is_gone=True))
         changes = changes.unionByName(keys, allowMissingColumns=True)
     fault_point("load.before_attempt", str(job.name))
     begun = job.begin_append(payload)
     suppressed = job.keep_aside(rows, screen, begun.number, is_all=False)
     fault_point("load.before_commit", str(job.name))
-    commit = job.lake.merge_into(changes, same_keys(job.keys), job.name, begun.number, merge_clauses(job))
+    clauses = merge_clauses(job, removes=gone is not None, compares=not is_changed)
+    # Landed files and a version of another table are stable. What is gone is found by a comparison, which is made once.
+    commit = job.lake.merge_into(changes, same_keys(job.keys), job.name, begun.number, clauses, is_stable=gone is None)
     fault_point("load.after_commit", str(job.name))
     deleted = int(commit.metrics.get("numTargetRowsDeleted", 0))
     return LoadResult(commit.version, written(commit) + deleted, suppressed=suppressed)
@@ -48,20 +56,19 @@ def same_keys(keys: Sequence[str]) -> str:
     return " AND ".join(f"t.{quote(key)} = s.{quote(key)}" for key in keys)
 
 
-def merge_clauses(job: Job) -> str:
+def merge_clauses(job: Job, *, removes: bool, compares: bool) -> str:
     """What happens to a row that is gone, to one that differs, and to one that is new."""
     names = [column.name for column in job.columns]
     is_soft = any(column.name == DELETED_AT for column in job.schema.columns)
-    differs = " OR ".join(differences(job) + ([f"t.{DELETED_AT} IS NOT NULL"] if is_soft else []))
+    differs = " OR ".join(differences(job) + ([f"t.{DELETED_AT} IS NOT NULL"] if is_soft else [])) or "FALSE"
     values = [f"t.{quote(name)} = s.{quote(name)}" for name in names] + ([f"t.{DELETED_AT} = NULL"] if is_soft else [])
     keeps = is_soft and job.work.options.deletes is Deletes.SOFT
     remove = f"AND t.{DELETED_AT} IS NULL THEN UPDATE SET t.{DELETED_AT} = s.{AT}" if keeps else "THEN DELETE"
+    stays = f"AND NOT s.{IS_GONE} " if removes else ""
     into, of = (", ".join(f"{prefix}{quote(name)}" for name in names) for prefix in ("", "s."))
-    return (
-        f"WHEN MATCHED AND s.{IS_GONE} {remove} "  # noqa: S608 - every name is quoted
-        f"WHEN MATCHED AND NOT s.{IS_GONE} AND ({differs or 'FALSE'}) THEN UPDATE SET {', '.join(values)} "
-        f"WHEN NOT MATCHED AND NOT s.{IS_GONE} THEN INSERT ({into}) VALUES ({of})"
-    )
+    update = f"WHEN MATCHED {stays}{f'AND ({differs}) ' if compares else ''}THEN UPDATE SET {', '.join(values)} "
+    insert = f"WHEN NOT MATCHED {stays}THEN INSERT ({into}) VALUES ({of})"  # noqa: S608 - every name is quoted
+    return (f"WHEN MATCHED AND s.{IS_GONE} {remove} " if removes else "") + update + insert
 
 
 def differences(job: Job) -> list[str]:

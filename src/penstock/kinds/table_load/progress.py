@@ -35,6 +35,8 @@ class LoadProgress:
     """Whether the source promised that no row below the watermark will be added; otherwise `lookback` decides."""
     token: str | None = None
     """What the source wants to be told next time."""
+    greatest: str | None = None
+    """No row from the watermark on that was read has a greater cursor; None when that is not known."""
     moment: str | None = None
     """When the source was read last, by its own clock."""
     checked_at: str | None = None
@@ -63,7 +65,7 @@ class LoadCodec:
         }
 
     def decode(self, value: Mapping[str, Any]) -> LoadProgress:
-        texts = {name: check_type(value[name], str, None) for name in _TEXTS}
+        texts = {name: check_type(value.get(name), str, None) for name in _TEXTS}
         columns = [
             KnownColumn(**{name: check_type(c[name], str) for name in KnownColumn.__slots__}) for c in value["columns"]
         ]
@@ -82,5 +84,5 @@ class LoadCodec:
         return newer
 
 
-_TEXTS = ("watermark", "token", "moment", "checked_at", "stamp", "checksum")
+_TEXTS = ("watermark", "token", "greatest", "moment", "checked_at", "stamp", "checksum")
 CODEC = LoadCodec()

@@ -32,15 +32,15 @@ def repair_rows(job: Job, keys: pa.Table) -> LoadResult:
     with job.source.open() as moment:
         landed = job.landing.land(moment, replace(job.wanted, keys=keys), "repair")
         rows = job.read(landed.files)
-        job.check(rows, landed.rows)
+        job.check(rows, landed.rows, landed.files)
         return merge_repaired(job, keys, rows, replace(known, moment=moment.taken_at))
 
 
 def merge_repaired(job: Job, keys: pa.Table, rows: DataFrame, payload: LoadProgress) -> LoadResult:
     """Merge the rows with these keys, as they are in the source now."""
     gone = _gone(job, keys, rows) if _deletes(job) else None
-    # The rows are those of a later moment, so that a checksum of the whole table says nothing any more.
-    return merge_rows(job, rows, gone, replace(payload, checksum=None))
+    # The rows are those of a later moment: neither a checksum of the whole table nor its greatest cursor is known any more.
+    return merge_rows(job, rows, gone, replace(payload, checksum=None, greatest=None))
 
 
 def check_standing(job: Job) -> LoadProgress:

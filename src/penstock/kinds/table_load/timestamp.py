@@ -62,11 +62,13 @@ def _load_increment(job: Job, moment: Moment) -> LoadResult:
     if bound is not None and since is not None and _is_held(job, bound, since):
         until = None if options.keys else since
     read = _read_window(job, moment, Window(_cursor(job), since, until, options.null_cursor is not NullCursor.SKIP))
-    payload = job.progress(moment, **_move_on(job, moment, known, bound, read), checked_at=known.checked_at)
+    greatest = later(known.greatest, read.landed.greatest_cursor, _cursor_type(job))
+    moved = _move_on(job, moment, known, bound, read)
+    payload = job.progress(moment, **moved, greatest=greatest, checked_at=known.checked_at)
     if not options.keys:
         result = _append(job, read.rows, payload, since if not known.is_bounded else None)
     else:
-        result = _merge(job, moment, read, payload)
+        result = _merge(job, moment, read, payload, is_changed=_is_changed(job, known, since, read.landed))
     return replace(result, skipped=read.skipped)
 
 
@@ -95,6 +97,14 @@ def _move_on(job: Job, moment: Moment, known: LoadProgress, bound: str | None, r
     return {"watermark": watermark, "is_bounded": False, "token": None}
 
 
+def _is_changed(job: Job, known: LoadProgress, since: str | None, landed: Landed) -> bool:
+    """Whether every landed row differs from the table's: its cursor is greater than any that was read before."""
+    if known.greatest is None or since is None or landed.null_cursors or _cursor_type(job) == "string":
+        return False
+    is_stored = any(column.name.lower() == _cursor(job).lower() for column in job.columns)
+    return is_stored and is_before(known.greatest, since)
+
+
 def _leave_out_future(job: Job, rows: DataFrame, greatest: str | None, now: str) -> str | None:
     """The greatest cursor that does not lie in the future: from a row of the year 9999 on, everything else would be late."""
     limit = find_latest_now(greatest, now, job.work.options.zone) if greatest is not None else None
@@ -112,15 +122,17 @@ def _cursor_type(job: Job) -> str:
     return next((column.type or "" for column in job.look.columns if column.name == name), "")
 
 
-def _merge(job: Job, moment: Moment, read: _Read, payload: LoadProgress) -> LoadResult:
+def _merge(job: Job, moment: Moment, read: _Read, payload: LoadProgress, *, is_changed: bool) -> LoadResult:
     if not job.work.checks_deletes:
-        return merge_rows(job, read.rows, None, payload) if read.landed.rows else job.restate(payload)
+        if not read.landed.rows:
+            return job.restate(payload)
+        return merge_rows(job, read.rows, None, payload, is_changed=is_changed)
     found = check_deletes(job, moment, read.rows)
     payload = replace(payload, checked_at=moment.taken_at)
     if not read.landed.rows and found.gone is None and found.returned is None:
         return job.restate(payload)
     rows = read.rows.unionByName(found.returned) if found.returned is not None else read.rows
-    return merge_rows(job, rows, found.gone, payload)
+    return merge_rows(job, rows, found.gone, payload, is_changed=is_changed)
 
 
 def _read_window(job: Job, moment: Moment, window: Window) -> _Read:
@@ -129,7 +141,7 @@ def _read_window(job: Job, moment: Moment, window: Window) -> _Read:
     landed = job.landing.land(moment, wanted, "window")
     _check_nulls(job, landed.null_cursors)
     rows = job.read(landed.files)
-    job.check(rows, landed.rows)
+    job.check(rows, landed.rows, landed.files)
     return _Read(rows, landed, _count_skipped(job, moment))
 
 
@@ -231,7 +243,7 @@ def _load_first(job: Job) -> LoadResult:
             rows, expected = _catch_up(job, moment, rows, since)
         else:
             expected = moment.count(wanted)
-        job.check(rows, expected)
+        job.check(rows, expected, () if done else everything.files)
         job.check_not_empty(expected)
         payload = job.progress_at(
             journal.taken_at,
@@ -239,6 +251,7 @@ def _load_first(job: Job) -> LoadResult:
             watermark=watermark,
             is_bounded=journal.watermark is not None,
             token=journal.token,
+            greatest=None if done else reduce(later, (each.greatest_cursor for each in landed.values()), None),
             checked_at=moment.taken_at,
         )
         result = write_table(job, _with_own(job, rows), job.screen(), payload)

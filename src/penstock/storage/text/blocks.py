@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.errors import RawFileError, StorageError
+from penstock.errors import RawFileError
+from penstock.storage.raw_files import problems_named
 
 LONGEST_RECORD = 1 << 26
 """A record with more bytes is refused: a quote that does not end would make the rest of a file one value."""
@@ -55,17 +56,6 @@ def refuse(path: str, problem: str, hint: str, line: int | None = None) -> RawFi
     return RawFileError(f"{place}: {problem}", hint=hint)
 
 
-@contextmanager
-def problems_named(path: str) -> Iterator[None]:
-    """Turn errors of reading a file into one that names it, without quoting its content."""
-    import pyarrow as pa
-
-    try:
-        yield
-    except StorageError as error:
-        raise RawFileError(f"raw file {path} cannot be read: {error.message}", hint=error.hint) from None
-    except FileNotFoundError:
-        raise RawFileError(f"raw file {path} was removed while it was being read", hint="run again") from None
-    except (OSError, pa.ArrowException):
-        hint = "replace the file or move it out of the raw folder, then run again"
-        raise refuse(path, "it is damaged, or compressed in another way than its name says", hint) from None
+def named_reading(path: str) -> AbstractContextManager[None]:
+    """Turn errors of reading a text file into one that names it, without quoting its content."""
+    return problems_named(path, lambda _: "is damaged, or compressed in another way than its name says")

@@ -12,7 +12,7 @@ from penstock.model.schema import EXACT_IN_DOUBLE, FileColumn, Footer
 from penstock.model.text_files import AS_USUAL, TextFiles, find_encoding, find_text_ending
 from penstock.storage.files import Files
 from penstock.storage.footers import check_names, check_path
-from penstock.storage.text.blocks import BadRow, Block, TextColumn, problems_named, refuse
+from penstock.storage.text.blocks import BadRow, Block, TextColumn, named_reading, refuse
 from penstock.storage.text.casts import cast_texts, find_first_misfit
 from penstock.storage.text.csv_blocks import CsvFile
 from penstock.storage.text.inference import Facts, infer
@@ -47,7 +47,7 @@ def read_blocks(files: Files, path: str, settings: TextFiles, digest: Any = None
     reader: CsvFile | JsonFile
     reader = CsvFile(path, settings, ending) if ending.format == "csv" else JsonFile(path, settings)
     is_first, bad = True, 0
-    with problems_named(path):
+    with named_reading(path):
         for block in reader.read(pieces):
             if is_first and isinstance(reader, CsvFile):
                 check_names(reader.names, path)

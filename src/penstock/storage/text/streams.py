@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.model.text_files import TextEnding
 from penstock.storage.files import Files
-from penstock.storage.text.blocks import problems_named, refuse
+from penstock.storage.text.blocks import named_reading, refuse
 
 PIECE = 1 << 24
 """So many bytes are read at once."""
@@ -18,7 +18,7 @@ def read_pieces(
     files: Files, path: str, ending: TextEnding, encoding: str, note: Callable[[bytes], object] = lambda _: None
 ) -> Iterator[bytes]:
     """The content of the file as UTF-8, in pieces of about 16 MB, each noted first. Bytes that are no text stay invalid."""
-    with problems_named(path), files.open(path) as stream:
+    with named_reading(path), files.open(path) as stream:
         pieces = _read_plain(stream, ending.codec)
         for piece in _strip_mark(pieces) if encoding == "utf-8" else _decode(pieces, path, encoding):
             note(piece)

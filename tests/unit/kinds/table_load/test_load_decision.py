@@ -256,6 +256,7 @@ def test_progress_survives_its_codec() -> None:
         "9",
         True,
         "tok",
+        "8",
         "m",
         "c",
         "s",
@@ -263,5 +264,7 @@ def test_progress_survives_its_codec() -> None:
         {"rows": 5},
     )
     assert CODEC.decode(CODEC.encode(payload)) == payload
+    older = {name: value for name, value in CODEC.encode(payload).items() if name != "greatest"}
+    assert CODEC.decode(older) == replace(payload, greatest=None)
     with pytest.raises(TypeError):
         CODEC.decode({**CODEC.encode(payload), "watermark": 9})
