@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from penstock.errors import RawFileError, StorageError, first_line
+from penstock.errors import RawFileError, first_line
 from penstock.model.schema import EXACT_IN_DOUBLE, FARTHEST_DAY, NANOSECONDS, FileColumn, Footer
 from penstock.model.types import Array, Map, SparkType, Struct, to_text
 from penstock.storage.files import Files

@@ -83,6 +83,7 @@ class StagingLoad:
             self._keep_aside(item, rows, manifest.number)
             set_aside = self._quarantine(item, rows, manifest.number)
             fault_point("staging.before_commit", str(name))
+            # A CREATE TABLE AS SELECT, which a rebuild is, does not tell what was observed.
             read = RowsRead() if rows.suppressed and item.action in IN_PLACE else None
             commit = self._write(item, rows, manifest.number, key, read)
         fault_point("staging.after_commit", str(name))
