@@ -265,8 +265,8 @@ def _plan_summary(plan: Plan) -> str:
     if not plan.items:
         return "No datasets: add Parquet files below raw/ or definitions below transformations/."
     if not work:
-        idle = _say_held_back(plan) or "Nothing to do."
-        return "Nothing can be done until the errors above are fixed." if plan.has_problems else idle
+        nothing = _say_held_back(plan) or "Nothing to do."
+        return nothing if not plan.has_problems else "Nothing can be done until the errors above are fixed."
     idle = plan.counts[Action.NONE]
     rest = f"; {idle} up to date" if idle else ""
     return f"Plan: {work}{rest}.{_describe_saving(plan)} Run `penstock run` to apply it."

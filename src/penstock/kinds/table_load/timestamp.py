@@ -294,7 +294,9 @@ def _find_begun(job: Job, landing: Landing) -> tuple[Journal | None, dict[int, L
 
 
 def _columns(job: Job) -> list[list[str]]:
-    return [[c.name, c.native, c.type] for c in to_known(chosen_columns(job.look, job.work.options))]
+    """The columns that are read, and last which table they are of: chunks of one that was dropped since are not used."""
+    columns = [[c.name, c.native, c.type] for c in to_known(chosen_columns(job.look, job.work.options))]
+    return [*columns, ["", "", job.look.identity or ""]]
 
 
 def _begin(job: Job, landing: Landing, moment: Moment, chunks: Chunks) -> Journal:
