@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import os.path
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from penstock.databases import sqlite_queries as queries
 from penstock.databases.choosing import choose_columns
-from penstock.databases.contract import Bound, Landed, Look, SourceColumn, Wanted, Window
+from penstock.databases.contract import Bound, Landed, Look, Origin, SourceColumn, Wanted, Window
 from penstock.databases.sqlite_connection import connect, explained
 from penstock.databases.sqlite_stamp import take_stamp
 from penstock.databases.sqlite_types import choose_rule, to_array
@@ -82,7 +85,8 @@ class SqliteMoment:
         connection.execute("BEGIN")
         self._table = queries.find_table(connection, table, shown)  # the first read: the view is taken here
         self.taken_at = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-        self.look = queries.read_look(connection, self._table, self.stamp)
+        origin = Origin(json.dumps(["sqlite", self._table]), address=os.path.realpath(path))
+        self.look = replace(queries.read_look(connection, self._table, self.stamp), origin=origin)
         self.bound: Bound | None = None
         if cursor is not None:
             self.bound = queries.decide_bound(connection, self._table, self.look, cursor, self._range(cursor))

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from penstock.databases.contract import Look
 from penstock.kinds.table_load.columns import Resolved, resolve
 from penstock.kinds.table_load.observe import find_since
+from penstock.kinds.table_load.origins import is_same_source
 from penstock.kinds.table_load.schedule import is_check_due
 from penstock.kinds.table_load.values import KIND, Choice, LoadObservation, LoadWork
 from penstock.kinds.table_load.windows import DEFAULT_LOOKBACK, is_time
@@ -169,9 +170,10 @@ def _reload_reasons(given: LoadObservation, wishes: Wishes, choice: Choice) -> t
     if payload.strategy is not choice.strategy:
         reasons.append(Reason("load_changed", f"the strategy was {payload.strategy} and is {choice.strategy}"))
     elif payload.settings != fingerprint_settings(given.options):
-        reasons.append(Reason("load_changed", "keys, cursor, columns, where or SCD type of the load changed"))
-    if payload.source != given.source:
-        reasons.append(Reason("source_changed", f"it was loaded from another table and is loaded from {given.shown}"))
+        reasons.append(Reason("load_changed", "keys, cursor, zone, columns, where or SCD type of the load changed"))
+    if not is_same_source(payload, given.source, given.origin):
+        text = f"it was loaded from another table or database and is loaded from {given.shown}"
+        reasons.append(Reason("source_changed", text))
     return tuple(reasons)
 
 
@@ -217,6 +219,7 @@ def _item(
         _find_since(given) if action is not Action.REBUILD else None,
         bound,
         given.look.rows if given.look else None,
+        given.origin,
     )
     is_work, replaces = action.is_work, action is Action.REBUILD
     changes = resolved.changes if resolved else None

@@ -197,6 +197,7 @@ class Job:
             to_known(chosen_columns(self.look, work.options)),
             moment=taken_at,
             stamp=stamp,
+            origin=work.origin,
             evidence=work.choice.evidence,
         )
         return replace(fresh, **more)  # type: ignore[arg-type]
@@ -212,6 +213,7 @@ class Job:
         known = state.payload
         is_same = known is not None and (known.stamp, known.checked_at) == (payload.stamp, payload.checked_at)
         is_same = is_same and known is not None and (known.watermark, known.token) == (payload.watermark, payload.token)
+        is_same = is_same and known is not None and known.origin == payload.origin
         if is_same or state.progress is None:
             return LoadResult(state.version, 0)
         commit = restate(self.lake, self.name, CODEC, state, payload)

@@ -228,6 +228,27 @@ def test_a_changed_definition_or_source_is_loaded_again() -> None:
     assert codes(only(observe(look, damaged, keys=["id"]))) == ["foreign_write"]
 
 
+@pytest.mark.parametrize(
+    ("known", "now", "declared", "is_same"),
+    [
+        ({}, {"table": "t", "server": "1"}, "jdbc crm t", True),  # progress of an older Penstock: taken over
+        ({}, {"table": "t", "server": "1"}, "jdbc other t", False),
+        ({"table": "t", "server": "1"}, {}, "jdbc crm t", True),
+        ({"table": "t", "server": "1"}, {"table": "t", "server": "2"}, "jdbc crm t", False),
+        ({"table": "t", "server": "1"}, {"table": "u", "server": "1"}, "jdbc crm t", False),
+        ({"table": "t", "server": "1", "address": "a"}, {"table": "t", "server": "1", "address": "b"}, "other", True),
+        ({"table": "t", "server": "1", "address": "a"}, {"table": "t", "address": "a"}, "other", True),
+        ({"table": "t", "server": "1", "address": "a"}, {"table": "t", "address": "b"}, "jdbc crm t", False),
+    ],
+)
+def test_what_is_really_read_decides_whether_the_source_is_the_same(
+    known: dict[str, str], now: dict[str, str], declared: str, is_same: bool
+) -> None:
+    given = observe(LOOK, of_time(origin=known), News(BOUND, has_rows=False), **BY_TIME)
+    item = only(replace(given, source=declared, origin=now))
+    assert codes(item) == (["up_to_date"] if is_same else ["source_changed", "history_loss"])
+
+
 def test_a_source_that_is_down_is_a_problem_of_its_dataset() -> None:
     down = replace(observe(**BY_TIME), problem=Problem("source", "no answer"), choice=None, look=None)
     item = only(down)
@@ -261,10 +282,11 @@ def test_progress_survives_its_codec() -> None:
         "c",
         "s",
         "1:2:3",
+        {"table": "t", "server": "1"},
         {"rows": 5},
     )
     assert CODEC.decode(CODEC.encode(payload)) == payload
-    older = {name: value for name, value in CODEC.encode(payload).items() if name != "greatest"}
-    assert CODEC.decode(older) == replace(payload, greatest=None)
+    older = {name: value for name, value in CODEC.encode(payload).items() if name not in {"greatest", "origin"}}
+    assert CODEC.decode(older) == replace(payload, greatest=None, origin={})
     with pytest.raises(TypeError):
         CODEC.decode({**CODEC.encode(payload), "watermark": 9})
