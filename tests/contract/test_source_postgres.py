@@ -116,6 +116,20 @@ def test_windows_keys_and_conditions(schema: Schema, tmp_path: Path) -> None:
         assert land(moment, table, tmp_path, keys=many.slice(0, 0))[1].num_rows == 0
 
 
+def test_rows_are_fetched_by_keys_that_arrive_as_json(schema: Schema, tmp_path: Path) -> None:
+    schema.execute(
+        "CREATE TYPE pair AS (a int, b text)",
+        "CREATE TABLE odd (k int[], p pair, n int, PRIMARY KEY (k, p))",
+        "INSERT INTO odd VALUES ('{1,2}', '(1,x)', 1), ('{}', '(1,x)', 2), ('{NULL}', '(2,\"a\"\"b\")', 3),"
+        " ('{{1},{2}}', '(,)', 4)",
+    )
+    with schema.table("odd") as table, table.open() as moment:
+        for names in (("k",), ("p", "n"), ("k", "p")):
+            keys = land(moment, table, tmp_path, columns=names)[1]
+            assert moment.count(Wanted(("n",), keys=keys)) == keys.num_rows == 4, names
+            assert moment.count(Wanted(("n",), keys=keys.slice(0, 1))) == 1, names
+
+
 def moment_keys(moment: Moment, table: object, folder: Path) -> pa.ChunkedArray:
     return land(moment, table, folder, where="id <= 3")[1].column("at")  # type: ignore[arg-type]
 
