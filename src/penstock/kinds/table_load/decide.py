@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from penstock.databases.contract import Look
-from penstock.kinds.table_load.columns import Resolved, resolve
+from penstock.kinds.table_load.columns import Resolved, find_layout_problem, resolve
 from penstock.kinds.table_load.observe import find_since
 from penstock.kinds.table_load.origins import is_same_source
 from penstock.kinds.table_load.schedule import is_check_due
@@ -36,9 +36,11 @@ def _decide(given: LoadObservation, wishes: Wishes) -> LoadItem:
     resolved = _resolve(given, given.choice, given.look, is_reload=bool(reload))
     if resolved.needs_reload and not reload and given.choice.strategy is not Strategy.FULL_REFRESH:
         unsafe = [change for change in resolved.changes if change.safety is Safety.REBUILD]
-        reload = _reasons_of(unsafe)
         resolved = _resolve(given, given.choice, given.look, is_reload=True)
-    problem = resolved.problem or _find_cursor_problem(given)
+        # The types are those that the table will have, as `schema diff` shows them.
+        reload = _reasons_of([change for change in resolved.changes if change.safety is Safety.REBUILD] or unsafe)
+    layout = find_layout_problem(resolved.schema, given.spec.layout, given.spec.name)
+    problem = resolved.problem or layout or _find_cursor_problem(given)
     if problem is not None:
         located = replace(problem, location=problem.location or given.spec.location)
         return _item(given, Action.SKIP, reload, resolved).refused(located)

@@ -22,7 +22,7 @@ from penstock.model.names import DatasetName
 from penstock.model.plan import Action, Problem, Wishes, WorkItem
 from penstock.model.progress import Damage, Progress, TableState
 from penstock.model.schema import Column, Schema
-from penstock.model.spec import DatasetKind, DatasetSpec
+from penstock.model.spec import DatasetKind, DatasetSpec, TableLayout
 
 SECRET = "s3cret"
 SOURCE = JdbcSource(Connection(f"postgresql://u:{SECRET}@host/crm", "u", SECRET), "public.customers")
@@ -266,6 +266,40 @@ def test_no_secret_is_in_anything_that_is_shown_or_stored() -> None:
     item = only(given)
     for shown in (repr(given), repr(item), str(describe(item)), str(CODEC.encode(of_time().payload))):
         assert SECRET not in shown
+
+
+@pytest.mark.parametrize(
+    ("native", "type_"), [("numeric", "string"), ("numeric(9,2)", "decimal(9,2)"), ("real", "float")]
+)
+def test_a_cursor_that_nobody_can_bound_is_refused_before_the_first_load(native: str, type_: str) -> None:
+    look = replace(LOOK, columns=(COLUMNS[0], SourceColumn("version", native, type_)))
+    item = only(observe(look, keys=["id"], cursor="Version"))
+    assert item.problem is not None
+    assert item.problem.code == "cursor_unbounded"
+    assert f"the cursor version of the table ({native})" in item.problem.message
+    assert only(observe(look, keys=["id"], cursor="version", lookback="0 seconds")).problem is None
+
+
+def test_a_column_that_the_layout_names_must_be_there() -> None:
+    given = observe(**BY_TIME)
+    for layout in (TableLayout(partition_cols=("ate",)), TableLayout(cluster_by=("ID", "ate"))):
+        item = only(replace(given, spec=replace(given.spec, layout=layout)))
+        assert item.problem is not None
+        assert item.problem.code == "source_column_missing"
+        assert "no column ate" in item.problem.message
+    kept = replace(given.spec, layout=TableLayout(partition_cols=("AT",)))
+    assert only(replace(given, spec=kept)).problem is None
+
+
+@pytest.mark.parametrize(("before", "after"), [("bigint", "double"), ("timestamp", "timestamp_ntz")])
+def test_a_reload_names_the_type_that_the_table_gets(before: str, after: str) -> None:
+    known = (COLUMNS[0], SourceColumn("n", before, before))
+    look = replace(LOOK, columns=(COLUMNS[0], SourceColumn("n", after, after)))
+    state = loaded(Strategy.SNAPSHOT, known, options={"keys": ["id"], "deletes": "hard"})
+    item = only(observe(look, state, keys=["id"], deletes="hard", strategy="snapshot"))
+    assert item.action is Action.REBUILD
+    assert [reason.text for reason in item.reasons] == [f"n: {before} -> {after}, as in the source"]
+    assert [change.text for change in item.work.column_changes] == [reason.text for reason in item.reasons]
 
 
 def test_progress_survives_its_codec() -> None:
