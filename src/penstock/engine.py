@@ -5,6 +5,7 @@ Nothing here imports Spark until a plan has work to do, so that planning and ins
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from penstock.config.project_file import find_project_file, load_project
 from penstock.definitions.loading import load_everything
+from penstock.definitions.variables import find_unread_variables
 from penstock.errors import (
     ConfigError,
     EventLogError,
@@ -43,7 +45,7 @@ from penstock.run.planner import Planner, PlanRequest
 from penstock.run.recording import RunRecorder, close_dead_builds
 from penstock.run.scheduler import OnStop, RunListener, settle
 from penstock.run.stopping import RECORD_SECONDS, Hooks, to_stopped_result
-from penstock.storage.files import open_files
+from penstock.storage.files import open_storage
 from penstock.tombstones.store import TombstoneStore
 
 if TYPE_CHECKING:
@@ -296,7 +298,10 @@ class Engine:
         try:
             write_artifacts(self.workspace, plan, result)
         except OSError as error:
-            raise StorageError(f"the results of the run cannot be written: {first_line(error)}") from None
+            raise StorageError(
+                f"the run has ended, but its results cannot be written: {first_line(error)}",
+                hint="remove what is in the place of the file, or check the folder .penstock",
+            ) from None
         return result
 
     def _execute(self, plan: Plan, recorder: RunRecorder, hooks: Hooks) -> tuple[ItemResult, ...]:
@@ -345,8 +350,10 @@ def open_engine(
 ) -> Engine:
     """Open the project of a folder (or one above it): read penstock.yml and every definition."""
     project = open_project(start, target=target, variables=variables, environment=environment, event_log=event_log)
-    storage = open_files(project.storage, project.configuration)
+    storage = open_storage(project.storage, project.configuration)
     specs, project = load_everything(project)
+    for warning in find_unread_variables(project, variables or ()):
+        logging.getLogger("penstock").warning(warning)
     return Engine(Workspace(project, specs, storage), kinds)
 
 

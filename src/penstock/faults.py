@@ -22,6 +22,7 @@ POINTS = (
     "staging.after_aside",
     "staging.before_commit",
     "staging.after_commit",
+    "repair.after_aside",
     "derive.before_attempt",
     "derive.after_attempt",
     "derive.after_quarantine",

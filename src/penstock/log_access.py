@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, UsageError
 from penstock.eventlog import projections
 from penstock.eventlog.answers import (
     active_json,
@@ -37,6 +37,7 @@ from penstock.eventlog.tables import SCHEMA_VERSION
 from penstock.model.event_log_uris import parse_event_log_uri
 from penstock.model.status import BuildStatus, JobStatus, PartitionStatus
 
+_SHORTEST_ID = 4
 _MOST_JOBS = 100_000
 
 
@@ -94,6 +95,17 @@ class Log:
     def builds(self, *, limit: int, offset: int = 0, statuses: Sequence[BuildStatus] = ()) -> BuildPage:
         """Build requests, newest first."""
         return projections.list_builds(self._log, limit=limit, offset=offset, statuses=statuses, strict=True)
+
+    def find_build(self, text: str) -> str:
+        """The id that a user means by its beginning; the text itself when no build request starts so."""
+        if len(text) < _SHORTEST_ID or projections.build_state(self._log, text) is not None:
+            return text
+        found = projections.find_builds(self._log, text)
+        if not found:
+            return text
+        if len(found) > 1:
+            raise UsageError(f"several build requests start with {text}", hint="write more of the id")
+        return found[0]
 
     def build(self, build_request_id: str) -> BuildDetails | None:
         """One build request; None when the log has none of this id."""

@@ -59,6 +59,24 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> str:
     return uri
 
 
+def test_a_build_is_found_by_the_start_of_its_id(tmp_path: Path) -> None:
+    uri = f"sqlite:///{tmp_path}/log.db"
+    maker = Maker(3)
+    with open_event_log(uri) as log:
+        for build in ("0199aa-1", "0199aa-11", "0199bb-2"):
+            log.append(maker.one_of_each(build))
+    for whole, short in (("0199bb-2", "0199b"), ("0199aa-1", "0199aa-1"), ("0199aa-11", "0199aa-11")):
+        assert json.loads(run(uri, ["build", short]))["build_request_id"] == whole
+        for command in ("events", "jobs"):
+            assert run(uri, [command, "--build", short]) == run(uri, [command, "--build", whole])
+        assert len(json.loads(run(uri, ["events", "--build", short]))) > 5
+    result = CliRunner().invoke(cli.app, ["build", "0199", "--event-log", uri])
+    assert isinstance(result.exception, UsageError)
+    assert "several build requests start with 0199" in str(result.exception)
+    assert run(uri, ["events", "--build", "nosuch"]) == "[]\n"
+    assert " s  " in run(uri, ["builds"], as_json=False).splitlines()[1], "how long it took"
+
+
 @pytest.mark.parametrize("backend", ["postgres", "delta", "s3"])
 def test_the_same_command_gives_the_same_bytes(
     backend: str,

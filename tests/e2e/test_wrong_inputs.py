@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -67,6 +68,9 @@ CASES = {
     "exception while loading": Case(
         _write("transformations/c.py", "x = 1\ny = x / 0\n"), 2, ("c.py:2", "ZeroDivisionError")
     ),
+    "exit while loading": Case(
+        _write("transformations/c.py", "import sys\nsys.exit(3)\n"), 2, ("c.py:2", "SystemExit")
+    ),
     "session while loading": Case(
         _write("transformations/c.py", "from pyspark.sql import SparkSession\nspark = SparkSession.active()\n"),
         2,
@@ -86,6 +90,32 @@ CASES = {
     "rebuild of an unknown table": Case(_nothing, 2, ("totls", "totals"), ("rebuild", "totals", "totls")),
     "unknown option": Case(_nothing, 2, ("--fulll",), ("run", "--fulll")),
     "bad variable": Case(_nothing, 2, ("name=value",), ("run", "--var", "x")),
+    "unknown variable": Case(_nothing, 0, ("--var nosuch", "mentions"), ("plan", "--var", "nosuch=1")),
+    "everything excluded": Case(_nothing, 2, ("--exclude *", "nothing is left"), ("plan", "-x", "*")),
+    "rebuild of a name that nobody has": Case(_nothing, 2, ("rebuild nosuch", "no dataset"), ("rebuild", "nosuch")),
+    "full refresh of what": Case(_nothing, 2, ("--full-refresh-all",), ("run", "--full-refresh")),
+    "full refresh of an option": Case(_nothing, 2, ("--full-refresh-all",), ("plan", "--full-refresh", "--json")),
+    "storage in DBFS": Case(
+        _write("penstock.yml", "name: shop\nstorage: dbfs:/x\n"), 2, ("penstock.yml:2:10", "/dbfs/")
+    ),
+    "no raw folder": Case(
+        _write("penstock.yml", "name: shop\nraw: nowhere\n"), 1, ("nowhere does not exist",), ("plan",)
+    ),
+    "pipelines of pyspark": Case(
+        _write("transformations/c.py", "from pyspark import pipelines as dp\n\n@dp.table\ndef x():\n    return 1\n"),
+        2,
+        ("c.py:3", "from penstock import pipelines"),
+    ),
+    "long name": Case(
+        _write("transformations/c.sql", f"CREATE MATERIALIZED VIEW {'a' * 240} AS SELECT 1 AS b"), 2, ("240", "120")
+    ),
+    "no master": Case(
+        _nothing,
+        1,
+        ("spark://127.0.0.1:1", "spark.master"),
+        ("run",),
+        {"PENSTOCK__SPARK__MASTER": "spark://127.0.0.1:1"},
+    ),
     "unreadable file": Case(
         _write("raw/orders/0002.parquet", b"PAR1 not really"), 1, ("orders/0002.parquet",), ("plan",)
     ),
@@ -115,6 +145,20 @@ def test_a_wrong_input_is_told_clearly(tmp_path: Path, name: str) -> None:
     for words in case.words:
         assert words in said
     assert not (shop.root / "storage").exists(), "nothing may be written"
+
+
+def test_a_storage_that_is_a_file_is_told(tmp_path: Path) -> None:
+    shop = make_shop(tmp_path / "shop", fork_command)
+    _write("storage", "x")(shop)
+    assert "which is a file" in shop.penstock("plan", check=1).stderr
+
+
+def test_what_a_definition_prints_is_not_in_the_json(tmp_path: Path) -> None:
+    shop = make_shop(tmp_path / "shop", fork_command)
+    _write("transformations/c.py", "print('hello')\n")(shop)
+    done = shop.penstock("plan", "--json")
+    assert json.loads(done.stdout)["project"] == "shop"
+    assert "transformations/c.py: hello" in done.stderr
 
 
 def test_a_password_is_never_shown(tmp_path: Path) -> None:

@@ -49,6 +49,24 @@ def test_settings_and_expectations_count(shop: ProjectFolder, open_shop: Open) -
     assert codes(second, "big_orders") == ["settings_changed"]
     assert codes(second, "big_count") == ["input_will_change"]
     assert [row[2] for row in shop.rows("main.big_orders")] == [3]
+    shop.define("totals.sql", TOTALS_SQL.replace("per customer", "sums"))
+    shop.define(
+        "big.py",
+        BIG_PY.replace("amount > 10", "amount > 25").replace('["big"]', '["big"], table_properties={"team": "sales"}'),
+    )
+    third = open_shop().run()
+    assert {item.id: item.action.value for item in third.items if item.action.is_work} == {
+        "main.totals": "evolve",
+        "main.big_orders": "evolve",
+    }, [str(item.problem) for item in third.items if item.problem]
+    found = {name: DeltaTable(shop.root / "storage/main" / name).metadata() for name in ("totals", "big_orders")}
+    assert (found["totals"].description, found["big_orders"].configuration["team"]) == ("sums", "sales")
+    shop.define("totals.sql", TOTALS_SQL.replace(" COMMENT 'per customer'", ""))
+    shop.define("big.py", BIG_PY.replace("amount > 10", "amount > 25"))
+    assert not open_shop().run().has_failed
+    found = {name: DeltaTable(shop.root / "storage/main" / name).metadata() for name in ("totals", "big_orders")}
+    assert (found["totals"].description, "team" in found["big_orders"].configuration) == (None, False)
+    assert not open_shop().plan().has_work
     shop.configure("name: shop\nconfiguration:\n  spark.sql.ansi.enabled: 'false'\n")
     assert {d.dataset.name for d in open_shop().plan().items if d.action.is_work} == {
         "totals",
@@ -106,10 +124,12 @@ def test_views_are_looked_through_and_names_are_found_in_sql(shop: ProjectFolder
         "@dp.materialized_view(cluster_by=['id'])\n"
         "def paid_read():\n    return dp.read('paid').join(spark.table('main.totals'), 'customer')\n",
     )
+    shop.define("own.py", OWN_VIEWS)
     result = open_shop().run()
     assert not result.has_failed, [str(d.problem) for d in result.items if d.problem]
     assert shop.rows("main.paid_count") == [(2,)]
     assert len(shop.rows("main.paid_rows")) == len(shop.rows("main.paid_read")) == 2
+    assert (shop.rows("main.own_paid"), shop.rows("main.own_all")) == ([(2,)], [(3,)])
     table = DeltaTable(shop.root / "storage/main/paid_rows")
     assert table.metadata().partition_columns == ["customer"]
     assert table.metadata().description == "x"
@@ -120,7 +140,24 @@ def test_views_are_looked_through_and_names_are_found_in_sql(shop: ProjectFolder
         "paid_count",
         "paid_rows",
         "paid_read",
+        "own_paid",
     }
+
+
+OWN_VIEWS = """\
+from penstock import pipelines as dp
+from penstock.pipelines import spark
+
+@dp.materialized_view
+def own_paid():
+    dp.read("paid").createOrReplaceTempView("s")
+    return spark.sql("SELECT count(*) AS n FROM s")
+
+@dp.materialized_view
+def own_all():
+    spark.table("staging.orders").createOrReplaceTempView("s")
+    return spark.table("s").groupBy().count()
+"""
 
 
 BY_DAY = """\

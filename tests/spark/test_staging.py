@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,7 +16,7 @@ from deltalake import DeltaTable, write_deltalake
 from penstock.engine import Engine, open_engine
 from penstock.errors import ConcurrentRunError
 from penstock.kinds.staging.progress import CODEC
-from penstock.lake.manifest_formats import FORMAT
+from penstock.lake.manifest_formats import FORMAT, seal
 from penstock.lake.manifests import create_manifest
 from penstock.lake.progress import read_table_state
 from penstock.lake.tables import Lake
@@ -79,13 +81,31 @@ DAMAGES = {
     "progress_missing": lambda _: None,
     "progress_unreadable": lambda text: text[: len(text) // 2],
     "progress_newer": lambda text: text.replace(f'"format": {FORMAT}', '"format": 99'),
-    "progress_mismatch": lambda text: text.replace('"staging.', '"staging.x'),
+    "progress_mismatch": lambda text: json.dumps(seal({**json.loads(text), "dataset": "staging.x"})),
 }
 
 
+def _garble_log(log: Path) -> None:
+    for file in (*log.glob("0*.json"), *log.glob("0*.crc")):
+        file.write_text("{")
+
+
+def _lose_commit(log: Path) -> None:
+    """Its checksum file stays: Delta would write the next version beside it, and could not read it."""
+    max(log.glob("0*.json")).unlink()
+
+
+def _stray_number(log: Path) -> None:
+    _garble_log(log)
+    (log.parent / "_penstock" / f"{10**19}.json").write_text("{}")
+
+
+LOG_DAMAGES = {"log_garbled": _garble_log, "log_lost": _lose_commit, "stray_number": _stray_number}
+
+
 def test_damaged_progress_rebuilds_that_table_with_the_reason(empty_project: ProjectFolder) -> None:
-    """One table per kind of damage, and one that is left alone."""
-    for name in (*DAMAGES, "sound"):
+    """One table per kind of damage, and one that is left alone. A table whose log Delta cannot read gets a new one."""
+    for name in (*DAMAGES, *LOG_DAMAGES, "sound"):
         empty_project.raw(name, "0001", {"id": [1, 2]})
     open_engine(empty_project.root, environment={}).run()
     for name, damage in DAMAGES.items():
@@ -94,10 +114,15 @@ def test_damaged_progress_rebuilds_that_table_with_the_reason(empty_project: Pro
         manifest.unlink()
         if damaged is not None:
             manifest.write_text(damaged)
+    for name, harm in LOG_DAMAGES.items():
+        harm(empty_project.root / f"storage/staging/{name}/_delta_log")
     result = open_engine(empty_project.root, environment={}).run()
     found = {d.dataset.name: (d.action, [reason.code for reason in d.reasons]) for d in result.items}
-    assert found == {name: (Action.REBUILD, [name]) for name in DAMAGES} | {"sound": (Action.NONE, ["up_to_date"])}
-    assert all(empty_project.rows(f"staging.{name}") == [(1,), (2,)] for name in DAMAGES)
+    logs = {name: (Action.REBUILD, ["log_damaged"]) for name in LOG_DAMAGES}
+    sound = {"sound": (Action.NONE, ["up_to_date"])}
+    assert found == {name: (Action.REBUILD, [name]) for name in DAMAGES} | logs | sound
+    assert not [(item.id, item.problem) for item in result.items if item.problem]
+    assert all(empty_project.rows(f"staging.{name}") == [(1,), (2,)] for name in (*DAMAGES, *LOG_DAMAGES))
     assert not open_engine(empty_project.root, environment={}).plan().has_work
 
 

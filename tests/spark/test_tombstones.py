@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from penstock.errors import ConfigError, UsageError
-from penstock.kinds.staging import load
 from penstock.model.results import Outcome
 from tests.projects import ProjectFolder
 from tests.spark.erasure_projects import ANN, BOB, SECRET, ZOE, add_odd_rows, feed, make_people, open_people
@@ -109,9 +108,8 @@ def test_a_person_is_hidden_kept_out_and_comes_back(spark: Any, people: ProjectF
     assert all(item.outcome is Outcome.NO_OP for item in run(people).values())
 
 
-def test_a_tombstone_before_the_first_load(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tombstone_before_the_first_load(spark: Any, tmp_path: Path) -> None:
     """Nothing is there to hide, and neither the table nor what is computed from it ever shows the person."""
-    monkeypatch.setattr(load, "_MUCH", 0)  # so that what is left out is counted as for a large load
     project = make_people(tmp_path / "new")
     project.define("people.py", AGES)
     add_odd_rows(project)

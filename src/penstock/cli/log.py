@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,7 +15,7 @@ from penstock.errors import UsageError
 
 if TYPE_CHECKING:
     from penstock.cli.log_output import LogOutput
-    from penstock.log_access import Log, Verification
+    from penstock.log_access import Filter, Log, Verification
 
 app = typer.Typer(
     name="log",
@@ -27,7 +27,10 @@ app = typer.Typer(
 
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="Show at most this many.")]
 Offset = Annotated[int, typer.Option("--offset", min=0, help="Skip this many of the newest.")]
-Builds = Annotated[list[str] | None, typer.Option("--build", help="Only this build request (repeatable).")]
+Builds = Annotated[
+    list[str] | None,
+    typer.Option("--build", help="Only this build request, by its id or the start of it (repeatable)."),
+]
 Partitions = Annotated[
     list[str] | None,
     typer.Option("--partition", help="Only this partition, or a pattern with * and ? (repeatable)."),
@@ -72,6 +75,7 @@ def events(
     """List events in the order in which they were written, oldest first."""
     chosen = to_filter(build, partition, event_type, job, run, since, until)
     with _open() as (log, output):
+        chosen = _with_whole_ids(log, chosen)
         if follow:
             for entry in log.follow(chosen, after=after):
                 output.line(entry, positions=positions)
@@ -94,6 +98,7 @@ def tail(
     """Show the last events, and new ones as they arrive."""
     chosen = to_filter(build, partition, event_type, job, run, None, None)
     with _open() as (log, output):
+        chosen = _with_whole_ids(log, chosen)
         head = log.head()
         for entry in log.last_events(last, chosen):
             output.line(entry, positions=positions)
@@ -117,10 +122,12 @@ def builds(
 
 
 @_command("build")
-def build(build_id: Annotated[str, typer.Argument(metavar="ID", help="A build request.")]) -> None:
+def build(
+    build_id: Annotated[str, typer.Argument(metavar="ID", help="A build request: its id, or the start of it.")],
+) -> None:
     """Show one build request: its status, job runs and events."""
     with _open() as (log, output):
-        found = log.build(build_id)
+        found = log.build(log.find_build(build_id))
         if found is None:
             raise UsageError(f"the event log has no build request {build_id}", hint="see `penstock log builds`")
         output.build(found)
@@ -149,7 +156,9 @@ def partition(
 
 @_command("jobs")
 def jobs(
-    build: Annotated[str | None, typer.Option("--build", help="Only jobs of this build request.")] = None,
+    build: Annotated[
+        str | None, typer.Option("--build", help="Only jobs of this build request, by its id or the start of it.")
+    ] = None,
     status: Statuses = None,
     limit: Limit = 50,
     offset: Offset = 0,
@@ -158,6 +167,7 @@ def jobs(
     with _open() as (log, output):
         from penstock.model.status import JobStatus
 
+        build = log.find_build(build) if build else build
         output.jobs(log.jobs(limit=limit, offset=offset, build=build, statuses=to_statuses(JobStatus, status)))
 
 
@@ -258,6 +268,11 @@ def redact(
     """Remove messages, reasons, configuration and graphs from events, in the log's files too; statuses and order stay."""
     with _open() as (log, output):
         output.facts(asdict(log.redact(event_ids)))
+
+
+def _with_whole_ids(log: Log, chosen: Filter) -> Filter:
+    """The filter with the whole ids of build requests that are named by their beginning."""
+    return replace(chosen, build_request_ids=tuple(map(log.find_build, chosen.build_request_ids)))
 
 
 def _report(output: LogOutput, found: Verification) -> None:

@@ -6,6 +6,7 @@ JSON is the same on every backend; positions appear only on request.
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -89,7 +90,7 @@ class TextLogOutput:
         _print_line("  ".join(_event_row(entry, positions=positions)))
 
     def builds(self, page: BuildPage) -> None:
-        _print_table(("build", "status", "created", "updated", "message"), map(_build_row, page.builds))
+        _print_table(("build", "status", "created", "updated", "time", "message"), map(_build_row, page.builds))
         _print_line(f"{len(page.builds)} of {page.total} build requests")
 
     def build(self, found: BuildDetails) -> None:
@@ -110,12 +111,14 @@ class TextLogOutput:
         self.events(found.events, positions=False)
 
     def jobs(self, jobs: Sequence[JobState]) -> None:
-        _print_table(("job run", "label", "status", "created", "updated", "message"), map(_job_row, jobs))
+        _print_table(("job run", "label", "status", "created", "updated", "time", "message"), map(_job_row, jobs))
 
     def activity(self, activity: Activity) -> None:
         value = answers.activity_json(activity)
         self.facts({name: value[name] for name in value if not name.startswith("recent_")})
-        _print_table(("build", "status", "created", "updated", "message"), map(_build_row, activity.recent_builds))
+        _print_table(
+            ("build", "status", "created", "updated", "time", "message"), map(_build_row, activity.recent_builds)
+        )
         self.partitions(activity.recent_partitions)
 
     def facts(self, facts: dict[str, Any]) -> None:
@@ -146,7 +149,7 @@ def _event_row(entry: Entry, *, positions: bool) -> tuple[str, ...]:
 
 
 def _build_row(build: BuildState) -> tuple[str, ...]:
-    times = (_time(build.created_at), _time(build.updated_at))
+    times = (_time(build.created_at), _time(build.updated_at), _duration(build.created_at, build.updated_at))
     return (build.build_request_id, build.status.name, *times, _cut(build.message))
 
 
@@ -158,13 +161,23 @@ def _partition_row(partition: PartitionState) -> tuple[str, ...]:
 
 
 def _job_row(job: JobState) -> tuple[str, ...]:
-    times = (_time(job.created_at), _time(job.updated_at))
+    times = (_time(job.created_at), _time(job.updated_at), _duration(job.created_at, job.updated_at))
     return (job.job_run_id, job.job_label, job.status.name, *times, _cut(job.message))
 
 
 def _time(nanoseconds: int) -> str:
     whole = datetime.fromtimestamp(nanoseconds // 1_000_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
     return f"{whole}.{nanoseconds % 1_000_000_000 // 1_000_000:03d}Z"
+
+
+def _duration(start: int, end: int) -> str:
+    """How long it took so far, as people say it."""
+    seconds = max(0, end - start) / 1_000_000_000
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
 
 
 def _short(value: object) -> str:
@@ -179,8 +192,10 @@ def _cut(text: str) -> str:
 def _print_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     found = [tuple(row) for row in rows]
     widths = [max(map(len, column)) for column in zip(head, *found, strict=True)]
+    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     for row in (tuple(head), *found):
-        _print_line("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
+        line = "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+        _print_line(line if room is None or len(line) <= room else f"{line[: room - 1]}…")
 
 
 def _print_json(value: object) -> None:

@@ -30,7 +30,7 @@ from penstock.errors import PenstockError, UsageError, first_line, to_stopped
 app = typer.Typer(
     name="penstock",
     help="Incremental pipelines on Spark and Delta Lake: plan and do the least work that makes every table correct.",
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -99,7 +99,9 @@ def main(arguments: list[str] | None = None) -> None:
     except PenstockError as error:
         code = _report(error)
     except typer.TyperException as error:
-        code = _report(UsageError(error.format_message(), hint="see `penstock --help`"))
+        message = error.format_message()
+        hint = "--full-refresh-all refreshes every table" if "'--full-refresh'" in message else "see `penstock --help`"
+        code = _report(UsageError(message, hint=hint))
     except KeyboardInterrupt as error:
         stopped = to_stopped(error)
         show_stop(str(stopped), current_settings().log_format)

@@ -22,7 +22,7 @@ Select = Annotated[
     typer.Option(
         "--select",
         "-s",
-        help="Datasets to include: name, +name, name+, tag:x or a glob; space = union, comma = intersection.",
+        help="Datasets to include: name, +name, name+, tag:x, path:x or a glob; space = union, comma = intersection.",
     ),
 ]
 Exclude = Annotated[
@@ -129,7 +129,8 @@ def rebuild(
     may_lose = names if allow_history_loss else None
     settings = current_settings()
     with open_from_settings(settings) as engine:
-        run_project(engine, settings, engine.request(tables, full_refresh=names, allow_history_loss=may_lose))
+        request = engine.request(tables, full_refresh=names, allow_history_loss=may_lose)
+        run_project(engine, settings, replace(request, selected_by="rebuild"))
 
 
 def run_project(engine: Engine, settings: Settings, request: PlanRequest | None = None, wait: float = 600.0) -> None:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -120,6 +121,7 @@ class TextOutput:
                 facts.append(("comment", spec.layout.comment))
             facts += [(f"{e.on_violation.value} unless", f"{e.condition}  ({e.name})") for e in spec.expectations]
         facts += info.shown.facts
+        facts += [("readers", note) for note in details.reader_notes]
         if details.has_quarantine:
             facts.append(("quarantine", f"penstock show {info.name} --quarantine"))
         self.facts(facts)
@@ -200,13 +202,23 @@ class TextOutput:
             self.console.print(f"[bold]{label:>13}[/]  {escape(value)}")
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-        """Rows in columns."""
-        table = Table(box=box.SIMPLE_HEAD if self.console.is_terminal else None, pad_edge=False, header_style="bold")
+        """Rows in columns; when piped, lines end where their text does."""
+        if not self.console.is_terminal:
+            self._plain_table(columns, [tuple(row) for row in rows])
+            return
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
         for column in columns:
             table.add_column(column, overflow="fold", no_wrap=column in {"dataset", "action", "status", "time"})
         for row in rows:
             table.add_row(*(_styled(cell) for cell in row))
         self.console.print(table)
+
+    def _plain_table(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        lines = [tuple(columns), *(tuple(cell.replace("\n", " ") for cell in row) for row in rows)]
+        widths = [max(cell_len(cell) for cell in column) for column in zip(*lines, strict=True)]
+        for line in lines:
+            cells = (cell + " " * (width - cell_len(cell)) for cell, width in zip(line, widths, strict=True))
+            self.console.print("  ".join(cells).rstrip(), markup=False, soft_wrap=True)
 
     def _problems(self, items: Iterable[Item | ItemResult]) -> None:
         for item in items:
@@ -260,7 +272,7 @@ def _describe_saving(plan: Plan) -> str:
 def _result_row(result: ItemResult) -> tuple[str, ...]:
     rows = f"{result.load.rows:,}" if result.load else "-"
     seconds = f"{result.seconds:.1f} s" if result.seconds else "-"
-    words = [reason.text for reason in result.reasons] if result.problem is None else []
+    words = [reason.text for reason in result.reasons]
     for outcome in result.load.expectations if result.load else ():
         if outcome.violations:
             verb = "dropped by" if outcome.on_violation.value == "drop" else "failed"

@@ -139,7 +139,9 @@ def _build(
         name=values["name"],
         storage=_to_place(root, values.get("storage", "storage"), environment),
         database=values.get("database", "main").lower(),
-        raw=RawSettings(**{**raw, "path": _to_place(root, raw["path"], environment)}),
+        raw=RawSettings(
+            **{**raw, "path": _to_place(root, raw["path"], environment)}, is_declared="path" in values.get("raw", {})
+        ),
         event_log=place_event_log(values.get("event_log", "sqlite:///.penstock/events.db"), root),
         spark=SparkSettings(**spark),
         staging=read_contracts(node, values.get("staging", {})),

@@ -24,6 +24,8 @@ from penstock.model.types import normal_type
 OBJECT_STORES = ("s3a", "s3", "abfss", "gs")
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_HALF_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/(?!/)")
+"""Such as `dbfs:/x`; one letter is a drive of Windows."""
 _PROJECT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*\Z")
 _MASTER = re.compile(r"(local(\[[^\]]+\])?|yarn|(spark|k8s)://.+)\Z")
 
@@ -54,6 +56,10 @@ def _database_problem(text: str) -> str | None:
 def _place_problem(text: str) -> str | None:
     """What is wrong with a folder or a place in an object store."""
     scheme = scheme_of(text)
+    if scheme is None and (other := _HALF_SCHEME.match(text)):
+        known = ", ".join(f"`{known}://`" for known in OBJECT_STORES)
+        mounted = "; on Databricks a folder of DBFS is `/dbfs/...`" if other[1].lower() == "dbfs" else ""
+        return f"starts with `{other[1]}:/`: it must be a folder, or start with one of {known}{mounted}"
     if scheme is None:
         return None
     if scheme not in OBJECT_STORES:

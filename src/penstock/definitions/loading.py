@@ -8,9 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.definitions.conditions import check_conditions
 from penstock.definitions.declarations import from_declaration, to_erasable_table
 from penstock.definitions.flows import FlowNames, to_streaming_tables
 from penstock.definitions.loads import to_load
+from penstock.definitions.local_views import without_local_views
 from penstock.definitions.parse_cache import ParseCache
 from penstock.definitions.project_modules import ProjectFiles, ProjectFinder, project_imports
 from penstock.definitions.python_files import check_callable, load_python_file
@@ -42,7 +44,7 @@ def load_definitions(project: Project) -> tuple[DatasetSpec, ...]:
 def load_everything(project: Project) -> tuple[tuple[DatasetSpec, ...], Project]:
     """Load every definition; and the project with what the files declare about tables added to penstock.yml."""
     loader = _Loader(project)
-    specs = loader.load()
+    specs = without_local_views(loader.load(), project.database)
     _check_duplicates(specs)
     _check_views(specs, loader.qualified_reads, project.database)
     contracts = dict(project.staging)
@@ -208,9 +210,9 @@ class _Loader:
                 place = Location(self._files.shown(load.location.file), load.location.line)
                 specs.append(to_load(load, self._project, place, self._dataset_name))
             names = FlowNames(self._dataset_name, self._source_name)
-            return specs + to_streaming_tables(
-                registry.targets, registry.flows, self._files.shown, names, self._project.root
-            )
+            specs += to_streaming_tables(registry.targets, registry.flows, self._files.shown, names, self._project.root)
+            check_conditions(specs, tracer.sources, self._cache)
+            return specs
 
     def _check_complete(self, registry: Registry) -> None:
         try:
@@ -233,9 +235,11 @@ class _Loader:
             inputs=self._input_names((*trace.inputs, *definition.depends_on), location),
             fingerprint=trace.fingerprint,
             untraced=trace.untraced,
+            earlier_fingerprint=trace.earlier,
             layout=definition.layout,
             expectations=registry.expectations_of(definition.function),
             tags=definition.tags,
+            local_views=trace.views,
             function=bind_variables(definition.function, self._project.vars),
         )
 

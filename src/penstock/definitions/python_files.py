@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from penstock.definitions.project_modules import ProjectFiles, ProjectFinder
+from penstock.definitions.user_output import user_output
 from penstock.errors import DefinitionError, Location
 from penstock.pipelines.registry import Definition
 
@@ -39,7 +40,8 @@ def load_python_file(file: Path, files: ProjectFiles, finder: ProjectFinder) -> 
 def user_code(files: ProjectFiles, file: Path) -> Iterator[None]:
     """Turn an exception of the user's code into a DefinitionError with the innermost line of the project."""
     try:
-        yield
+        with user_output(files.shown(file)):
+            yield
     except DefinitionError as error:
         raise shown_error(error, files, file) from error
     except SyntaxError as error:
@@ -86,6 +88,12 @@ def _failed(error: BaseException, files: ProjectFiles, file: Path) -> Definition
     location = _last_line(error.__traceback__, files) or Location(str(file))
     text = str(error).strip().partition("\n")[0]
     name = type(error).__name__
+    if "OUTSIDE_OF_DECLARATIVE_PIPELINE" in text:
+        return DefinitionError(
+            "this file uses the pipelines of pyspark, which only Spark's own runner knows",
+            hint="import Penstock's, which have the same names: from penstock import pipelines as dp",
+            location=Location(files.shown(location.file), location.line),
+        )
     return DefinitionError(
         f"loading this file failed with {name}: {text}" if text else f"loading this file failed with {name}",
         hint=_NO_SESSION + _NO_SESSION_TYPE if _comes_from_spark(error) else None,

@@ -74,7 +74,8 @@ class _Reads:
         if len(column.parts) == 1:
             # The name of a table alone means its whole row.
             self.whole.update(source.table for source in owners if source.table)
-            self._add(visible, names, column if not self._aliases.issuperset(names) else None)
+            is_sure = not self._aliases.issuperset(names) or _is_of_input(column, names)
+            self._add(visible, names, column if is_sure else None)
         elif len(column.parts) == 2 and owners:
             self._add(owners, names[1:], column)
             # In `address.city` the first word may be a column even though a table is called so.
@@ -123,6 +124,18 @@ class _Reads:
 
     def _all(self) -> list[_Source]:
         return [source for sources in self._sources.values() for source in sources]
+
+
+def _is_of_input(column: exp.Column, names: list[str]) -> bool:
+    """Whether a name in a list of SELECT cannot be that of an earlier entry: as in `upper(name) AS name`."""
+    entry: exp.Expr = column
+    while entry.parent is not None and not isinstance(entry.parent, exp.Select):
+        entry = entry.parent
+    select = entry.parent
+    if not isinstance(select, exp.Select) or not any(entry is each for each in select.expressions):
+        return False
+    before = (each for each in select.expressions[: [id(e) for e in select.expressions].index(id(entry))])
+    return not any(each.alias_or_name.lower() in names for each in before)
 
 
 def _selects_around(node: exp.Expr) -> Iterator[exp.Select]:

@@ -53,6 +53,17 @@ def read_query(text: str, cache: ParseCache) -> QueryFacts:
     return facts
 
 
+def check_condition(text: str, cache: ParseCache) -> None:
+    """Check that a text is one condition or value, as `expr` takes it; raises DefinitionError with the place in the text."""
+    key = cache_key("condition", text)
+    if cache.get(key) is not None:
+        return
+    from penstock.definitions.sql_parse import parse_condition
+
+    parse_condition(text)
+    cache.put(key, True)
+
+
 def _as_stored(value: object) -> object:
     """The value as it will be read back, so that an unchanged cache compares equal."""
     return json.loads(json.dumps(value))

@@ -14,8 +14,9 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.definitions.sql_columns import find_columns
 from penstock.definitions.sql_facts import QueryFacts, SqlStatement
+from penstock.definitions.sql_grammar import check_grammar
 from penstock.definitions.sql_reads import find_inputs, find_remarks, find_with_reads, to_fingerprint
-from penstock.definitions.sql_text import SqlText, find_unclosed
+from penstock.definitions.sql_text import SqlSyntaxError, SqlText, find_unclosed
 from penstock.errors import DefinitionError, Location
 from penstock.model.spec import DatasetKind
 
@@ -46,12 +47,25 @@ def parse_query(sql: SqlText) -> QueryFacts:
     return _facts(sql, tokens)
 
 
+def parse_condition(text: str) -> None:
+    """Check that a text is one condition or value, as `expr` takes it; raises with the place in the text."""
+    head = "SELECT "
+    sql = SqlText("condition", text, head + text, ((0, len(head), 0),))
+    tokens = to_tokens(sql)
+    if len(tokens) == 1:
+        raise SqlSyntaxError("the condition is empty", location=sql.location(0))
+    query = _parse(sql, tokens)
+    others = [name for name, value in query.args.items() if name != "expressions" and value]
+    if not isinstance(query, exp.Select) or len(query.expressions) != 1 or others:
+        raise SqlSyntaxError("this is not one condition", location=sql.location(tokens[1].start))
+
+
 def to_tokens(sql: SqlText) -> list[Token]:
     """The words of a text, with their places; raises when a quote or comment is not closed."""
     try:
         return list(_SPARK.tokenize(sql.text))
     except TokenError as error:
-        raise DefinitionError(
+        raise SqlSyntaxError(
             "this SQL has a quote or comment that is not closed", location=sql.location(find_unclosed(sql.text))
         ) from error
 
@@ -70,6 +84,7 @@ def _parse(sql: SqlText, tokens: list[Token]) -> exp.Expr:
         raise DefinitionError("the query is empty", location=sql.location(0))
     if tokens[0].text.upper() not in _QUERY_STARTS:
         raise _not_a_query(sql, tokens[0])
+    check_grammar(sql, tokens)
     try:
         parsed = _SPARK.parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, sql.text)
     except ParseError as error:

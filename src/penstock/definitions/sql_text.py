@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,6 +19,10 @@ _QUOTED = r"""'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|`(?:[^`]|``)*`"""
 _COMMENT = r"--[^\n]*|/\*(?:[^*]|\*(?!/))*\*/"
 _PIECE = re.compile(rf"(?P<comment>{_COMMENT})|(?P<quoted>{_QUOTED})|(?P<variable>\$\{{[^{{}}]*\}})", re.DOTALL)
 _UNCLOSED = re.compile(rf"{_COMMENT}|{_QUOTED}|(?P<open>['\"`]|/\*)", re.DOTALL)
+
+
+class SqlSyntaxError(DefinitionError):
+    """SQL that no parser could read, Spark's neither."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,16 @@ def to_location(file: str, text: str, offset: int) -> Location:
     """The line and column of a place in a text, counted from 1."""
     before = text[: max(0, offset)]
     return Location(file, before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1)
+
+
+def to_file_place(file: str, literal: ast.Constant, place: Location) -> Location:
+    """The place in a file of a place in the text of a literal, which starts after its quotes."""
+    line = place.line or 1
+    if line > 1 or literal.lineno != literal.end_lineno:
+        return Location(file, literal.lineno + line - 1, place.column if line > 1 else literal.col_offset + 1)
+    width = (literal.end_col_offset or 0) - literal.col_offset
+    quotes = max(1, (width - len(str(literal.value))) // 2)
+    return Location(file, literal.lineno, literal.col_offset + quotes + (place.column or 1))
 
 
 def fill_variables(file: str, original: str, variables: Mapping[str, Scalar]) -> SqlText:

@@ -13,7 +13,7 @@ from typing import Any
 
 from penstock import pipelines
 from penstock.definitions.sql_facts import UNKNOWN_PART, QueryFacts
-from penstock.definitions.sql_text import HOLE
+from penstock.definitions.sql_text import HOLE, SqlSyntaxError, to_file_place
 from penstock.definitions.trace_names import (
     Bindings,
     Names,
@@ -26,6 +26,7 @@ from penstock.definitions.trace_rules import (
     CODE_FROM_TEXT,
     READING_METHODS,
     SQL_TEXT_METHODS,
+    VIEW_METHODS,
     changing_sql,
     has_subquery,
     is_changing,
@@ -51,6 +52,8 @@ class Findings:
     possible: dict[str, None] = field(default_factory=dict)
     """Inputs that one of several ways through the code reads; left to the user who gives depends_on."""
     variables: dict[str, None] = field(default_factory=dict)
+    views: dict[str, None] = field(default_factory=dict)
+    """Temporary views that the code makes."""
     follow: list[tuple[Any, Bindings]] = field(default_factory=list)
     """Functions and classes that are used, with what is known of their arguments."""
     members: list[tuple[str, Any, int]] = field(default_factory=list)
@@ -162,12 +165,20 @@ class FunctionScan:
             self._read(call, 1, "tableOrViewName")
         elif name in SQL_TEXT_METHODS:
             self._sql_texts(call)
+        elif name in VIEW_METHODS:
+            self._make_view(call, VIEW_METHODS[name])
         elif name in READING_METHODS or (name == "open" and self._names.try_object(method) is None):
             self._report("untraced_read", f"{ast.unparse(method)}() reads from outside the project", call)
         elif name in {"sample", "randomSplit"} and not _has_seed(call) and self._names.dotted(method) is None:
             self._report(
                 "not_deterministic", f"{ast.unparse(method)}() without a seed picks different rows each time", call
             )
+
+    def _make_view(self, call: ast.Call, prefix: str) -> None:
+        given = _argument(call, 0, "name")
+        names = self._values(given) if given is not None else None
+        for name in names or ["*"]:
+            self._found.views[f"{prefix}{name}".lower() if isinstance(name, str) else "*"] = None
 
     def _may_be_session(self, node: ast.expr) -> bool:
         """Any value may be the session, unless it is known to be something else."""
@@ -207,11 +218,19 @@ class FunctionScan:
             try:
                 facts = self._read_query(text)
             except DefinitionError as error:
+                self._refuse_mistake(error, text, given)
                 self._unresolved(f"runs SQL that cannot be traced: {error.message}", call)
             else:
                 found.append([name for name in facts.inputs if not name.startswith(_ARGUMENT_NAME)])
                 self._add_remarks(facts, given, call)
         self._add_inputs(found if len(found) == len(texts) else [*found, []], given)
+
+    def _refuse_mistake(self, error: DefinitionError, text: str, given: ast.expr | None) -> None:
+        """Raise the error with its place, if the text is a literal that Spark could not parse either."""
+        is_sure = isinstance(error, SqlSyntaxError) and error.location is not None
+        if is_sure and error.location is not None and isinstance(given, ast.Constant) and given.value == text:
+            place = to_file_place(self._source.shown, given, error.location)
+            raise DefinitionError(error.message, hint=error.hint, location=place) from None
 
     def _add_inputs(self, ways: list[list[str]], given: ast.expr | None) -> None:
         """Add what the text reads in each form that it may take."""

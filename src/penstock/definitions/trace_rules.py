@@ -41,6 +41,15 @@ CODE_FROM_TEXT = frozenset({"builtins.exec", "builtins.eval", "builtins.__import
 SQL_TEXT_METHODS = frozenset({"expr", "selectExpr", "filter", "where"})
 """Methods that take SQL expressions as text."""
 
+VIEW_METHODS = {
+    "createTempView": "",
+    "createOrReplaceTempView": "",
+    "registerTempTable": "",
+    "createGlobalTempView": "global_temp.",
+    "createOrReplaceGlobalTempView": "global_temp.",
+}
+"""Methods that make a temporary view, with what is before its name where it is read."""
+
 _SQL_FUNCTION = re.compile(
     rf"\b(?:({'|'.join(sorted(NOT_DETERMINISTIC))})\s*\(|({'|'.join(sorted(WITHOUT_PARENTHESES))})\b"
     r"|(unix_timestamp)\s*\(\s*\))",

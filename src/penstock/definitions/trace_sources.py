@@ -9,7 +9,8 @@ import ast
 import hashlib
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +18,7 @@ from types import CodeType
 from typing import Any
 
 from penstock.definitions.project_modules import ProjectFiles
+from penstock.definitions.trace_imports import has_effects, split_imports
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _DOCUMENTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)
@@ -170,19 +172,35 @@ class Sources:
             self._parsed[path] = self._parse(path)
         return self._parsed[path]
 
+    def reached_by(self, path: Path, taken: Collection[ast.AST]) -> list[SourceFile]:
+        """As `reachable_from`, for a definition that uses these functions and classes of the file."""
+        source = self.file_of(str(path))
+        if source is None:
+            return self.reachable_from(path)
+        package = _package_of(path, self.files.root)
+        used, spared = split_imports(source.tree, taken)
+        idle = self._find_files(name for each in spared for name in imported_names(each, package))
+        if any(has_effects(module.tree) for module in self._reach(path, idle)):
+            return self.reachable_from(path)
+        names = [".".join(package[:depth]) for depth in range(1, len(package) + 1)]
+        imported = (name for node in (*used, *taken) for name in imported_names(node, package))
+        return self._reach(path, self._find_files([*names, *imported]))
+
     def reachable_from(self, path: Path) -> list[SourceFile]:
         """The project modules that a file imports, directly or through others, and their packages; sorted."""
-        if path in self._reachable:
-            return self._reachable[path]
-        found: set[Path] = set()
-        waiting = [path]
+        if path not in self._reachable:
+            self._reachable[path] = self._reach(path, self._imports_of(path))
+        return self._reachable[path]
+
+    def _reach(self, path: Path, first: AbstractSet[Path]) -> list[SourceFile]:
+        found: set[Path] = set(first)
+        waiting = list(first)
         while waiting:
             for imported in self._imports_of(waiting.pop()) - found:
                 found.add(imported)
                 waiting.append(imported)
         files = [self.file_of(str(item)) for item in sorted(found - {path})]
-        self._reachable[path] = [item for item in files if item is not None]
-        return self._reachable[path]
+        return [item for item in files if item is not None]
 
     def _parse(self, path: Path) -> SourceFile | None:
         if not (path.is_absolute() and self.files.is_project_file(path)):
@@ -199,9 +217,12 @@ class Sources:
             names = {".".join(package[:depth]) for depth in range(1, len(package) + 1)}
             if source is not None:
                 names |= set(imported_names(source.tree, package))
-            files = {self._module_file(name) for name in names if name}
-            self._imports[path] = frozenset(file for file in files if file is not None)
+            self._imports[path] = self._find_files(names)
         return self._imports[path]
+
+    def _find_files(self, names: Iterable[str]) -> frozenset[Path]:
+        files = {self._module_file(name) for name in names if name}
+        return frozenset(file for file in files if file is not None)
 
     def _module_file(self, name: str) -> Path | None:
         file = self.files.module_file(name)

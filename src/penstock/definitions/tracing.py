@@ -1,8 +1,8 @@
 """What a Python definition depends on: a fingerprint of its logic, the datasets it reads, and what cannot be traced.
 
 The fingerprint covers the function's text, the values it closes over, the functions and classes of the project that it
-uses, and every project module that its file imports. It is the same in every process and on every machine; it holds no
-line numbers and no absolute paths. In doubt, a definition is reported as untraced and recomputed on every run.
+uses, and every project module that they can reach by imports. It is the same in every process and on every machine; it
+holds no line numbers and no absolute paths. In doubt, a definition is reported as untraced and recomputed on every run.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import hashlib
 import importlib
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -54,6 +54,10 @@ class Trace:
     fingerprint: str
     inputs: tuple[str, ...]
     untraced: tuple[Untraced, ...]
+    views: frozenset[str]
+    """Temporary views that it makes."""
+    earlier: str
+    """The fingerprint of earlier versions, which covered every import of its files."""
 
 
 class Tracer:
@@ -93,6 +97,7 @@ class _Walk:
         self._described: dict[int, Any] = {}
         self._scanned: dict[int, dict[str, Bindings]] = {}
         self._modules: dict[Path, SourceFile] = {}
+        self._nodes: dict[SourceFile, list[ast.AST]] = {}
         self._found = Findings()
         self._waiting: list[tuple[Any, Bindings]] = []
         self._where = Location("", None)
@@ -113,20 +118,26 @@ class _Walk:
 
     def finish(self, has_depends_on: bool) -> Trace:
         """Combine what was found."""
-        imported = {module for path in self._modules for module in self._sources.reachable_from(path)}
+        everything = {module for path in self._modules for module in self._sources.reachable_from(path)}
+        own = self._modules.items()
+        imported = {module for path, file in own for module in self._sources.reached_by(path, self._nodes[file])}
         for module in sorted(imported, key=lambda item: item.shown):
-            self._parts.append(["module", module.shown, module.digest])
             self._report_loading(module, module.loading_calls)
-        for own in sorted(set(self._modules.values()) - imported, key=lambda item: item.shown):
-            self._report_loading(own, [call for call in own.loading_calls if call.is_module_level])
+        for each in sorted(set(self._modules.values()) - imported, key=lambda item: item.shown):
+            self._report_loading(each, [call for call in each.loading_calls if call.is_module_level])
         variables = self._found.variables
         known = self._tracer.variables
         used = known if "*" in variables else {name: known[name] for name in variables if name in known}
-        self._parts.append(["variables", sorted((name, repr(value)) for name, value in used.items())])
+        values = ["variables", sorted((name, repr(value)) for name, value in used.items())]
         untraced = list(self._found.untraced) + ([] if has_depends_on else list(self._found.unresolved))
         inputs = self._found.inputs if has_depends_on else {**self._found.inputs, **self._found.possible}
-        data = json.dumps(self._parts, sort_keys=True).encode("utf-8", "surrogatepass")
-        return Trace(hashlib.blake2b(data, digest_size=16).hexdigest(), tuple(inputs), tuple(_sorted(untraced)))
+        now, then = (self._hash(modules, values) for modules in (imported, everything))
+        return Trace(now, tuple(inputs), tuple(_sorted(untraced)), frozenset(self._found.views), then)
+
+    def _hash(self, modules: Iterable[SourceFile], variables: Any) -> str:
+        digests = [["module", each.shown, each.digest] for each in sorted(modules, key=lambda item: item.shown)]
+        data = json.dumps([*self._parts, *digests, variables], sort_keys=True).encode("utf-8", "surrogatepass")
+        return hashlib.blake2b(data, digest_size=16).hexdigest()
 
     def _take_function(self, function: FunctionType) -> None:
         if id(function) in self._described:
@@ -136,7 +147,7 @@ class _Walk:
         if source is None or node is None:
             self._untraced_value(function.__name__, "its text cannot be found", function.__code__.co_firstlineno)
             return
-        self._modules[source.path] = source
+        self._note(source, node)
         outer, self._where = self._where, Location(source.shown, node.lineno)
         dropped = self._own_decorators(function, node)
         values = [[name, self._value(name, value, line)] for name, value, line in _closed_over(function)]
@@ -147,6 +158,10 @@ class _Walk:
             ["function", source.shown, function.__qualname__, to_text(node, dropped), sorted(values, key=str), defaults]
         )
         self._where = outer
+
+    def _note(self, source: SourceFile, node: ast.AST) -> None:
+        self._modules[source.path] = source
+        self._nodes.setdefault(source, []).append(node)
 
     def _take_class(self, kind: type) -> list[Any]:
         """Take in a class of the project and its bases; gives its methods."""
@@ -160,7 +175,7 @@ class _Walk:
                 self._untraced_value(kind.__name__, "the text of the class cannot be found", self._where.line)
             self._parts.append(["class", kind.__qualname__, [str(name) for name in getattr(kind, "_fields", ())]])
             return []
-        self._modules[source.path] = source
+        self._note(source, node)
         self._parts.append(["class", source.shown, kind.__qualname__, to_text(node)])
         methods: list[Any] = list(kind.__bases__)
         for name, value in sorted(vars(kind).items()):
@@ -186,7 +201,7 @@ class _Walk:
         texts = TextNames(function, node, self._tracer.variables, known, self._body_of)
         scan = FunctionScan(source, node, names, texts, lambda text: read_query(text, self._tracer.cache))
         found = scan.run(self._own_decorators(function, node))
-        for name in ("inputs", "possible", "untraced", "unresolved", "variables"):
+        for name in ("inputs", "possible", "untraced", "unresolved", "variables", "views"):
             getattr(self._found, name).update(getattr(found, name))
         outer, self._where = self._where, Location(source.shown, node.lineno)
         for dotted, value, line in found.members:

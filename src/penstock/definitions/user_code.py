@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.definitions.user_output import user_output
 from penstock.errors import ConcurrentRunError, Location, PenstockError, StoppedError, UserCodeError
 from penstock.model.spec import DatasetSpec
 
@@ -29,7 +30,8 @@ class UserCode:
     def boundary(self, doing: str) -> Iterator[None]:
         """Turn any exception of the block into an error with the user's line; errors of the engine only get the line added."""
         try:
-            yield
+            with user_output(str(self.spec.name)):
+                yield
         except ConcurrentRunError:
             raise
         except PenstockError as error:

@@ -77,6 +77,12 @@ def build_state(log: EventLog, build_request_id: str, *, strict: bool = False) -
     return _to_build(rows[0]) if rows else None
 
 
+def find_builds(log: EventLog, start: str, *, limit: int = 2) -> list[str]:
+    """The ids of build requests that start with this text, newest first."""
+    sql = f"{_BUILD} WHERE substr(build_request_id, 1, {len(start):d}) = ? ORDER BY first_position DESC LIMIT ?"
+    return [_to_build(row).build_request_id for row in log.select(sql, (start, limit), strict=True)]
+
+
 def list_builds(
     log: EventLog,
     *,

@@ -48,7 +48,7 @@ class DatasetInfo:
             "dataset": str(self.name),
             "kind": self.kind,
             "version": self.state.version,
-            "updated_at_ms": self.last.timestamp_ms if self.last else None,
+            "updated_at": to_nanoseconds(self.last) if self.last else None,
             "files_loaded": self.shown.details.get("files_loaded", 0),
             "damage": self.state.damage.code if self.state.damage else None,
             "tags": list(self.spec.tags) if self.spec else [],
@@ -75,6 +75,8 @@ class DatasetDetails:
     has_quarantine: bool = False
     rows: RowCounts | None = None
     """None when there is no table, or its log cannot be read."""
+    reader_notes: tuple[str, ...] = ()
+    """Which programs may not read the table rightly."""
 
     def to_json(self) -> dict[str, Any]:
         spec = self.info.spec
@@ -83,6 +85,7 @@ class DatasetDetails:
             "path": self.path,
             "visible_rows": self.rows.visible if self.rows else None,
             "physical_rows": self.rows.physical if self.rows else None,
+            "reader_notes": list(self.reader_notes),
             "comment": spec.layout.comment if spec else None,
             "inputs": [str(name) for name in spec.inputs] if spec else [],
             "columns": self.schema.to_json() if self.schema else [],
@@ -105,12 +108,17 @@ class HistoryEntry:
         rows = self.commit.metrics.get("numOutputRows")
         return {
             "version": self.commit.version,
-            "timestamp_ms": self.commit.timestamp_ms,
+            "timestamp": to_nanoseconds(self.commit),
             "operation": self.commit.operation,
             "rows_written": int(rows) if rows is not None else None,
             "number": self.commit.number,
             "build_request_id": self.build_request_id,
         }
+
+
+def to_nanoseconds(commit: Commit) -> int:
+    """When a commit was made, in the unit of all times in JSON: nanoseconds since 1970, in UTC."""
+    return commit.timestamp_ms * 1_000_000
 
 
 def describe_dataset(catalog: Catalog, dataset: Dataset) -> DatasetInfo:

@@ -15,6 +15,7 @@ from penstock.inspect.datasets import (
     is_built,
     read_history,
 )
+from penstock.inspect.readers import find_reader_notes
 from penstock.inspect.rows import read_rows
 from penstock.inspect.schemas import SchemaVersion, TableSchema, describe_schema, diff_versions, read_schema_history
 from penstock.kinds.catalog import Catalog
@@ -42,7 +43,8 @@ class Inspector:
         schema = read_schema(files, info.name) if info.state.exists else None
         rows = count_rows(files, info.name, info.state) if info.state.exists else None
         has_quarantine = is_built(files, info.name.quarantine)
-        return DatasetDetails(info, schema, files.spark_path(info.name.path), has_quarantine, rows)
+        notes = find_reader_notes(files, info.name) if info.state.exists and not info.state.damage else ()
+        return DatasetDetails(info, schema, files.spark_path(info.name.path), has_quarantine, rows, notes)
 
     def history(self, name: str, limit: int) -> list[HistoryEntry]:
         """The last versions of a dataset's table, newest first."""

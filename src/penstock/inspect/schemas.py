@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.errors import UsageError
-from penstock.inspect.datasets import DatasetInfo
+from penstock.inspect.datasets import DatasetInfo, to_nanoseconds
 from penstock.lake.delta_log import Commit, iter_commits
 from penstock.lake.manifests import find_schema
 from penstock.model.drift import ColumnChange
@@ -53,7 +54,7 @@ class SchemaVersion:
     def to_json(self) -> dict[str, Any]:
         return {
             "version": self.commit.version,
-            "timestamp_ms": self.commit.timestamp_ms,
+            "timestamp": to_nanoseconds(self.commit),
             "operation": self.commit.operation,
             "fingerprint": self.schema.fingerprint,
             "columns": self.schema.to_json(),
@@ -66,50 +67,73 @@ def describe_schema(files: Files, info: DatasetInfo) -> TableSchema:
     version = info.state.version or 0
     if info.state.schema is not None:
         return TableSchema(info.name, version, info.state.schema, info.shown.source_types)
-    _, schema = next(_iter_schemas(files, info.name), (None, Schema(())))
-    return TableSchema(info.name, version, schema)
+    stated = _list_schemas(files, info.name)
+    return TableSchema(info.name, version, stated[0].schema if stated else Schema(()))
 
 
 def read_schema_history(files: Files, name: DatasetName) -> list[SchemaVersion]:
     """The versions that changed the columns, newest first."""
     found: list[SchemaVersion] = []
     before: Schema | None = None
-    for commit, schema in reversed(list(_iter_schemas(files, name))):
-        changes = diff_tables(before, schema) if before is not None else ()
+    for stated in reversed(_list_schemas(files, name)):
+        changes = diff_tables(before, stated.linked) if before is not None else ()
         if before is None or changes:
-            found.append(SchemaVersion(commit, schema, changes))
-        before = schema
+            found.append(SchemaVersion(stated.commit, stated.schema, changes))
+        before = stated.schema
     return found[::-1]
 
 
 def diff_versions(files: Files, name: DatasetName, before: int | None, after: int | None) -> tuple[ColumnChange, ...]:
     """How the columns of two versions differ."""
-    return diff_tables(_schema_at(files, name, before or 0), _schema_at(files, name, after))
+    return diff_tables(_find_stated(files, name, before or 0).schema, _find_stated(files, name, after).linked)
 
 
-def _schema_at(files: Files, name: DatasetName, version: int | None) -> Schema:
-    schemas = list(_iter_schemas(files, name))
+def _find_stated(files: Files, name: DatasetName, version: int | None) -> _Stated:
+    stated = _list_schemas(files, name)
     newest = next((commit.version for commit in iter_commits(files, name.path)), -1)
     if version is not None and version > newest:
         raise UsageError(f"{name} has no version {version}", hint=f"its newest version is {newest}")
-    found = next((schema for commit, schema in schemas if version is None or commit.version <= version), None)
+    found = next((each for each in stated if version is None or each.commit.version <= version), None)
     if found is None:
         raise UsageError(
             f"the columns of version {version} of {name} are no longer known",
-            hint=f"the oldest known version is {schemas[-1][0].version}" if schemas else None,
+            hint=f"the oldest known version is {stated[-1].commit.version}" if stated else None,
         )
     return found
 
 
-def _iter_schemas(files: Files, name: DatasetName) -> Iterator[tuple[Commit, Schema]]:
-    """Commits that state the columns, newest first; the progress manifest of a load has the renames."""
-    for commit in iter_commits(files, name.path):
-        columns = commit.columns
-        if columns is None:
-            continue
+@dataclass(frozen=True, slots=True)
+class _Stated:
+    """The columns that a commit states."""
+
+    commit: Commit
+    schema: Schema
+    linked: Schema
+    """The same, each column with its earlier names in the table too."""
+
+
+def _list_schemas(files: Files, name: DatasetName) -> list[_Stated]:
+    """What commits state about the columns, newest first.
+
+    The progress manifest of a load has the renames of raw files; a column that was renamed in place keeps its id in the table.
+    """
+    found: list[_Stated] = []
+    names: dict[int, set[str]] = {}
+    for commit in reversed([commit for commit in iter_commits(files, name.path) if commit.schema_json is not None]):
+        ids = _read_ids(commit)
+        for key, id_ in ids.items():
+            names.setdefault(id_, set()).add(key)
         meant = find_schema(files, name, commit.number) if commit.number is not None else None
         sources = {column.key: column.sources for column in meant.columns} if meant else {}
-        yield (
-            commit,
-            Schema(tuple(replace(c, sources=sources.get(c.key, frozenset({c.key}))) for c in columns)),
-        )
+        columns = [replace(c, sources=sources.get(c.key, frozenset({c.key}))) for c in commit.columns or ()]
+        gone = {id_: earlier - {column.key for column in columns} for id_, earlier in names.items()}
+        linked = (replace(c, sources=c.sources | gone.get(ids.get(c.key, -1), set())) for c in columns)
+        found.append(_Stated(commit, Schema(tuple(columns)), Schema(tuple(linked))))
+    return found[::-1]
+
+
+def _read_ids(commit: Commit) -> dict[str, int]:
+    """The ids of the columns by their names in lower case; empty for a table without column mapping."""
+    fields = json.loads(commit.schema_json or "{}").get("fields", ())
+    ids = ((field["name"].lower(), field.get("metadata", {}).get("delta.columnMapping.id")) for field in fields)
+    return {name: id_ for name, id_ in ids if isinstance(id_, int)}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,15 +17,20 @@ from penstock.model.schema import Column
 from penstock.model.types import to_text, type_from_json
 from penstock.storage.delta_rs import open_delta_table
 from penstock.storage.files import Files
+from penstock.storage.local import LocalFiles, is_misplaced
 
 APPLICATION = "penstock"
 
 _COMMIT = re.compile(r"(\d{20})\.json\Z")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.")
+_CHECKSUM = re.compile(r"(\d{20})\.crc\Z")
+
+
+_RESTORE = "restore the file from a backup, or move the table's folder away and run again"
 
 
 class DamagedLogError(StorageError):
-    """A commit file of a Delta table exists but cannot be parsed."""
+    """A commit file of a Delta table is missing or cannot be parsed."""
 
     code = "log_damaged"
 
@@ -50,10 +55,55 @@ class Commit:
         return read_columns(self.schema_json) if self.schema_json else None
 
 
+@dataclass(frozen=True, slots=True)
+class LogHead:
+    """A Delta log as its listing shows it."""
+
+    version: int | None
+    """The newest version; None when there is no table."""
+    missing: int | None = None
+    """A version whose commit is gone although the table cannot be read without it."""
+
+
 def find_version(files: Files, table: str) -> int | None:
     """The current version of the Delta table in this folder; None when the table does not exist."""
-    commits, checkpoints = _versions(files, table)
+    commits, checkpoints, _ = _versions(files, table)
     return max([*commits, *checkpoints], default=None)
+
+
+def read_head(files: Files, table: str) -> LogHead:
+    """The newest version of a table, and whether the listing of its log has every commit that a reader needs."""
+    head = _find_head(*_versions(files, table))
+    # A commit that comes while the folder is listed can be passed over, and its checksum be seen.
+    return head if head.missing is None else _find_head(*_versions(files, table))
+
+
+def _find_head(commits: Sequence[int], checkpoints: Sequence[int], checksums: Sequence[int]) -> LogHead:
+    newest = max([*commits, *checkpoints, *checksums], default=None)
+    if newest is None:
+        return LogHead(None)
+    present, start = set(commits), max(checkpoints, default=-1)
+    return LogHead(newest, next((each for each in range(start + 1, newest + 1) if each not in present), None))
+
+
+def check_commits(files: Files, table: str) -> None:
+    """Read every commit that a reader of the table needs; DamagedLogError names the first that is missing or unreadable."""
+    head = read_head(files, table)
+    check_head(head, table)
+    start = max(_versions(files, table)[1], default=-1)
+    states_columns = start >= 0
+    for commit in iter_commits(files, table):
+        if commit.version <= start:
+            return
+        states_columns = states_columns or commit.schema_json is not None
+    if head.version is not None and not states_columns:
+        raise _damaged(0, table)
+
+
+def check_head(head: LogHead, table: str) -> None:
+    """DamagedLogError when a commit is missing."""
+    if head.missing is not None:
+        raise DamagedLogError(f"the Delta log entry of version {head.missing} of {table} is missing", hint=_RESTORE)
 
 
 def find_checkpointed_number(files: Files, table: str) -> int | None:
@@ -75,20 +125,33 @@ def iter_commits(files: Files, table: str) -> Iterator[Commit]:
             content = files.read(f"{table}/_delta_log/{version:020d}.json")
         except FileNotFoundError:  # log clean-up ran meanwhile
             return
+        except OSError as error:
+            if not is_misplaced(error):
+                raise
+            raise _damaged(version, table) from None
         try:
             commit = _to_commit(version, content)
-        except (ValueError, KeyError, TypeError, AttributeError):
-            raise DamagedLogError(
-                f"the Delta log entry of version {version} of {table} cannot be read",
-                hint="restore the file from a backup, or move the table's folder away and run again",
-            ) from None
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            raise _damaged(version, table) from None
         yield commit
 
 
-def _versions(files: Files, table: str) -> tuple[list[int], list[int]]:
-    names = files.names(f"{table}/_delta_log")
-    commits = [int(match[1]) for name in names if (match := _COMMIT.match(name))]
-    return commits, [int(match[1]) for name in names if (match := _CHECKPOINT.match(name))]
+def _damaged(version: int, table: str) -> DamagedLogError:
+    return DamagedLogError(
+        f"the Delta log entry of version {version} of {table} cannot be read",
+        hint=_RESTORE,
+    )
+
+
+def _versions(files: Files, table: str) -> tuple[list[int], list[int], list[int]]:
+    """The versions of the commits, the checkpoints and the checksum files in a log."""
+    log = f"{table}/_delta_log"
+    names = files.entries(log) if isinstance(files, LocalFiles) else files.names(log)
+    found = (
+        [int(match[1]) for name in names if (match := form.match(name))] for form in (_COMMIT, _CHECKPOINT, _CHECKSUM)
+    )
+    commits, checkpoints, checksums = found
+    return commits, checkpoints, checksums
 
 
 def _to_commit(version: int, content: bytes) -> Commit:

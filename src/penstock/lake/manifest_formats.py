@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from typing import Any
 
 from penstock.model.changes import RESERVED
 
-FORMAT = 4
+FORMAT = 5
+_SEALED = 5
+"""The first format with a checksum."""
+_CHECKSUM = "checksum"
+_FAR_DATES = 5
+"""The first format that knows whether dates are beyond what a timestamp can be."""
+_BY_KIND = 4
+"""The first format that names the kind."""
 _STAGING, _DERIVED, _CDC = "staging", "derived", "cdc"
 
 
@@ -16,8 +25,10 @@ def to_current_format(value: Mapping[str, Any]) -> Mapping[str, Any]:
 
     Formats 1 to 3 had the fields of every kind side by side, and did not name the kind.
     """
-    if value["format"] >= FORMAT:
+    if value["format"] >= _FAR_DATES:
         return value
+    if value["format"] >= _BY_KIND:
+        return {**value, "payload": _with_unknown_dates(value["kind"], value["payload"])}
     kind = _infer_kind(value)
     return {
         "format": FORMAT,
@@ -30,8 +41,24 @@ def to_current_format(value: Mapping[str, Any]) -> Mapping[str, Any]:
         "schema": value["schema"],
         "hidden": [RESERVED] if kind == _CDC else [],
         "build_request_id": value["build_request_id"],
-        "payload": _payload(kind, value),
+        "payload": _with_unknown_dates(kind, _payload(kind, value)),
     }
+
+
+def seal(value: Mapping[str, Any]) -> dict[str, Any]:
+    """The manifest with a checksum over everything else in it."""
+    return {**value, _CHECKSUM: _hash(value)}
+
+
+def is_intact(value: Mapping[str, Any]) -> bool:
+    """Whether a manifest is as it was written; formats 1 to 4 have nothing to tell by."""
+    return value["format"] < _SEALED or value.get(_CHECKSUM) == _hash(value)
+
+
+def _hash(value: Mapping[str, Any]) -> str:
+    """By content, not by bytes: spaces and the order of fields mean nothing."""
+    content = {key: field for key, field in value.items() if key != _CHECKSUM}
+    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def _infer_kind(value: Mapping[str, Any]) -> str:
@@ -56,6 +83,14 @@ def _payload(kind: str, value: Mapping[str, Any]) -> dict[str, Any]:
         return {"inputs": inputs, "definition": value["definition"], "settings": value["settings"]}
     seen = value["seen"] if "seen" in value else _seen_as(value["schema"] or ())
     return {"files": value["files"], "seen": seen, "settings": value["settings"]}
+
+
+def _with_unknown_dates(kind: str, payload: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Dates may be far beyond any timestamp: if one becomes a timestamp, the table is rebuilt, and its files are asked."""
+    if kind != _STAGING:
+        return payload
+    seen = [{**c, "large": c["large"] or any("date" in type_ for type_ in c["types"])} for c in payload["seen"]]
+    return {**payload, "seen": seen}
 
 
 def _mark(value: Any) -> Any:

@@ -12,11 +12,12 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from penstock.lake.manifest_formats import FORMAT, to_current_format
+from penstock.lake.manifest_formats import FORMAT, is_intact, seal, to_current_format
 from penstock.model.names import DatasetName
 from penstock.model.progress import Damage, Entry, Manifest, check_type
 from penstock.model.schema import Schema
 from penstock.storage.files import Files
+from penstock.storage.local import is_misplaced
 
 FOLDER = "_penstock"
 KEPT_MANIFESTS = 1000
@@ -24,6 +25,8 @@ KEPT_MANIFESTS = 1000
 LONGEST_CHAIN = 20
 """After this many increments the next progress manifest states everything again, so that readers follow few files."""
 _LARGE = 1 << 18
+_HIGHEST = 10**18
+"""Delta's transaction numbers have 63 bits: above this number a table would soon have none left."""
 _NAME = re.compile(r"(\d{20})\.json\Z")
 
 
@@ -42,7 +45,7 @@ def create_manifest(files: Files, name: DatasetName, manifest: Manifest) -> Mani
     while True:
         numbered = replace(manifest, number=number)
         try:
-            files.create(_path(name, number), json.dumps(_to_json(numbered)).encode())
+            files.create(_path(name, number), json.dumps(seal(_to_json(numbered))).encode())
         except FileExistsError:
             number += 1
         else:
@@ -55,6 +58,10 @@ def read_manifest(files: Files, name: DatasetName, number: int) -> Manifest:
         content = files.read(_path(name, number))
     except FileNotFoundError:
         raise ProgressError("progress_missing", f"progress manifest {number} is missing") from None
+    except OSError as error:
+        if not is_misplaced(error):
+            raise
+        raise unreadable(number) from None
     manifest = _parse_once(content, number) if len(content) > _LARGE else _parse(content, number)
     if manifest.dataset != str(name) or manifest.number != number:
         raise ProgressError("progress_mismatch", f"progress manifest {number} belongs to {manifest.dataset}")
@@ -62,8 +69,9 @@ def read_manifest(files: Files, name: DatasetName, number: int) -> Manifest:
 
 
 def manifest_numbers(files: Files, name: DatasetName) -> list[int]:
-    """The numbers of all manifests of a table, committed or not."""
-    return [int(match[1]) for file in files.names(f"{name.path}/{FOLDER}") if (match := _NAME.match(file))]
+    """The numbers of all manifests of a table, committed or not; a file with a number that no load can have is not one."""
+    found = (int(match[1]) for file in files.names(f"{name.path}/{FOLDER}") if (match := _NAME.match(file)))
+    return [number for number in found if number <= _HIGHEST]
 
 
 def remove_manifest(files: Files, name: DatasetName, number: int) -> None:
@@ -113,6 +121,8 @@ def _parse(content: bytes, number: int) -> Manifest:
                 "progress_newer",
                 f"progress manifest {number} was written by a newer Penstock (format {value['format']})",
             )
+        if not is_intact(value):
+            raise ProgressError("progress_unreadable", f"progress manifest {number} does not match its checksum")
         return _from_json(dict(to_current_format(value)))
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         raise unreadable(number) from None

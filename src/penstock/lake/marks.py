@@ -98,6 +98,6 @@ def find_added_files(files: Files, name: DatasetName, version: int, at: int) -> 
                     return None
                 if "add" in action and action["add"].get("dataChange", True):
                     added.append(str(action["add"]["path"]))
-        except (FileNotFoundError, ValueError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None
     return added

@@ -8,7 +8,14 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, Generic, TypeVar
 
-from penstock.lake.delta_log import Commit, DamagedLogError, find_checkpointed_number, find_version, iter_commits
+from penstock.lake.delta_log import (
+    Commit,
+    DamagedLogError,
+    check_head,
+    find_checkpointed_number,
+    iter_commits,
+    read_head,
+)
 from penstock.lake.manifests import ProgressError, manifest_numbers, read_manifest, unreadable
 from penstock.lake.marks import find_data
 from penstock.model.changes import RESERVED
@@ -62,7 +69,8 @@ class _Reader(Generic[P]):
     until: int | None = None
 
     def read(self) -> TableState[P]:
-        version = find_version(self.files, self.name.path)
+        head = read_head(self.files, self.name.path)
+        version = head.version
         numbers = manifest_numbers(self.files, self.name)
         if version is None:
             return TableState(pending=bool(numbers))
@@ -71,6 +79,7 @@ class _Reader(Generic[P]):
         damage: Damage | None = None
         data: InputMark | None = None
         try:
+            check_head(head, self.name.path)
             altered: Commit | None = None
             for commit in self._commits():
                 data = data or find_data(self.files, self.name, commit)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 from uuid import uuid4
@@ -17,6 +17,7 @@ from penstock.errors import ConcurrentRunError, StorageError
 from penstock.faults import fault_point
 from penstock.lake.delta_log import APPLICATION, Commit, iter_commits
 from penstock.lake.leases import LEASES, TERMS, hold_shared
+from penstock.lake.log_repair import repaired_log
 from penstock.lake.manifests import (
     FOLDER,
     create_manifest,
@@ -35,6 +36,7 @@ from penstock.lake.statements import (
     replace_statement,
     text,
 )
+from penstock.lake.write_errors import write_errors_named
 from penstock.model.changes import RESERVED
 from penstock.model.names import DatasetName
 from penstock.model.progress import Codec, Entry, Manifest, TableState
@@ -49,7 +51,6 @@ if TYPE_CHECKING:
 
 P = TypeVar("P")
 
-_CONFLICTS = ("DELTA_CONCURRENT", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
 _SMALL_FILE = 2 << 20
 """Smaller files, in bytes, are compacted."""
 
@@ -252,7 +253,7 @@ class Lake:
         """Replace the whole table, its schema and its layout in one commit under this number."""
         complete = complete_layout(layout, type_from_json(rows.schema.jsonValue()))
         statement = replace_statement(self.files.spark_path(name.path), number, complete)
-        with self._writing(name):
+        with self._writing(name, replaces=True):
             rows.sparkSession.sql(statement, rows=rows)
         return self._read_back(name, number)
 
@@ -304,10 +305,11 @@ class Lake:
                     fault_point("drop.after_file", path)
 
     @contextmanager
-    def _writing(self, name: DatasetName, wait: float | None = None) -> Iterator[None]:
-        """Hold the table's lease for writers, and name conflicts with other writers."""
+    def _writing(self, name: DatasetName, wait: float | None = None, *, replaces: bool = False) -> Iterator[None]:
+        """Hold the table's lease for writers, and name conflicts; a table that is replaced need not have a readable log."""
         terms = TERMS if wait is None else replace(TERMS, writer_wait=wait)
-        with hold_shared(self.files, name.path, terms=terms), _conflicts_named(name):
+        log = repaired_log(self.files, name.path) if replaces else nullcontext()
+        with hold_shared(self.files, name.path, terms=terms), log, write_errors_named(self.files, name):
             yield
 
     @contextmanager
@@ -392,19 +394,6 @@ class Lake:
 def _drop_order(path: str) -> int:
     """Progress first: without it nothing is trusted. The log last: while it exists, the table exists."""
     return 0 if f"/{FOLDER}/" in path else 2 if "/_delta_log/" in path else 1
-
-
-@contextmanager
-def _conflicts_named(name: DatasetName) -> Iterator[None]:
-    """Turn Delta's conflict errors into a ConcurrentRunError; other errors pass."""
-    try:
-        yield
-    except Exception as error:
-        if not any(code in str(error) for code in _CONFLICTS):
-            raise
-        raise ConcurrentRunError(
-            f"{name}: another writer changed the table at the same time; nothing was written", hint="run again"
-        ) from error
 
 
 def _normal(location: str) -> str:

@@ -22,41 +22,45 @@ _EXACT_DECIMAL_DIGITS = 15
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 
 
-def common_type(types: Iterable[str], *, is_large: bool = True, nested: Nested = Nested.STRUCT) -> str:
+def common_type(
+    types: Iterable[str], *, is_large: bool = True, is_far: bool = False, nested: Nested = Nested.STRUCT
+) -> str:
     """The least type that holds all values of these types exactly.
 
-    `is_large`: some bigint values may lie beyond 2^53. With `Nested.JSON`, nested values are text.
+    `is_large`: some bigint values may lie beyond 2^53; `is_far`: some dates may lie beyond what a timestamp can be.
+    With `Nested.JSON`, nested values are text.
     """
     found = {parse_type(text.removesuffix(NANOSECONDS)) for text in types}
     if nested is Nested.JSON:
         found = {type_ if isinstance(type_, str) else "string" for type_ in found}
-    return to_text(_common(sorted(found, key=to_text), is_large))
+    return to_text(_common(sorted(found, key=to_text), is_large, is_far))
 
 
-def _common(types: Sequence[SparkType], is_large: bool) -> SparkType:
+def _common(types: Sequence[SparkType], is_large: bool, is_far: bool) -> SparkType:
     structs = [type_ for type_ in types if isinstance(type_, Struct)]
     arrays = [type_ for type_ in types if isinstance(type_, Array)]
     maps = [type_ for type_ in types if isinstance(type_, Map)]
     if structs and len(structs) == len(types):
-        return _common_struct(structs)
+        return _common_struct(structs, is_far)
     if arrays and len(arrays) == len(types):
-        return Array(_common([array.element for array in arrays], True))
+        return Array(_common([array.element for array in arrays], True, is_far))
     if maps and len(maps) == len(types):
-        return Map(_common([map_.key for map_ in maps], True), _common([map_.value for map_ in maps], True))
-    return _common_scalar({type_ if isinstance(type_, str) else "string" for type_ in types}, is_large)
+        keys = _common([map_.key for map_ in maps], True, is_far)
+        return Map(keys, _common([map_.value for map_ in maps], True, is_far))
+    return _common_scalar({type_ if isinstance(type_, str) else "string" for type_ in types}, is_large, is_far)
 
 
-def _common_struct(structs: Sequence[Struct]) -> Struct:
+def _common_struct(structs: Sequence[Struct], is_far: bool) -> Struct:
     names: dict[str, str] = {}
     types: dict[str, list[SparkType]] = {}
     for struct in structs:
         for name, type_ in struct.fields:
             names.setdefault(name.lower(), name)
             types.setdefault(name.lower(), []).append(type_)
-    return Struct(tuple((names[key], _common(types[key], True)) for key in names))
+    return Struct(tuple((names[key], _common(types[key], True, is_far)) for key in names))
 
 
-def _common_scalar(types: set[str], is_large: bool) -> str:
+def _common_scalar(types: set[str], is_large: bool, is_far: bool) -> str:
     if len(types) == 1:
         return next(iter(types))
     if "binary" in types:
@@ -65,9 +69,9 @@ def _common_scalar(types: set[str], is_large: bool) -> str:
         return max(types, key=INTEGERS.index)
     if all(type_ in INTEGERS or type_ in FLOATS or _DECIMAL.fullmatch(type_) for type_ in types):
         return _common_number(types, is_large)
-    if types == {"date", "timestamp_ntz"}:
+    if types == {"date", "timestamp_ntz"} and not is_far:
         return "timestamp_ntz"
-    if types == {"date", "timestamp"}:
+    if types == {"date", "timestamp"} and not is_far:
         return "timestamp"
     return "string"
 

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 
 STAGING_DATABASE = "staging"
 QUARANTINE_SUFFIX = "__quarantine"
+LONGEST = 120
+"""The most characters of a name: with a suffix it must still be the name of a folder everywhere."""
 
 _PART = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
 def is_name_part(text: str) -> bool:
     """Whether the text is a valid database or table name on every storage and in SQL, without quotes."""
-    return bool(_PART.match(text)) and len(text) <= 120
+    return bool(_PART.match(text)) and len(text) <= LONGEST
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -44,6 +46,10 @@ def to_dataset_name(text: str, default_database: str) -> DatasetName:
         parts = parts[1:]
     if len(parts) == 1:
         parts = [default_database.lower(), *parts]
+    if too_long := [part for part in parts if len(part) > LONGEST]:
+        raise ValueError(
+            f"{too_long[0][:20]}... is too long for a name: {len(too_long[0])} characters, {LONGEST} are allowed"
+        )
     if len(parts) != 2 or not all(is_name_part(part) for part in parts):
         raise ValueError(
             f"{text!r} is not a dataset name: use letters, digits and underscores, as name or database.name"

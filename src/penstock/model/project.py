@@ -24,6 +24,8 @@ class RawSettings:
 
     path: str
     layout: str = DEFAULT_LAYOUT
+    is_declared: bool = False
+    """Whether penstock.yml names the folder: then it must exist."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,8 @@ NANOSECONDS = "_ns"
 """The suffix of the type of a file's timestamp column with nanoseconds, which no table column can have."""
 EXACT_IN_DOUBLE = 2**53
 """A double holds every whole number up to this one exactly."""
+FARTHEST_DAY = 106_751_991
+"""A timestamp, in microseconds, can be this many days before or after 1970 at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,7 @@ class FileColumn:
     nulls: int | None = None
     """How many values are NULL; None when the footer does not say."""
     is_large: bool = False
-    """Some of the whole numbers may be too large for a double to hold exactly."""
+    """Some of the whole numbers may be too large for a double to hold exactly, or some of the dates too far for a timestamp."""
     misfit_line: int | None = None
     """In a text file: the line of the first value that is not one of the declared type."""
 

@@ -87,6 +87,8 @@ class DatasetSpec:
     inputs: tuple[DatasetName, ...]
     fingerprint: str
     untraced: tuple[Untraced, ...] = ()
+    earlier_fingerprint: str = ""
+    """The fingerprint in the form of earlier versions, if that is another one: tables still have it."""
     layout: TableLayout = TableLayout()
     expectations: tuple[Expectation, ...] = ()
     tags: tuple[str, ...] = ()
@@ -100,6 +102,8 @@ class DatasetSpec:
     """Those of them that are certainly read, with the location of the first read."""
     flows: tuple[FlowSpec, ...] = ()
     """What feeds a streaming table: it has flows instead of a query."""
+    local_views: frozenset[str] = frozenset()
+    """The temporary views that the function makes for itself, in lower case; `*` stands for names that only a run knows."""
     load: LoadOptions | None = None
     """What a load from a table of another system declares: it has this instead of a query."""
 

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.definitions.user_code import describe
-from penstock.errors import ConfigError, PenstockError, UsageError
+from penstock.errors import ConfigError, PenstockError, RawFileError, StorageError, UsageError
 from penstock.kinds.catalog import Catalog, find_kind, open_catalog
 from penstock.kinds.protocol import Kind, Needs, Workspace
+from penstock.lake.delta_log import DamagedLogError, check_commits
 from penstock.model.dataset import Dataset
 from penstock.model.graph import order
 from penstock.model.names import DatasetName
 from penstock.model.plan import Action, Item, Plan, PlanLine, Problem, Upstream, Wishes, WorkItem
-from penstock.model.progress import TableState
+from penstock.model.progress import Damage, TableState
 from penstock.run.selection import select_datasets
 from penstock.tombstones.suppression import Suppressions
 
 _MOST_QUESTIONS = 10
+REFRESH_ALL = "--full-refresh-all refreshes every table"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,8 @@ class PlanRequest:
     full_refresh_all: bool = False
     allow_history_loss: tuple[str, ...] = ()
     drop_retired: bool = False
+    selected_by: str = "--select"
+    """What the user typed before the names in `select`."""
     continuous: bool = False
     """Only what can be kept up to date while waiting for changes."""
 
@@ -54,7 +58,7 @@ class Planner:
             if name in selected:
                 inputs = catalog.datasets[name].inputs
                 upstream = {read: Upstream(read, states[read], planned.get(read, ())) for read in inputs}
-                found = self._decide(catalog.datasets[name], states[name], wishes[name], upstream)
+                found = self._decide_safely(catalog.datasets[name], states[name], wishes[name], upstream)
                 planned[name] = tuple(_with_secrets(item, suppressions) for item in found)
         unusable = () if request.select or request.continuous else catalog.unusable
         items = (*unusable, *(item for found in planned.values() for item in found))
@@ -69,18 +73,35 @@ class Planner:
             _find_places(catalog, selected),
         )
 
+    def _decide_safely(
+        self, dataset: Dataset, state: TableState[object], wishes: Wishes, upstream: dict[DatasetName, Upstream]
+    ) -> tuple[Item, ...]:
+        """The decision; before there is work, all of the table's log is read, which Delta will have to do."""
+        found = self._decide(dataset, state, wishes, upstream)
+        if not state.exists or state.damage is not None or not any(item.action.is_work for item in found):
+            return found
+        try:
+            check_commits(self.workspace.storage, dataset.name.path)
+        except DamagedLogError as error:
+            damage = Damage(error.code, error.message)
+            damaged = replace(state, progress=None, damage=damage, last_known=state.payload)
+            return self._decide(dataset, damaged, wishes, upstream)
+        return found
+
     def _decide(
         self, dataset: Dataset, state: TableState[object], wishes: Wishes, upstream: dict[DatasetName, Upstream]
     ) -> tuple[Item, ...]:
-        """The kind's decision; an error that it does not expect is a problem of this dataset only."""
+        """The kind's decision; files that cannot be read, or an unexpected error, are a problem of this dataset only."""
         kind = find_kind(self.kinds, dataset.kind)
         try:
             return self._ask(kind, dataset, state, wishes, upstream)
+        except (StorageError, RawFileError) as error:
+            problem = Problem.from_error(error)
         except PenstockError:
             raise
         except Exception as error:  # noqa: BLE001 - one dataset must not stop the plan of the others
             problem = Problem("internal", f"{dataset.name} ({dataset.kind}) cannot be planned: {describe(error)}")
-            return (WorkItem(dataset.name, dataset.kind, Action.SKIP, (), None).refused(problem),)
+        return (WorkItem(dataset.name, dataset.kind, Action.SKIP, (), None).refused(problem),)
 
     def _ask(
         self,
@@ -130,13 +151,27 @@ def _select(catalog: Catalog, request: PlanRequest) -> frozenset[DatasetName]:
     if request.select or request.exclude:
         tags = {name: dataset.tags for name, dataset in catalog.datasets.items()}
         database = catalog.workspace.project.database
-        chosen = select_datasets(catalog.graph, tags, request.select, request.exclude, database)
+        chosen = select_datasets(
+            catalog.graph, tags, request.select, request.exclude, database, request.selected_by, _find_files(catalog)
+        )
+    if request.exclude and not chosen:
+        raise UsageError(
+            f"--exclude {' '.join(request.exclude)}: nothing is left, because it excludes all that is selected",
+            hint="exclude less; `penstock ls` lists the datasets",
+        )
     if request.continuous:
         chosen = frozenset(name for name in chosen if catalog.datasets[name].is_continuous)
     return chosen
 
 
+def _find_files(catalog: Catalog) -> dict[DatasetName, str]:
+    return {name: dataset.spec.location.file for name, dataset in catalog.datasets.items() if dataset.spec is not None}
+
+
 def _to_wishes(catalog: Catalog, selected: frozenset[DatasetName], request: PlanRequest) -> dict[DatasetName, Wishes]:
+    for text in request.full_refresh:
+        if text.startswith("-"):
+            raise UsageError(f"--full-refresh needs the name of a table before {text}", hint=REFRESH_ALL)
     refresh = frozenset(catalog.find(text).name for text in request.full_refresh)
     for name in sorted(refresh - selected):
         raise UsageError(f"--full-refresh {name}: it is not selected", hint="name it in --select too")

@@ -4,6 +4,7 @@
     staging.orders      with its database
     +orders  orders+    with all it reads, with all that reads it; `2+orders`, `orders+1` go that many steps
     tag:nightly         all with the tag
+    path:sales          all that are defined in this file or below this folder, or in files that a glob names
     stg_*  staging.*    globs, over names or over database.name
     a b                 a and b; so do two arguments
     a,b                 only what both a and b select
@@ -33,10 +34,15 @@ def select_datasets(
     select: Sequence[str],
     exclude: Sequence[str],
     default_database: str,
+    selected_by: str = "--select",
+    paths: Mapping[DatasetName, str] | None = None,
 ) -> frozenset[DatasetName]:
-    """Return the datasets that `--select` names (all, if it names none) without those that `--exclude` names."""
-    scope = _Scope(graph, tags, default_database.lower())
-    chosen = scope.union("--select", select) if select else frozenset(graph)
+    """Return the datasets that `--select` names (all, if it names none) without those that `--exclude` names.
+
+    `selected_by` is what the user typed before the names; `paths` has the files of definitions, from the project's folder.
+    """
+    scope = _Scope(graph, tags, default_database.lower(), paths or {})
+    chosen = scope.union(selected_by, select) if select else frozenset(graph)
     return chosen - scope.union("--exclude", exclude)
 
 
@@ -47,6 +53,7 @@ class _Scope:
     graph: Mapping[DatasetName, frozenset[DatasetName]]
     tags: Mapping[DatasetName, frozenset[str]]
     default_database: str
+    paths: Mapping[DatasetName, str]
 
     def union(self, option: str, arguments: Sequence[str]) -> frozenset[DatasetName]:
         found: frozenset[DatasetName] = frozenset()
@@ -75,7 +82,7 @@ class _Scope:
         if match is None:
             raise UsageError(
                 f"{option} {text}: not a valid selector",
-                hint="use name, database.name, +name, name+, 2+name, tag:name, a glob such as staging.*",
+                hint="use name, database.name, +name, name+, 2+name, tag:name, path:folder, a glob such as staging.*",
             )
         start = self._matching(option, text, match["method"], match["body"])
         found = start
@@ -86,16 +93,26 @@ class _Scope:
         return found
 
     def _matching(self, option: str, text: str, method: str | None, body: str) -> frozenset[DatasetName]:
-        if method is not None and method != "tag":
-            raise UsageError(f"{option} {text}: unknown method `{method}:`", hint="the only method is `tag:`")
-        found = self._tagged(body) if method else self._named(body)
+        if method not in {None, "tag", "path"}:
+            raise UsageError(f"{option} {text}: unknown method `{method}:`", hint="the methods are `tag:` and `path:`")
+        if method == "path":
+            found, what, hint = self._below(body), "is defined there", "`penstock show NAME` says where a dataset is"
+        elif method == "tag":
+            found, what, hint = self._tagged(body), "has this tag", f"tags: {', '.join(self._all_tags()) or 'none'}"
+        else:
+            found, what, hint = self._named(body), "has this name", "`penstock ls` lists the datasets"
         if not found:
-            what = "has this tag" if method else "has this name"
-            raise UsageError(
-                f"{option} {text}: no dataset {what}{self._near(body, method)}",
-                hint=f"tags: {', '.join(self._all_tags()) or 'none'}" if method else "`penstock ls` lists the datasets",
-            )
+            near = self._near(body, method) if method != "path" else ""
+            raise UsageError(f"{option} {text}: no dataset {what}{near}", hint=hint)
         return found
+
+    def _below(self, body: str) -> frozenset[DatasetName]:
+        place = body.removeprefix("./").rstrip("/")
+        return frozenset(
+            name
+            for name, file in self.paths.items()
+            if name in self.graph and (file == place or file.startswith(f"{place}/") or fnmatchcase(file, place))
+        )
 
     def _tagged(self, pattern: str) -> frozenset[DatasetName]:
         return frozenset(

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from penstock.errors import SessionError, first_line
+from penstock.session.failures import apply_settings, check_master, find_reason
 from penstock.session.jars import find_jars, resolve_jars, resolve_package, spark_home
 from penstock.session.java import Java, find_java
 from penstock.session.losses import best_effort
@@ -46,6 +47,7 @@ def open_session(request: SessionRequest) -> Iterator[SparkSession]:
     session = _connect(request) if request.settings.remote else _start(request)
     try:
         check_delta(session)
+        apply_settings(session, request.configuration)
         yield session
     finally:
         with best_effort():
@@ -150,6 +152,7 @@ def _without_token(remote: str) -> str:
 
 
 def _start(request: SessionRequest) -> SparkSession:
+    check_master(request.settings.master)
     java = find_java()
     jars = _find_all_jars(request, java)
     options = to_session_options(request, java, jars)
@@ -175,7 +178,7 @@ def _start(request: SessionRequest) -> SparkSession:
         except PySparkRuntimeError:
             raise SessionError(f"Spark did not start: {_last_line(log)}", hint=f"see {log}") from None
         except Exception as error:  # noqa: BLE001 - py4j raises many kinds
-            raise SessionError(f"Spark did not start: {first_line(error)}", hint=f"see {log}") from None
+            raise SessionError(f"Spark did not start: {find_reason(error)}", hint=f"see {log}") from None
     return SparkSession(context)
 
 

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
+from penstock.errors import StorageError
 from penstock.model.progress import RawFile
 from penstock.storage.addresses import is_remote
 from penstock.storage.local import LocalFiles
@@ -92,6 +93,16 @@ def open_files(
     return ObjectFiles(
         uri, to_store_options(given, settings, patience), {**to_reader_options(given), **(settings or {})}
     )
+
+
+def open_storage(uri: str, configuration: Mapping[str, str] | None = None) -> Files:
+    """Open the place of a project's tables; StorageError when it is a file."""
+    files = open_files(uri, configuration)
+    if isinstance(files, LocalFiles) and files.root.exists() and not files.root.is_dir():
+        raise StorageError(
+            f"storage is {uri}, which is a file", hint="move it away, or correct storage: in penstock.yml"
+        )
+    return files
 
 
 def overwrite(files: Files, path: str, content: bytes) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from penstock.errors import RawFileError, first_line
-from penstock.model.schema import EXACT_IN_DOUBLE, NANOSECONDS, FileColumn, Footer
+from penstock.model.schema import EXACT_IN_DOUBLE, FARTHEST_DAY, NANOSECONDS, FileColumn, Footer
 from penstock.model.types import Array, Map, SparkType, Struct, to_text
 from penstock.storage.files import Files
 from penstock.storage.local import LocalFiles
@@ -62,8 +62,10 @@ def _find_kind(metadata: Any) -> tuple[str, bytes]:
 
 def _add_facts(leaf: _Leaf, metadata: Any, count_nulls: AbstractSet[str]) -> FileColumn:
     column = leaf.column
-    if column.type == "bigint":
-        column = replace(column, is_large=_is_large(metadata, leaf.place))
+    if column.type in _LIMITS:
+        column = replace(column, is_large=_is_large(metadata, leaf.place, _LIMITS[column.type]))
+    elif "<" in column.type and "date" in column.type:  # the leaves of a nested column are not looked at
+        column = replace(column, is_large=True)
     if column.name.lower() in count_nulls:
         column = replace(column, nulls=_count_nulls(metadata, leaf.place, column.type))
     return column
@@ -102,13 +104,17 @@ def _statistics(metadata: Any, place: int) -> Iterator[Any]:
             yield column.statistics if column.is_stats_set else None
 
 
-def _is_large(metadata: Any, place: int) -> bool:
-    """Whether some number may be too large for a double to hold exactly: only statistics can rule it out."""
+_LIMITS = {"bigint": EXACT_IN_DOUBLE, "date": FARTHEST_DAY}
+"""Up to which number, or day since 1970, a wider type of another kind holds the values of a type exactly."""
+
+
+def _is_large(metadata: Any, place: int, limit: int) -> bool:
+    """Whether some value may be beyond the limit: only statistics can rule it out."""
     for group in _statistics(metadata, place):
         if group is None or not group.has_min_max:
             if group is None or group.num_values:
                 return True
-        elif group.max > EXACT_IN_DOUBLE or group.min < -EXACT_IN_DOUBLE:
+        elif group.max_raw > limit or group.min_raw < -limit:
             return True
     return False
 

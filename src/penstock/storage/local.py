@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
@@ -15,6 +16,11 @@ from penstock.errors import ConcurrentRunError, StorageError
 from penstock.model.progress import RawFile
 
 
+def is_misplaced(error: OSError) -> bool:
+    """Whether a file cannot be read because something else has its name: a folder, or a link that leads nowhere."""
+    return error.errno in {errno.EISDIR, errno.ELOOP}
+
+
 class LocalFiles:
     """Files of a local folder."""
 
@@ -25,14 +31,19 @@ class LocalFiles:
 
     def walk(self, prefix: str) -> list[RawFile]:
         start = self.root / prefix if prefix else self.root
-        found = [RawFile(entry_path, status.st_size, status.st_mtime_ns) for entry_path, status in _walk(start, prefix)]
+        above = (os.path.realpath(start),)
+        found = [RawFile(path, status.st_size, status.st_mtime_ns) for path, status in _walk(start, prefix, above)]
         return sorted(found, key=lambda file: file.path)
 
     def names(self, prefix: str) -> list[str]:
-        return sorted(entry.name for entry in _scan(self.root / prefix) if entry.is_file())
+        return sorted(entry.name for entry in _scan(self.root / prefix) if _leads_somewhere(entry) and entry.is_file())
 
     def folders(self, prefix: str) -> list[str]:
-        return sorted(entry.name for entry in _scan(self.root / prefix) if entry.is_dir())
+        return sorted(entry.name for entry in _scan(self.root / prefix) if _leads_somewhere(entry) and entry.is_dir())
+
+    def entries(self, prefix: str) -> list[str]:
+        """Everything that a folder has, files or not: what is in the place of a file must not look as if there were none."""
+        return sorted(entry.name for entry in _scan(self.root / prefix))
 
     def read(self, path: str) -> bytes:
         try:
@@ -103,6 +114,18 @@ class LocalFiles:
     def remove(self, path: str) -> None:
         (self.root / path).unlink()
 
+    def rename_folder(self, path: str, to: str) -> None:
+        """Give a folder another place below the root, at once."""
+        target = self.root / to
+        with _writing(target.parent):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            (self.root / path).rename(target)
+
+    def remove_folder(self, path: str) -> None:
+        """Remove a folder with all that it holds, if there is one."""
+        with _writing(self.root / path), suppress(FileNotFoundError):
+            shutil.rmtree(self.root / path)
+
     def remove_empty_folders(self, prefix: str) -> None:
         for folder, _, _ in os.walk(self.root / prefix, topdown=False):
             with suppress(OSError):  # it holds something
@@ -160,14 +183,37 @@ def _scan(folder: Path) -> list[os.DirEntry[str]]:
         raise _denied(folder) from error
 
 
-def _walk(folder: Path, prefix: str) -> Iterator[tuple[str, os.stat_result]]:
+def _walk(folder: Path, prefix: str, above: tuple[str, ...]) -> Iterator[tuple[str, os.stat_result]]:
+    """The files below a folder; `above` has the real paths of the folders that lead to it, and its own."""
     for entry in _scan(folder):
         path = f"{prefix}/{entry.name}" if prefix else entry.name
+        if not _leads_somewhere(entry):
+            continue
         if entry.is_dir():
-            yield from _walk(Path(entry.path), path)
+            yield from _walk(Path(entry.path), path, (*above, _follow(entry, above)))
         elif entry.is_file():
             try:
                 status = entry.stat()
             except FileNotFoundError:  # removed since the folder was listed
                 continue
             yield path, status
+
+
+def _leads_somewhere(entry: os.DirEntry[str]) -> bool:
+    """Whether it is anything but a link that leads back to itself, which the system refuses to follow."""
+    try:
+        return not entry.is_symlink() or entry.is_dir() or entry.is_file()
+    except OSError as error:
+        if is_misplaced(error):
+            return False
+        raise
+
+
+def _follow(entry: os.DirEntry[str], above: tuple[str, ...]) -> str:
+    """The real path of a folder; StorageError when it is a link to one of the folders above it, which would never end."""
+    if not entry.is_symlink():
+        return f"{above[-1]}/{entry.name}"
+    real = os.path.realpath(entry.path)
+    if any(each == real or each.startswith(f"{real.rstrip('/')}/") for each in above):
+        raise StorageError(f"{entry.path} is a link to a folder above it", hint="remove the link")
+    return real

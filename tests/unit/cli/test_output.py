@@ -54,6 +54,12 @@ def test_piped_output_is_plain_text(arguments: list[str], loaded: ProjectFolder,
     assert ESCAPE not in answer.out + answer.err
 
 
+def test_piped_lines_end_where_their_text_does(loaded: ProjectFolder, penstock) -> None:
+    for arguments in (["plan"], ["ls"], ["show", "orders", "--rows", "2"], ["history", "orders"]):
+        lines = penstock(*arguments).out.splitlines()
+        assert lines == [line.rstrip() for line in lines], arguments
+
+
 def test_a_plan_is_told_per_table_with_reasons(shop: ProjectFolder, penstock) -> None:
     answer = penstock("plan")
     assert answer.code == 0
@@ -170,6 +176,20 @@ def test_on_a_terminal_there_is_colour_unless_it_is_not_wanted(
         os.close(leader)
     assert "append" in said
     assert bool(re.search(r"\x1b\[[0-9;]*3[0-9]m", said)) is coloured
+
+
+def test_tables_of_the_log_fit_the_terminal(loaded: ProjectFolder, penstock) -> None:
+    """When piped, nothing is cut."""
+    assert penstock("run").code == 0
+    leader, follower = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "60"}
+    with subprocess.Popen([*COMMAND, "log", "events"], stdout=follower, env=environment) as process:
+        process.wait(60)
+        os.close(follower)
+        lines = os.read(leader, 100_000).decode().splitlines()
+        os.close(leader)
+    assert max(map(len, lines)) == 60
+    assert max(map(len, penstock("log", "events").out.splitlines())) > 60
 
 
 @pytest.mark.parametrize(("changes_rows", "shown"), [(True, "not by Penstock"), (False, "-")])

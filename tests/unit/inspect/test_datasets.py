@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,15 +10,17 @@ import pytest
 from deltalake import write_deltalake
 
 from builders import NAME, clean_log, consumed, load, make_spec, to_name, write_table
-from penstock.errors import StorageError
+from penstock.errors import StorageError, UsageError
 from penstock.inspect.datasets import DatasetInfo, HistoryEntry, describe_dataset, read_history
 from penstock.inspect.inspector import Inspector
+from penstock.inspect.readers import find_reader_notes
 from penstock.inspect.rows import read_rows_without_spark
 from penstock.kinds.catalog import Catalog
 from penstock.kinds.protocol import Workspace
 from penstock.kinds.registry import KINDS
 from penstock.lake.schemas import read_schema
 from penstock.model.dataset import Dataset
+from penstock.model.names import DatasetName
 from penstock.model.project import Project
 from penstock.model.schema import Column, Schema
 from penstock.model.spec import DatasetKind, Expectation, OnViolation
@@ -41,7 +44,7 @@ def test_a_dataset_without_a_table_is_shown_as_not_built(storage: LocalFiles) ->
         "dataset": "staging.orders",
         "kind": "staging",
         "version": None,
-        "updated_at_ms": None,
+        "updated_at": None,
         "files_loaded": 0,
         "damage": None,
         "tags": [],
@@ -55,7 +58,7 @@ def test_a_table_is_shown_with_what_it_holds(storage: LocalFiles) -> None:
     write_table(storage.root / NAME.quarantine.path)
     details = Inspector(catalog(storage)).show("orders").to_json()
     assert (details["version"], details["files_loaded"], details["damage"]) == (0, 1, None)
-    assert details["updated_at_ms"] > 0
+    assert details["updated_at"] > 10**18
     assert details["columns"] == [{"name": "id", "type": "bigint", "nullable": True}]
     assert details["files"] == [{"path": "orders/1.parquet", "bytes": 12, "rows": 3}]
     assert details["quarantine"] == "staging.orders__quarantine"
@@ -92,6 +95,30 @@ def test_a_damaged_table_is_still_shown(damage, code: str, storage: LocalFiles) 
     load(storage)
     damage(storage.root / NAME.path)
     assert describe(storage).to_json()["damage"] == code
+
+
+def test_a_table_that_another_reader_misreads_is_noted(storage: LocalFiles) -> None:
+    load(storage)
+    assert find_reader_notes(storage, NAME) == ()
+    log = storage.root / NAME.path / "_delta_log" / f"{0:020d}.json"
+    versions = '"minReaderVersion":1,"minWriterVersion":2'
+    assert versions in log.read_text()
+    log.write_text(log.read_text().replace(versions, '"minReaderVersion":2,"minWriterVersion":5'))
+    assert "renamed columns as NULL" in find_reader_notes(storage, NAME)[0]
+    log.write_text("{")
+    assert find_reader_notes(storage, NAME) == ("delta-rs cannot open this table; use Spark",)
+
+
+@pytest.mark.parametrize("text", ["orders", "ORDERS", "sales.orders"])
+def test_a_dataset_is_found_by_its_short_name_in_any_database(text: str, storage: LocalFiles) -> None:
+    """As `--select` finds it."""
+    other = Dataset(DatasetName("sales", "orders"), DatasetKind.MATERIALIZED_VIEW)
+    known = catalog(storage, other)
+    assert known.find(text) is other
+    both = replace(known, datasets={NAME: ORDERS, other.name: other})
+    assert both.find("sales.orders") is other
+    with pytest.raises(UsageError, match=r"orders can be sales\.orders or staging\.orders"):
+        both.find("orders")
 
 
 def test_history_is_newest_first_and_names_the_run(storage: LocalFiles) -> None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from builders import NAME, begin, load
 from penstock.kinds.staging.progress import CODEC
+from penstock.lake.manifest_formats import seal
 from penstock.lake.manifests import FOLDER
 from penstock.lake.progress import read_table_state
 from penstock.storage.local import LocalFiles
@@ -111,7 +112,7 @@ def test_whatever_a_field_of_a_manifest_holds_the_state_is_read(
     loaded: tuple[LocalFiles, Path, bytes], field: str, value: Any
 ) -> None:
     storage, file, good = loaded
-    file.write_text(json.dumps({**json.loads(good), field: value}))
+    file.write_text(json.dumps(seal({**json.loads(good), field: value})))
     state = read_table_state(storage, NAME, CODEC)
     assert (state.progress is None) is (state.damage is not None)
 

@@ -17,7 +17,7 @@ from penstock.kinds.derived.progress import DerivedProgress
 from penstock.kinds.staging.columns import resolve_schema
 from penstock.kinds.staging.progress import CODEC
 from penstock.lake import manifests
-from penstock.lake.manifest_formats import FORMAT
+from penstock.lake.manifest_formats import FORMAT, seal
 from penstock.lake.manifests import FOLDER, create_manifest, find_build, read_manifest, remove_old_manifests
 from penstock.lake.marks import find_added_files, find_hiding_requests, find_newest_requests, find_start
 from penstock.lake.progress import read_table_state
@@ -26,7 +26,7 @@ from penstock.model.changes import RESERVED
 from penstock.model.contract import NO_CONTRACT
 from penstock.model.names import DatasetName
 from penstock.model.progress import Entry, InputMark, Manifest, TableState
-from penstock.model.schema import Column, Schema
+from penstock.model.schema import Column, Schema, SeenColumn
 from penstock.model.schema_diff import diff_tables
 from penstock.storage.local import LocalFiles
 
@@ -128,7 +128,14 @@ def test_other_files_beside_manifests_do_not_matter(storage: LocalFiles) -> None
 
 def _change(storage: LocalFiles, number: int, /, **values: Any) -> None:
     file = storage.root / NAME.path / FOLDER / f"{number:020d}.json"
-    file.write_text(json.dumps({**json.loads(file.read_text()), **values}))
+    file.write_text(json.dumps(seal({**json.loads(file.read_text()), **values})))
+
+
+def _edit(storage: LocalFiles, old: str, new: str) -> None:
+    file = storage.root / NAME.path / FOLDER / f"{2:020d}.json"
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
 
 
 def _write(storage: LocalFiles, number: int, content: bytes) -> None:
@@ -201,7 +208,12 @@ def _restore(storage: LocalFiles) -> None:
         (lambda s: _change(s, 2, parent="x"), "progress_unreadable", "manifest 2 cannot be read"),
         (lambda s: _change(s, 2, parent=None), "progress_unreadable", "manifest 2 has no valid parent"),
         (lambda s: _change(s, 2, parent=2), "progress_unreadable", "manifest 2 has no valid parent"),
-        (lambda s: _change(s, 2, format=FORMAT + 1), "progress_newer", "a newer Penstock (format 5)"),
+        (lambda s: _change(s, 2, format=FORMAT + 1), "progress_newer", f"a newer Penstock (format {FORMAT + 1})"),
+        (lambda s: _edit(s, '"path": "b"', '"path": "c"'), "progress_unreadable", "does not match its checksum"),
+        (lambda s: _edit(s, '"rows": 1', '"rows": 2'), "progress_unreadable", "does not match its checksum"),
+        (lambda s: _edit(s, '"checksum": "', '"checksum": "0'), "progress_unreadable", "does not match its checksum"),
+        (lambda s: _edit(s, '"checksum"', '"check"'), "progress_unreadable", "does not match its checksum"),
+        (lambda s: _edit(s, '"checksum": "', '"checksum": 5, "x": "'), "progress_unreadable", "checksum"),
         (lambda s: _change(s, 2, dataset="main.other"), "progress_mismatch", "belongs to main.other"),
         (lambda s: _change(s, 2, number=3), "progress_mismatch", "manifest 2"),
         (
@@ -312,6 +324,28 @@ def test_progress_of_format_1_is_read_with_what_it_did_not_know(storage: LocalFi
     assert [(c.name, c.types, c.is_large) for c in seen] == [("id", {"bigint"}, True), ("note", {"string"}, False)]
     assert resolve_schema(seen, NO_CONTRACT).fingerprint == SCHEMA.fingerprint
     assert diff_tables(progress.schema or SCHEMA, resolve_schema(seen, NO_CONTRACT)) == ()
+
+
+def test_a_manifest_of_format_4_has_no_checksum_and_is_read(storage: LocalFiles) -> None:
+    load(storage, files=(consumed("a"),))
+    value = json.loads((storage.root / NAME.path / FOLDER / f"{1:020d}.json").read_text())
+    del value["checksum"]
+    _write(storage, 1, json.dumps({**value, "format": 4}).encode())
+    state = read_table_state(storage, NAME, CODEC)
+    assert state.damage is None
+    assert state.payload is not None
+    assert list(state.payload.files) == ["a"]
+
+
+def test_dates_of_an_older_format_may_be_beyond_every_timestamp(storage: LocalFiles) -> None:
+    """Nobody looked then: before such a column becomes a timestamp, all files are asked again."""
+    seen = (SeenColumn("day", frozenset({"date"})), SeenColumn("id", frozenset({"int"})))
+    load(storage, seen=seen)
+    value = json.loads((storage.root / NAME.path / FOLDER / f"{1:020d}.json").read_text())
+    _write(storage, 1, json.dumps({**value, "format": 4}).encode())
+    payload = read_table_state(storage, NAME, CODEC).payload
+    assert payload is not None
+    assert [column.is_large for column in payload.seen] == [True, False]
 
 
 def test_the_kind_of_an_old_manifest_is_inferred_by_its_content(storage: LocalFiles) -> None:

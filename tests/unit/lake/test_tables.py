@@ -10,8 +10,10 @@ from builders import NAME, load, write_table
 from penstock.errors import ConcurrentRunError
 from penstock.kinds.staging.progress import CODEC
 from penstock.lake import tables
+from penstock.lake.delta_log import DamagedLogError
 from penstock.lake.progress import read_table_state
 from penstock.lake.tables import Lake
+from penstock.lake.write_errors import write_errors_named
 from penstock.model.names import DatasetName
 from penstock.storage.local import LocalFiles
 
@@ -109,12 +111,22 @@ def test_a_drop_leaves_a_table_of_that_name_at_another_place_alone(storage: Loca
 
 
 @pytest.mark.parametrize("code", ["DELTA_CONCURRENT_APPEND", "DELTA_METADATA_CHANGED"])
-def test_a_conflict_is_told_as_such_and_other_errors_pass(code: str) -> None:
+def test_a_conflict_is_told_as_such_and_other_errors_pass(code: str, storage: LocalFiles) -> None:
     name = DatasetName("staging", "orders")
-    with pytest.raises(ConcurrentRunError, match="another writer"), tables._conflicts_named(name):
+    with pytest.raises(ConcurrentRunError, match="another writer"), write_errors_named(storage, name):
         raise RuntimeError(f"[{code}] something")
-    with pytest.raises(RuntimeError, match="no conflict"), tables._conflicts_named(name):
+    with pytest.raises(RuntimeError, match="no conflict"), write_errors_named(storage, name):
         raise RuntimeError("no conflict")
+
+
+def test_a_log_that_cannot_be_read_is_told_as_such(storage: LocalFiles) -> None:
+    """Delta's own error for a garbled commit is one of its JSON parser."""
+    with pytest.raises(DamagedLogError, match="Delta cannot read"), write_errors_named(storage, NAME):
+        raise RuntimeError("[DELTA_TRUNCATED_TRANSACTION_LOG] something")
+    load(storage)
+    (storage.root / NAME.path / "_delta_log" / f"{0:020d}.json").write_text("{")
+    with pytest.raises(DamagedLogError, match="version 0 of"), write_errors_named(storage, NAME):
+        raise RuntimeError("unexpected end of input")
 
 
 def test_what_a_commit_hides_is_not_said_of_the_next_one(storage: LocalFiles) -> None:

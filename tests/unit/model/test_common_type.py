@@ -69,6 +69,14 @@ def test_statistics_can_prove_that_a_double_holds_whole_numbers() -> None:
     assert common_type({"bigint", "double"}, is_large=True) == "string"
 
 
+@pytest.mark.parametrize("moment", ["timestamp", "timestamp_ntz"])
+def test_a_date_beyond_every_timestamp_becomes_text(moment: str) -> None:
+    assert common_type({"date", moment}) == moment
+    assert common_type({"date", moment}, is_far=True) == "string"
+    assert common_type({"array<date>", f"array<{moment}>"}, is_far=True) == "array<string>"
+    assert common_type({"date"}, is_far=True) == "date"
+
+
 @pytest.mark.parametrize(
     ("before", "after", "possible"),
     [

@@ -121,3 +121,42 @@ def test_a_renamed_column_that_is_read_is_a_problem_with_the_line_that_reads_it(
 def test_a_definition_that_follows_a_rename_may_keep_the_old_name_for_its_result(shop: Shop) -> None:
     declare(shop, "{renames: {customer: client}}")
     assert shop.actions()["main.renamed"] == "recompute input_will_change"
+
+
+@pytest.mark.parametrize(
+    ("select", "column"),
+    [
+        ("upper(customer) AS customer", 44),
+        ("id, concat(customer, 'x') AS customer", 49),
+        ("id AS customer, customer AS other", None),  # the second may be the first
+        ("id AS n FROM staging.orders GROUP BY customer, id --", 75),
+    ],
+)
+def test_a_column_that_was_renamed_stays_gone(select: str, column: int | None, tmp_path: Path) -> None:
+    """Every plan says so, not only the one that renames it."""
+    shop = Shop(tmp_path / "shop")
+    write_raw(shop.raw.root / "orders/1.parquet", {"id": [1], "customer": ["a"]})
+    shop.text = "name: shop\nstaging:\n  orders:\n    renames: {customer: client}\n"
+    shop.done()
+    assert shop.actions() == {"staging.orders": "none up_to_date"}
+    file = shop.root / "transformations/a.sql"
+    file.parent.mkdir()
+    file.write_text(f"CREATE MATERIALIZED VIEW a AS SELECT {select} FROM staging.orders")
+    shop.specs = load_definitions(shop.project)
+    problem = shop.plan("a").items[0].problem
+    assert (problem is None) is (column is None)
+    if problem is not None:
+        assert (problem.code, str(problem.location)) == ("column_gone", f"transformations/a.sql:1:{column}")
+        assert "reads customer of staging.orders, which was renamed to client" in problem.message
+
+
+@pytest.mark.parametrize(("day", "planned"), [(19_000, "evolve"), (2**31 - 1, "rebuild")])
+def test_a_date_that_no_timestamp_can_be_is_not_widened_in_place(day: int, planned: str, tmp_path: Path) -> None:
+    """The table could not be read any more after that."""
+    shop = Shop(tmp_path / "shop")
+    write_raw(shop.raw.root / "days/1.parquet", {"at": pa.array([day], pa.int32()).cast(pa.date32())})
+    shop.done()
+    write_raw(shop.raw.root / "days/2.parquet", {"at": pa.array([0], pa.timestamp("us"))})
+    (item,) = shop.plan("days").items
+    assert item.action.value == planned
+    assert item.work.schema.columns[0].type == ("timestamp_ntz" if planned == "evolve" else "string")

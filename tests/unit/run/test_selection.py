@@ -41,6 +41,29 @@ def names(text: str) -> frozenset[DatasetName]:
     return frozenset(map(name, text.split()))
 
 
+PATHS = {
+    name("clean_orders"): "transformations/sales/clean.sql",
+    name("revenue"): "transformations/sales/revenue.py",
+    name("customers"): "transformations/customers.sql",
+}
+
+
+@pytest.mark.parametrize(
+    ("selector", "found"),
+    [
+        ("path:transformations/sales", "clean_orders revenue"),
+        ("path:./transformations/sales/", "clean_orders revenue"),
+        ("path:transformations/sales/revenue.py", "revenue"),
+        ("path:transformations/*.sql", "clean_orders customers"),
+        ("path:transformations/customers.sql+", "customers report mart.report_daily"),
+    ],
+)
+def test_definitions_are_selected_by_their_files(selector: str, found: str) -> None:
+    assert select_datasets(GRAPH, TAGGED, [selector], (), "main", paths=PATHS) == names(found)
+    with pytest.raises(UsageError, match="no dataset is defined there"):
+        select_datasets(GRAPH, TAGGED, ["path:elsewhere"], (), "main", paths=PATHS)
+
+
 @pytest.mark.parametrize(
     ("selectors", "selected"),
     [

@@ -152,6 +152,29 @@ def test_only_statistics_prove_that_whole_numbers_fit_a_double(
     assert read_footers(raw, [PATH])[PATH].columns[1].is_large is is_large
 
 
+FARTHEST = 106_751_991
+
+
+@pytest.mark.parametrize(
+    ("days", "options", "is_far"),
+    [
+        ([FARTHEST, -FARTHEST, None], {}, False),
+        ([FARTHEST + 1], {}, True),
+        ([-FARTHEST - 1], {}, True),
+        ([2**31 - 1], {}, True),  # DuckDB's infinity
+        ([1], {"write_statistics": False}, True),
+    ],
+)
+def test_only_statistics_prove_that_dates_fit_a_timestamp(
+    days: list[int | None], options: dict[str, Any], is_far: bool, raw: LocalFiles
+) -> None:
+    dates = pa.array(days, pa.int32()).cast(pa.date32())
+    nested = pa.StructArray.from_arrays([dates], ["day"])
+    write_raw(raw.root / PATH, pa.table({"day": dates, "nested": nested}), **options)
+    found = read_footers(raw, [PATH])[PATH].columns
+    assert [column.is_large for column in found] == [is_far, True]
+
+
 def test_nulls_are_counted_where_they_matter(raw: LocalFiles) -> None:
     write_raw(raw.root / PATH, {"a": [1, None, None], "B": ["x", None, "y"]}, row_group_size=2)
     counted = read_footers(raw, [PATH], {"b"})[PATH].columns

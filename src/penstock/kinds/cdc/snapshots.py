@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from penstock.definitions.user_code import describe, is_interrupt
+from penstock.definitions.user_output import user_output
 from penstock.errors import BadChangesError, DefinitionError, PenstockError, UserCodeError
 from penstock.kinds.cdc.batch import ChangeBatch
 from penstock.kinds.cdc.flow import check_keys
@@ -65,7 +66,7 @@ def ask_for_snapshot(
 ) -> Snapshot | None:
     """The snapshot after the one that is known; None when there is none yet. Errors of the function are raised as user errors."""
     try:
-        with use_reader(_SessionOnly(session)), use_variables(variables):
+        with use_reader(_SessionOnly(session)), use_variables(variables), user_output(source.name):
             found = source.function(known)
             is_pair = isinstance(found, tuple) and len(found) == 2 and getattr(found[0], "isStreaming", True) is False
     except PenstockError:

@@ -6,7 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
-from penstock.kinds.derived.values import DerivedObservation, DerivedWork, HiddenRows, HiddenSince, mark_input
+from penstock.kinds.derived.values import (
+    DerivedObservation,
+    DerivedWork,
+    HiddenRows,
+    HiddenSince,
+    describe_table,
+    mark_input,
+)
 from penstock.kinds.protocol import Needs
 from penstock.model.names import DatasetName
 from penstock.model.plan import (
@@ -29,7 +36,7 @@ DerivedItem: TypeAlias = WorkItem[DerivedWork]
 
 
 def decide(given: DerivedObservation, wishes: Wishes, inputs: Inputs) -> tuple[DerivedItem, ...] | Needs:
-    """Choose none, recompute, hide or skip, with the reasons."""
+    """Choose none, recompute, evolve (the description only), hide or skip, with the reasons."""
     decided = _decide(given, wishes, inputs)
     return decided if isinstance(decided, Needs) else (decided,)
 
@@ -44,6 +51,9 @@ def _decide(given: DerivedObservation, wishes: Wishes, inputs: Inputs) -> Derive
     if lost is not None:
         return _item(given, Action.SKIP, (Reason(lost.code, lost.message),), lost)
     reasons = _recompute_reasons(given, wishes, inputs)
+    if not reasons and _is_described_otherwise(given):
+        reason = Reason("description_changed", "its comment or properties changed; rows stay as they are")
+        return replace(_item(given, Action.EVOLVE, (reason,)), effect=Effect())
     if not reasons:
         return _item(given, Action.NONE, (Reason("up_to_date", "same inputs, definition and settings"),))
     since = _find_only_change(given, reasons, inputs)
@@ -52,6 +62,11 @@ def _decide(given: DerivedObservation, wishes: Wishes, inputs: Inputs) -> Derive
     if since is not None and given.hidden is not None and given.hidden.is_less_work:
         return _erase_directly(given, given.hidden, inputs[since.input])
     return _item(given, Action.RECOMPUTE, reasons)
+
+
+def _is_described_otherwise(given: DerivedObservation) -> bool:
+    known = given.state.payload.description if given.state.payload is not None else None
+    return known is not None and known != describe_table(given.resolved.spec)
 
 
 def _find_only_change(given: DerivedObservation, reasons: tuple[Reason, ...], inputs: Inputs) -> HiddenSince | None:
@@ -94,9 +109,10 @@ def _recompute_reasons(given: DerivedObservation, wishes: Wishes, inputs: Inputs
         reasons.append(Reason("full_refresh", "a full refresh was requested"))
     known = given.state.payload
     inputs_changed = _describe_other_inputs(given)
-    if known is None or known.definition != given.resolved.definition or inputs_changed:
+    definitions = {given.resolved.definition, given.resolved.earlier_definition}
+    if known is None or known.definition not in definitions or inputs_changed:
         reasons.append(Reason("definition_changed", f"its definition changed{inputs_changed}"))
-    if known is None or known.settings != given.settings:
+    if known is None or known.settings not in {given.settings, given.earlier_settings}:
         reasons.append(Reason("settings_changed", "its settings changed"))
     reasons.extend(_input_reasons(given, inputs))
     return (*reasons, *untraced)
@@ -160,10 +176,18 @@ def _mark_of(given: DerivedObservation, name: DatasetName) -> InputMark | None:
 
 
 def _find_lost_column(given: DerivedObservation, inputs: Inputs) -> Problem | None:
-    """A column that this definition reads and that its input will no longer have, because it is renamed."""
+    """A column that this definition reads and that its input does not have, because it is or was renamed."""
     spec = given.resolved.spec
     for name, upstream in inputs.items():
         read = given.resolved.column_places.get(name, {})
+        for old, new in _find_former_names(upstream).items():
+            if old in read:
+                return Problem(
+                    "column_gone",
+                    f"{spec.name} reads {old} of {name}, which was renamed to {new}",
+                    hint=f"use {new} instead",
+                    location=read[old],
+                )
         for effect in (item.effect for item in upstream.items):
             kept = {column.key for column in effect.schema.columns} if effect.schema else set()
             for change in effect.column_changes or ():
@@ -176,6 +200,15 @@ def _find_lost_column(given: DerivedObservation, inputs: Inputs) -> Problem | No
                         location=read[old],
                     )
     return None
+
+
+def _find_former_names(upstream: Upstream) -> dict[str, str]:
+    """Names that columns of an input had before, and that no column has now, with the names that they have."""
+    if upstream.work or upstream.state.schema is None:
+        return {}
+    columns = upstream.state.schema.columns
+    kept = {column.key for column in columns}
+    return {former: column.name for column in columns for former in sorted(column.sources - kept)}
 
 
 def _describe_untraced(untraced: Untraced) -> str:

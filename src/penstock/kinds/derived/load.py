@@ -16,14 +16,18 @@ from penstock.definitions.user_code import UserCode
 from penstock.errors import DefinitionError, ExpectationError, UnplannedReadError, UserCodeError
 from penstock.faults import fault_point
 from penstock.kinds.derived.decide import DerivedItem
+from penstock.kinds.derived.descriptions import describe_again
 from penstock.kinds.derived.erase import erase_rows
+from penstock.kinds.derived.local_views import LocalViews
 from penstock.kinds.derived.progress import CODEC, DerivedProgress
 from penstock.kinds.derived.reads import unwatched, watch_reads
-from penstock.kinds.derived.values import mark_input
+from penstock.kinds.derived.values import describe_table, mark_input
 from penstock.kinds.protocol import PipelineRun
 from penstock.lake.naming import check_no_shadows
 from penstock.lake.tables import Lake
 from penstock.model.names import DatasetName, to_dataset_name
+from penstock.model.nearest import did_you_mean
+from penstock.model.plan import Action
 from penstock.model.progress import InputMark, Manifest, TableState
 from penstock.model.project import Scalar
 from penstock.model.results import ExpectationOutcome, LoadResult
@@ -60,18 +64,26 @@ class DerivedLoad:
     suppression: Suppression = field(default_factory=Suppression)
     _frames: dict[DatasetName, DataFrame] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
+    local: LocalViews = field(default_factory=LocalViews)
 
     def load(self, item: DerivedItem) -> LoadResult:
         """Compute the dataset and replace its table in one commit; or remove rows that its input no longer has."""
+        with self.local.made_by(self.lake.session, item.work.resolved):
+            return self._load(item)
+
+    def _load(self, item: DerivedItem) -> LoadResult:
         spec = item.work.resolved.spec
         name = str(spec.name)
         fault_point("derive.before_attempt", name)
+        if item.action is Action.EVOLVE:
+            return LoadResult(describe_again(self.lake, spec).version, 0)
         if item.work.hidden:
             return erase_rows(self.lake, item, self._to_manifest(item, item.work.marks), self.suppression.secrets)
         inputs = {table: self.lake.state(table) for table in item.work.resolved.inputs}
         if self._is_current(item, inputs):
             return LoadResult(self.lake.state(spec.name).version, 0)
         rows = self._without_suppressed(spec, self._evaluate(spec))
+        _check_layout(spec, rows.columns)
         marks = _mark_inputs(item, inputs)
         manifest = self.lake.begin(self._to_manifest(item, marks), spec.name, also=spec.name.quarantine)
         fault_point("derive.after_attempt", name)
@@ -101,7 +113,9 @@ class DerivedLoad:
             parent=work.parent,
             kind=CODEC.kind,
             build_request_id=self.build_request_id,
-            payload=CODEC.encode(DerivedProgress(marks, work.resolved.definition, work.settings)),
+            payload=CODEC.encode(
+                DerivedProgress(marks, work.resolved.definition, work.settings, describe_table(work.resolved.spec))
+            ),
         )
 
     def _evaluate(self, spec: DatasetSpec) -> DataFrame:
@@ -127,15 +141,11 @@ class DerivedLoad:
         with (
             use_reader(reader),
             use_variables(self.variables),
-            watch_reads(self.lake.session, reader.check, reader.check_query),
+            watch_reads(self.lake.session, reader.check, reader.check_query, reader.check_view),
         ):
             rows: Any = spec.function() if spec.function else None
         if not hasattr(rows, "isStreaming"):
-            raise UserCodeError(
-                f"{spec.name}: the function returned {type(rows).__name__}, not a DataFrame",
-                hint="return the DataFrame that the dataset should hold",
-                location=spec.location,
-            )
+            raise _not_rows(spec, rows)
         if rows.isStreaming:
             raise UserCodeError(
                 f"{spec.name}: the function returned a streaming DataFrame",
@@ -149,7 +159,8 @@ class DerivedLoad:
         with self._lock:
             if name not in self._frames:
                 rows = self._evaluate(self.views[name])
-                rows.createOrReplaceTempView(name.name)
+                with unwatched():
+                    rows.createOrReplaceTempView(name.name)
                 self._frames[name] = rows
             return self._frames[name]
 
@@ -166,6 +177,32 @@ class DerivedLoad:
         if drops or self.lake.state(spec.name.quarantine).exists:
             layout = TableLayout(comment=f"rows that {spec.name} dropped")
             self.lake.replace(keep_dropped(rows, spec.expectations), spec.name.quarantine, number, layout)
+
+
+def _not_rows(spec: DatasetSpec, found: Any) -> UserCodeError:
+    library = type(found).__module__.partition(".")[0]
+    what = f"a {library} {type(found).__name__}" if library in {"pandas", "polars", "pyarrow"} else type(found).__name__
+    hint = "return the DataFrame that the dataset should hold"
+    if library in {"pandas", "polars", "pyarrow"}:
+        convert = {"pandas": "rows", "polars": "rows.to_arrow()", "pyarrow": "rows"}[library]
+        hint = f"convert it: return dp.spark.createDataFrame({convert})"
+    return UserCodeError(
+        f"{spec.name}: the function returned {what}, not a Spark DataFrame", hint=hint, location=spec.location
+    )
+
+
+def _check_layout(spec: DatasetSpec, columns: Sequence[str]) -> None:
+    """The columns that the table is partitioned or clustered by must be in the result."""
+    known = {column.lower() for column in columns}
+    for word, names in (("partition", spec.layout.partition_cols), ("cluster", spec.layout.cluster_by)):
+        for name in names:
+            if name.partition(".")[0].strip("`").lower() not in known:
+                raise UserCodeError(
+                    f"{spec.name} is to be {word}ed by {name}, which is not a column of its result"
+                    f"{did_you_mean(name, columns)}",
+                    hint=f"its columns are {', '.join(columns)}",
+                    location=spec.location,
+                )
 
 
 def _mark_inputs(item: DerivedItem, inputs: Mapping[DatasetName, TableState[None]]) -> dict[str, InputMark]:
@@ -229,8 +266,19 @@ class _Reader:
         with unwatched():
             return self.load.lake.read_shown(dataset)
 
+    def check_view(self, name: str) -> None:
+        """A temporary view that the function makes for itself: until its table is written, nobody else may read that name."""
+        if any(name.lower() == view.name for view in self.load.views):
+            raise UserCodeError(
+                f"{self.spec.name} makes a temporary view with the name of the dataset {name}",
+                hint="give the view another name",
+            )
+        self.load.local.add(name)
+
     def check(self, name: str) -> None:
         """`spark.table`: the table is registered by name, if it is a known input."""
+        if name in self.load.local:
+            return
         try:
             dataset = to_dataset_name(name, self.load.database)
         except ValueError:

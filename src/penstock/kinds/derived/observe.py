@@ -13,6 +13,7 @@ from penstock.kinds.derived.values import (
     HiddenSince,
     ResolvedSpec,
     fingerprint_settings,
+    fingerprint_settings_once,
     resolve_views,
 )
 from penstock.kinds.protocol import Workspace
@@ -45,7 +46,10 @@ def discover(workspace: Workspace) -> Found:
 def observe(dataset: Dataset, state: TableState[DerivedProgress], workspace: Workspace) -> DerivedObservation:
     """The definition, the settings that shape its table, and the table."""
     resolved: ResolvedSpec = dataset.subject
-    return DerivedObservation(resolved, state, fingerprint_settings(resolved.spec, workspace.project.configuration))
+    configuration = workspace.project.configuration
+    settings = fingerprint_settings(resolved.spec, configuration)
+    earlier = fingerprint_settings_once(resolved.spec, configuration)
+    return DerivedObservation(resolved, state, settings, earlier_settings=earlier)
 
 
 def observe_hidden(given: DerivedObservation, asked: HiddenSince, workspace: Workspace) -> DerivedObservation:

@@ -12,22 +12,30 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
+from penstock.definitions.trace_rules import VIEW_METHODS
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OnTable = Callable[[str], None]
 OnSql = Callable[[str], None]
+OnView = Callable[[str], None]
 
-_watch: ContextVar[tuple[OnTable, OnSql] | None] = ContextVar("penstock_read_watch", default=None)
+_watch: ContextVar[tuple[OnTable, OnSql, OnView] | None] = ContextVar("penstock_read_watch", default=None)
 
 
 @contextmanager
-def watch_reads(session: SparkSession, on_table: OnTable, on_sql: OnSql) -> Iterator[None]:
-    """Call `on_table` with each table name and `on_sql` with each query text that code in this block reads."""
+def watch_reads(session: SparkSession, on_table: OnTable, on_sql: OnSql, on_view: OnView) -> Iterator[None]:
+    """Call `on_table` with each table name and `on_sql` with each query text that code in this block reads.
+
+    Before a temporary view is made, `on_view` is called with its name as it is read.
+    """
     _wrap(type(session), "table", 0)
     _wrap(type(session), "sql", 1)
     _wrap(type(session.read), "table", 0)
-    token = _watch.set((on_table, on_sql))
+    for method, prefix in VIEW_METHODS.items():
+        _wrap(type(session.range(0)), method, 2, prefix)
+    token = _watch.set((on_table, on_sql, on_view))
     try:
         yield
     finally:
@@ -44,9 +52,9 @@ def unwatched() -> Iterator[None]:
         _watch.reset(token)
 
 
-def _wrap(owner: type, method: str, which: int) -> None:
-    original: Any = getattr(owner, method)
-    if getattr(original, "__penstock_watch__", False):
+def _wrap(owner: type, method: str, which: int, prefix: str = "") -> None:
+    original: Any = getattr(owner, method, None)
+    if original is None or getattr(original, "__penstock_watch__", False):
         return
 
     @wraps(original)
@@ -54,7 +62,7 @@ def _wrap(owner: type, method: str, which: int) -> None:
         watch = _watch.get()
         if watch is not None and (args or kwargs):
             with unwatched():
-                watch[which](str(args[0] if args else next(iter(kwargs.values()))))
+                watch[which](prefix + str(args[0] if args else next(iter(kwargs.values()))))
         return original(self, *args, **kwargs)
 
     watched.__penstock_watch__ = True  # type: ignore[attr-defined]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.errors import Location
-from penstock.kinds.derived.progress import DerivedProgress
+from penstock.kinds.derived.progress import DerivedProgress, Description
 from penstock.lake.sizes import TableSize
 from penstock.model.fingerprint import fingerprint
 from penstock.model.keys import KeyColumn
@@ -17,7 +17,7 @@ from penstock.model.schema import Schema
 from penstock.model.spec import DatasetSpec, Untraced
 from penstock.model.tombstones import Tombstone
 
-_IRRELEVANT = (
+_IRRELEVANT_ONCE = (
     "spark.hadoop.",
     "spark.driver.",
     "spark.executor.",
@@ -26,6 +26,25 @@ _IRRELEVANT = (
     "spark.log",
     "spark.master",
 )
+_IRRELEVANT = (
+    *_IRRELEVANT_ONCE,
+    "spark.default.parallelism",
+    "spark.dynamicAllocation.",
+    "spark.memory.",
+    "spark.shuffle.",
+    "spark.eventLog.",
+    "spark.scheduler.",
+    "spark.speculation",
+    "spark.sql.adaptive.",
+    "spark.sql.autoBroadcastJoinThreshold",
+    "spark.sql.broadcastTimeout",
+    "spark.sql.files.maxPartitionBytes",
+    "spark.sql.files.maxRecordsPerFile",
+    "spark.sql.files.openCostInBytes",
+    "spark.sql.shuffle.partitions",
+    "spark.sql.ui.",
+)
+"""Settings that cannot change the rows of a result: where and how fast it is computed, and how it is spread over files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +55,8 @@ class ResolvedSpec:
     inputs: tuple[DatasetName, ...]
     definition: str
     untraced: tuple[Untraced, ...]
+    earlier_definition: str = ""
+    """The same in the form of earlier versions."""
     columns: Mapping[DatasetName, frozenset[str]] = field(default_factory=dict)
     """The columns, in lower case, that may be read of an input; inputs for which that is unknown are not listed."""
     column_places: Mapping[DatasetName, Mapping[str, Location]] = field(default_factory=dict)
@@ -48,7 +69,7 @@ def resolve_views(spec: DatasetSpec, views: Mapping[DatasetName, DatasetSpec]) -
     """Replace temporary views by what they read, and make their logic a part of the definition."""
     tables: set[DatasetName] = set()
     readers = [spec]
-    logic = {str(spec.name): spec.fingerprint}
+    logic, earlier = {str(spec.name): spec.fingerprint}, {str(spec.name): spec.earlier_fingerprint or spec.fingerprint}
     untraced = list(spec.untraced)
     pending = list(spec.inputs)
     while pending:
@@ -58,13 +79,15 @@ def resolve_views(spec: DatasetSpec, views: Mapping[DatasetName, DatasetSpec]) -
             tables.add(name)
         elif str(name) not in logic:
             logic[str(name)] = view.fingerprint
+            earlier[str(name)] = view.earlier_fingerprint or view.fingerprint
             untraced.extend(view.untraced)
             readers.append(view)
             pending.extend(view.inputs)
     places = {table: _places_of(table, readers) for table in tables}
     columns = _columns_of(tables, readers)
     used = {reader.name: reader for reader in readers[1:]}
-    return ResolvedSpec(spec, tuple(sorted(tables)), fingerprint(logic), tuple(untraced), columns, places, used)
+    now, then = fingerprint(logic), fingerprint(earlier)
+    return ResolvedSpec(spec, tuple(sorted(tables)), now, tuple(untraced), then, columns, places, used)
 
 
 def _columns_of(tables: Iterable[DatasetName], readers: Sequence[DatasetSpec]) -> dict[DatasetName, frozenset[str]]:
@@ -92,9 +115,38 @@ def mark_input(state: TableState[Any], schema: Schema | None, columns: frozenset
 
 
 def fingerprint_settings(spec: DatasetSpec, configuration: Mapping[str, str]) -> str:
-    """A hash of what shapes the table besides its logic: layout, expectations, and Spark settings that can change results."""
+    """A hash of what shapes the table besides its logic: layout, expectations, and Spark settings that can change results.
+
+    The comment and properties that Delta ignores are not part of it: see `describe_table`.
+    """
     layout = spec.layout
     relevant = {key: value for key, value in configuration.items() if not key.startswith(_IRRELEVANT)}
+    return fingerprint(
+        {
+            "kind": str(spec.kind),
+            "partition_cols": layout.partition_cols,
+            "cluster_by": layout.cluster_by,
+            "delta_properties": sorted(pair for pair in layout.table_properties if _is_deltas(pair[0])),
+            "expectations": sorted((e.name, e.condition, e.on_violation.value) for e in spec.expectations),
+            "configuration": sorted(relevant.items()),
+        }
+    )
+
+
+def describe_table(spec: DatasetSpec) -> Description:
+    """What the definition says about its table, besides what shapes it."""
+    properties = {key: value for key, value in spec.layout.table_properties if not _is_deltas(key)}
+    return Description(spec.layout.comment, properties)
+
+
+def _is_deltas(key: str) -> bool:
+    return key.lower().startswith(("delta.", "option."))
+
+
+def fingerprint_settings_once(spec: DatasetSpec, configuration: Mapping[str, str]) -> str:
+    """The hash of earlier versions, which covers the comment, all properties and more settings: tables still have it."""
+    layout = spec.layout
+    relevant = {key: value for key, value in configuration.items() if not key.startswith(_IRRELEVANT_ONCE)}
     return fingerprint(
         {
             "kind": str(spec.kind),
@@ -164,6 +216,8 @@ class DerivedObservation:
     settings: str
     hidden: HiddenRows | None = None
     """None before the decision has asked for it."""
+    earlier_settings: str = ""
+    """The settings in the form of earlier versions."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,8 @@ def _resolve(name: str, group: Sequence[SeenColumn], contract: Contract) -> Colu
     types = {type_ for column in group for type_ in column.types}
     if declared_type is None or contract.on_drift is not OnDrift.QUARANTINE:
         types |= {declared_type} if declared_type else set()
-        type_ = common_type(types, is_large=any(column.is_large for column in group), nested=contract.nested)
+        is_large = any(column.is_large for column in group)
+        type_ = common_type(types, is_large=is_large, is_far=is_large, nested=contract.nested)
     else:
         type_ = declared_type
     nullable = not group or any(column.nullable for column in group)

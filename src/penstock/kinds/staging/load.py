@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -17,6 +16,7 @@ from penstock.kinds.staging.progress import CODEC, StagingProgress
 from penstock.kinds.staging.raw_files import hash_content
 from penstock.kinds.staging.raw_rows import RAW_FILE, RawRows, RowsRead
 from penstock.kinds.staging.raw_text import TextLanding
+from penstock.kinds.staging.read_errors import raw_files_named
 from penstock.kinds.staging.values import NewFile
 from penstock.lake.delta_log import Commit
 from penstock.lake.manifests import LONGEST_CHAIN
@@ -77,12 +77,14 @@ class StagingLoad:
         fault_point("staging.after_attempt", str(name))
         rows = RawRows(self.lake.session, self._raw_folder, self.lake.files, item.work, self.suppression.of(name))
         key = self._find_key(item, rows)
-        with _nanoseconds_named(name):
+        paths = [new.file.path for new in item.work.files]
+        with raw_files_named(name, self._raw_folder, paths, NANOSECONDS_FOUND):
             self._check_required(item, rows)
             self._keep_aside(item, rows, manifest.number)
             set_aside = self._quarantine(item, rows, manifest.number)
             fault_point("staging.before_commit", str(name))
-            read = RowsRead() if rows.suppressed and key is None else None
+            # A CREATE TABLE AS SELECT, which a rebuild is, does not tell what was observed.
+            read = RowsRead() if rows.suppressed and item.action in IN_PLACE else None
             commit = self._write(item, rows, manifest.number, key, read)
         fault_point("staging.after_commit", str(name))
         promised = sum(new.rows for new in item.work.files) - set_aside
@@ -256,7 +258,7 @@ class StagingLoad:
 def _count_suppressed(rows: RawRows, read: RowsRead | None, missing: int) -> int:
     """How many rows are left out because their key is suppressed, where this many are missing.
 
-    If every row of the files was read and nothing else leaves any out, it is all that are missing. Otherwise they are counted.
+    An append leaves out no others: if it has read every row of the files, it is all that are missing. Otherwise they are counted.
     """
     promised = sum(new.rows for new in rows.work.files)
     return missing if read is not None and read.total == promised else rows.count_suppressed()
@@ -270,17 +272,3 @@ def _rename(column: Column, renames: dict[str, str]) -> Column:
     """A column after the rename; from then on both names are its sources."""
     name = renames.get(column.name)
     return column if name is None else replace(column, name=name, sources=column.sources | {name.lower()})
-
-
-@contextmanager
-def _nanoseconds_named(name: DatasetName) -> Iterator[None]:
-    """Turn the query's error about nanoseconds into a clear one; other errors pass."""
-    try:
-        yield
-    except Exception as error:
-        if NANOSECONDS_FOUND not in str(error):
-            raise
-        raise RawFileError(
-            f"{name}: a raw file has timestamps with nanoseconds, which Spark would truncate to microseconds",
-            hint="write them with microseconds, or store them as text: declare the column as string in penstock.yml",
-        ) from None

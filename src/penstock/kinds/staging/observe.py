@@ -23,7 +23,7 @@ from penstock.kinds.staging.values import (
 from penstock.lake.delta_log import find_version
 from penstock.model.contract import NO_CONTRACT, Contract
 from penstock.model.dataset import Dataset, Found
-from penstock.model.names import QUARANTINE_SUFFIX, STAGING_DATABASE, DatasetName
+from penstock.model.names import LONGEST, QUARANTINE_SUFFIX, STAGING_DATABASE, DatasetName
 from penstock.model.nearest import did_you_mean
 from penstock.model.plan import Action, Item, Problem, Reason, WorkItem
 from penstock.model.progress import ConsumedFile, RawFile, TableState
@@ -46,6 +46,8 @@ class RawTable:
     contract: Contract = NO_CONTRACT
     place: Files | None = None
     """The raw folder."""
+    unlisted: StorageError | None = None
+    """Why its folder cannot be listed."""
 
 
 def open_raw(project: Project) -> Files | None:
@@ -55,6 +57,10 @@ def open_raw(project: Project) -> Files | None:
     files = open_files(project.raw.path, project.configuration)
     if isinstance(files, LocalFiles) and files.root.exists() and not files.root.is_dir():
         raise StorageError(f"raw is {project.raw.path}, which is not a folder")
+    if isinstance(files, LocalFiles) and project.raw.is_declared and not files.root.exists():
+        raise StorageError(
+            f"the raw folder {project.raw.path} does not exist", hint="create it, or correct raw: in penstock.yml"
+        )
     return files
 
 
@@ -82,6 +88,7 @@ def _to_dataset(name: str, listing: RawListing, project: Project, raw: Files | N
         listing.colliding.get(name, ()),
         project.staging.get(name, NO_CONTRACT),
         raw,
+        listing.unlisted.get(name),
     )
     return Dataset(DatasetName(STAGING_DATABASE, name), KIND, subject=subject)
 
@@ -91,8 +98,8 @@ def _find_bad_names(listing: RawListing) -> tuple[Item, ...]:
     for spelled in listing.bad_names:
         problem = Problem(
             "bad_table_name",
-            f"raw has {spelled}, which cannot be a table: names are letters, digits and underscores, and do not end in "
-            f"{QUARANTINE_SUFFIX}",
+            f"raw has {spelled if len(spelled) <= LONGEST else f'{spelled[:20]}...'}, which cannot be a table: names are "
+            f"letters, digits and underscores, at most {LONGEST}, and do not end in {QUARANTINE_SUFFIX}",
             hint="rename it in raw",
         )
         name, reason = DatasetName(STAGING_DATABASE, spelled), Reason(problem.code, problem.message)
@@ -118,8 +125,10 @@ def _find_idle_contracts(project: Project, names: Iterable[str]) -> tuple[str, .
 
 
 def observe(dataset: Dataset, state: TableState[StagingProgress]) -> StagingObservation:
-    """The raw files of one table, compared with what it has loaded."""
+    """The raw files of one table, compared with what it has loaded; RawFileError when they cannot be listed."""
     raw: RawTable = dataset.subject
+    if raw.unlisted is not None:
+        raise RawFileError(raw.unlisted.message, hint=raw.unlisted.hint)
     files = StagingFiles(new=raw.files)
     if state.payload is not None:
         known = state.payload.files

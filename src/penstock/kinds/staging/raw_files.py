@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from penstock.errors import StorageError
 from penstock.model.names import QUARANTINE_SUFFIX, is_name_part
 from penstock.model.progress import RawFile
 from penstock.model.text_files import find_text_ending
 from penstock.storage.files import Files
 from penstock.storage.hashing import hash_stream
+from penstock.storage.local import LocalFiles
 
 _SUFFIX = ".parquet"
 
@@ -24,6 +26,8 @@ class RawListing:
     """Tables with the spellings of their name in raw, where there are several: it is unknown whether they are one table."""
     ignored: tuple[str, ...] = ()
     """Files of a known format that do not fit the layout."""
+    unlisted: Mapping[str, StorageError] = field(default_factory=dict)
+    """Tables whose folder cannot be listed, and why."""
 
 
 @dataclass(slots=True)
@@ -31,6 +35,7 @@ class _Collected:
     tables: dict[str, list[RawFile]] = field(default_factory=dict)
     spellings: dict[str, set[str]] = field(default_factory=dict)
     ignored: list[str] = field(default_factory=list)
+    unlisted: dict[str, StorageError] = field(default_factory=dict)
 
 
 def list_raw(files: Files, layout: str) -> RawListing:
@@ -42,7 +47,7 @@ def list_raw(files: Files, layout: str) -> RawListing:
             if not folder.startswith((".", "_")):
                 collected.tables.setdefault(folder.lower(), [])
                 collected.spellings.setdefault(folder.lower(), set()).add(folder)
-    for file in files.walk(""):
+    for file in _list_by_table(files, collected) if by_folder and isinstance(files, LocalFiles) else files.walk(""):
         _place(file, by_folder, collected)
     bad = {name for name in collected.tables if not is_name_part(name) or name.endswith(QUARANTINE_SUFFIX)}
     twice = {name for name, spellings in collected.spellings.items() if len(spellings) > 1} - bad
@@ -50,8 +55,20 @@ def list_raw(files: Files, layout: str) -> RawListing:
         {name: tuple(found) for name, found in sorted(collected.tables.items()) if name not in bad | twice},
         tuple(sorted(spelling for name in bad for spelling in collected.spellings[name])),
         {name: tuple(sorted(collected.spellings[name])) for name in sorted(twice)},
-        tuple(collected.ignored),
+        tuple(sorted(collected.ignored)),
+        collected.unlisted,
     )
+
+
+def _list_by_table(files: LocalFiles, collected: _Collected) -> Iterator[RawFile]:
+    """The files of each table's folder; a folder that cannot be listed does not keep the others from it."""
+    yield from (RawFile(name, 0) for name in files.names(""))  # they belong to no table
+    for folder in files.folders(""):
+        if not folder.startswith((".", "_")):
+            try:
+                yield from files.walk(folder)
+            except StorageError as error:
+                collected.unlisted[folder.lower()] = error
 
 
 def _place(file: RawFile, by_folder: bool, collected: _Collected) -> None:

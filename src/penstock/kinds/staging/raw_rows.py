@@ -253,7 +253,7 @@ class RawRows:
         if source.type.endswith(NANOSECONDS):
             return type_ in {"string", "binary"}  # only text holds nanoseconds
         large = any(column.is_large for new in group for column in new.columns if column.name == source.name)
-        return common_type({source.type, type_}, is_large=large, nested=self.contract.nested) == type_
+        return common_type({source.type, type_}, is_large=large, is_far=large, nested=self.contract.nested) == type_
 
 
 def _nulls(new: NewFile, name: str) -> int | None:

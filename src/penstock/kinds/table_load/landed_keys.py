@@ -38,9 +38,10 @@ def count_keys(files: Files, paths: Sequence[str], keys: Sequence[str]) -> KeyCo
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if not keys:
-        return KeyCounts(sum(_count_rows(files, path) for path in paths), 0, 0)
-    rows = pa.concat_tables([_read(files, path, keys) for path in paths])
+    parts = [part for path in paths for part in _parts_of(files, path)]
+    if not keys or not parts:
+        return KeyCounts(sum(_count_rows(files, part) for part in parts), 0, 0)
+    rows = pa.concat_tables([_read(files, part, keys) for part in parts])
     numbered = rows.rename_columns([str(number) for number in range(len(keys))])  # a name may be taken by the count
     groups = numbered.group_by(numbered.column_names, use_threads=False).aggregate([([], "count_all")])
     count = groups.column("count_all")
@@ -51,11 +52,17 @@ def count_keys(files: Files, paths: Sequence[str], keys: Sequence[str]) -> KeyCo
     return KeyCounts(rows.num_rows, nulls, pc.sum(pc.greater(count, 1)).as_py() or 0)
 
 
+def _parts_of(files: Files, path: str) -> list[str]:
+    """The files of landed rows: where Spark has landed them, the one of the contract is a folder."""
+    names = files.names(path)
+    return [f"{path}/{name}" for name in names if name.endswith(".parquet")] if names else [path]
+
+
 def _read(files: Files, path: str, columns: Sequence[str]) -> pa.Table:
     import pyarrow.parquet as pq
 
     with files.open(path) as stream:
-        found = pq.ParquetFile(stream).read(columns=list(columns))
+        found = pq.ParquetFile(stream, coerce_int96_timestamp_unit="us").read(columns=list(columns))
     return found.select(list(columns))  # `a` also reads a column named `a.b`
 
 

@@ -10,13 +10,16 @@ import pytest
 from builders import make_item, make_spec, to_name
 from penstock.errors import Location
 from penstock.kinds.derived.decide import DerivedItem, decide
-from penstock.kinds.derived.progress import DerivedProgress
+from penstock.kinds.derived.descriptions import find_changes
+from penstock.kinds.derived.progress import CODEC, DerivedProgress, Description
 from penstock.kinds.derived.values import (
     DerivedObservation,
     HiddenKeys,
     HiddenRows,
     HiddenSince,
+    describe_table,
     fingerprint_settings,
+    fingerprint_settings_once,
     mark_input,
     resolve_views,
 )
@@ -264,7 +267,6 @@ PAID = Expectation("paid", "amount > 0", OnViolation.DROP)
     "changed",
     [
         {"kind": DatasetKind.TABLE},
-        {"layout": TableLayout(comment="per customer")},
         {"layout": TableLayout(partition_cols=("day",))},
         {"layout": TableLayout(cluster_by=("day",))},
         {"layout": TableLayout(table_properties=(("delta.appendOnly", "true"),))},
@@ -288,17 +290,50 @@ def test_settings_that_shape_the_table_are_part_of_its_fingerprint(changed: dict
         ({"spark.hadoop.fs.s3a.secret.key": "x"}, False),
         ({"spark.jars.ivySettings": "x"}, False),
         ({"spark.ui.enabled": "true"}, False),
+        ({"spark.sql.shuffle.partitions": "7"}, False),
+        ({"spark.sql.adaptive.enabled": "false"}, False),
     ],
 )
 def test_a_session_setting_counts_when_it_can_change_results(configuration: dict[str, str], relevant: bool) -> None:
     assert (fingerprint_settings(SPEC, configuration) != fingerprint_settings(SPEC, {})) is relevant
 
 
+@pytest.mark.parametrize("layout", [{"comment": "per customer"}, {"table_properties": (("team", "sales"),)}])
+def test_a_comment_or_property_is_changed_without_the_rows(layout: dict[str, Any]) -> None:
+    resolved = resolve_views(replace(SPEC, layout=TableLayout(**layout)), {})
+    assert fingerprint_settings(resolved.spec, {}) == fingerprint_settings(SPEC, {})
+    plan = decided(given(resolved=resolved, state=state(description=describe_table(SPEC))))
+    assert (plan.action, [reason.code for reason in plan.reasons]) == (Action.EVOLVE, ["description_changed"])
+    assert not plan.effect.rows_change
+    assert (
+        decided(given(resolved=resolved, state=state(description=describe_table(resolved.spec)))).action is Action.NONE
+    )
+    both = given(resolved=resolved, state=state(description=describe_table(SPEC)), full_refresh=True)
+    assert decided(both).action is Action.RECOMPUTE
+
+
+def test_settings_of_an_earlier_version_still_count() -> None:
+    """They cover the comment and all properties: a table that was made then is not recomputed for nothing."""
+    spec = replace(SPEC, layout=TableLayout(comment="c"))
+    then = fingerprint_settings_once(spec, {"spark.sql.shuffle.partitions": "7"})
+    assert decided(given(settings="new", earlier_settings=then, state=state(settings=then))).action is Action.NONE
+    assert fingerprint_settings_once(SPEC, {}) != fingerprint_settings_once(spec, {})
+
+
+def test_which_properties_are_set_and_unset() -> None:
+    before = Description("old", {"a": "1", "b": "2", "c": "3"})
+    assert find_changes(before, Description("new", {"a": "1", "b": "x"})) == {"c": None, "b": "x", "comment": "new"}
+    assert find_changes(before, Description(None, {**before.properties})) == {"comment": None}
+    assert find_changes(before, before) == {}
+    assert CODEC.decode(CODEC.encode(DerivedProgress(description=before))).description == before
+
+
 def test_the_order_in_which_settings_are_written_does_not_count() -> None:
     one, two = ("a", "1"), ("b", "2")
     other = replace(PAID, name="known")
-    first = replace(SPEC, layout=TableLayout(table_properties=(one, two)), expectations=(PAID, other))
-    second = replace(SPEC, layout=TableLayout(table_properties=(two, one)), expectations=(other, PAID))
+    properties = (("delta.a", "1"), ("delta.b", "2"))
+    first = replace(SPEC, layout=TableLayout(table_properties=properties), expectations=(PAID, other))
+    second = replace(SPEC, layout=TableLayout(table_properties=properties[::-1]), expectations=(other, PAID))
     assert fingerprint_settings(first, dict([one, two])) == fingerprint_settings(second, dict([two, one]))
 
 

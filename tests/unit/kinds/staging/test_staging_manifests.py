@@ -100,7 +100,7 @@ def test_rows_that_the_footers_did_not_promise_disown_the_commit(storage: LocalF
     load._check_rows(NAME, Commit(0, 1, "WRITE", 0, True, {"numOutputRows": "5"}), 5)
     load._check_rows(NAME, Commit(0, 1, "WRITE", 0, True, {}), 5)
     three = Commit(0, 1, "WRITE", 0, True, {"numOutputRows": "3"})
-    assert load._check_rows(NAME, three, 6, lambda: 1, lambda: 2) == (1, 2), "suppressed rows and duplicates"
+    assert load._check_rows(NAME, three, 6, lambda _: 1, lambda: 2) == (1, 2), "suppressed rows and duplicates"
     assert read_table_state(storage, NAME, CODEC).damage is None
     with pytest.raises(VerificationError, match="4 rows were written"):
         load._check_rows(NAME, Commit(0, 1, "WRITE", 0, True, {"numOutputRows": "4"}), 5)

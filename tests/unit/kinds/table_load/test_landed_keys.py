@@ -36,6 +36,16 @@ def test_no_rows_and_names_with_dots(tmp_path: Path) -> None:
     assert count_keys(files, names, ["a.b"]) == KeyCounts(2, 0, 1)
 
 
+def test_a_folder_as_spark_lands_one(tmp_path: Path) -> None:
+    (tmp_path / "empty.parquet").mkdir()
+    (tmp_path / "empty.parquet" / "_SUCCESS").touch()
+    (tmp_path / "rows.parquet").mkdir()
+    land(tmp_path / "rows.parquet", pa.table({"a": [1, 2]}), pa.table({"a": [2, None]}))
+    files = LocalFiles(tmp_path)
+    assert count_keys(files, ["rows.parquet", "empty.parquet"], ["a"]) == KeyCounts(4, nulls=1, repeated=1)
+    assert count_keys(files, ["empty.parquet"], ["a"]) == KeyCounts(0, 0, 0)
+
+
 @pytest.mark.parametrize("type_", ["bigint", "decimal(38,2)", "timestamp_ntz", "string", "binary"])
 def test_types_that_arrow_compares_as_spark_does(type_: str) -> None:
     assert is_countable(type_)

@@ -1,0 +1,73 @@
+"""Errors of Spark while it reads raw files, as errors that name the file and say what to do. Never imports Spark."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from urllib.parse import unquote
+
+from penstock.errors import PenstockError, RawFileError, first_line
+from penstock.model.names import DatasetName
+from penstock.model.text_files import is_text_file
+from penstock.storage.files import Files
+
+_READING = re.compile(r"FAILED_READ_FILE|CANNOT_READ_FILE|ParquetDecodingException|parquet\.io|is not a Parquet file")
+_CODE = re.compile(r"\[(FAILED_READ_FILE[A-Z_.]*|CANNOT_READ_FILE[A-Z_.]*)\]")
+_OTHER_FILE = re.compile(r"/\S+\.parquet")
+_HINT = "replace the file, write it with another compression or encoding, or move it out of raw; then run again"
+
+
+@contextmanager
+def raw_files_named(name: DatasetName, raw: Files, paths: Sequence[str], nanoseconds: str) -> Iterator[None]:
+    """Turn an error about a raw file, or about nanoseconds in one, into one with its name; other errors pass."""
+    try:
+        yield
+    except PenstockError:
+        raise
+    except Exception as error:
+        said = str(error)
+        if nanoseconds in said:
+            raise RawFileError(
+                f"{name}: a raw file has timestamps with nanoseconds, which Spark would truncate to microseconds",
+                hint="write them with microseconds, or store them as text: declare the column as string in penstock.yml",
+            ) from None
+        if not _READING.search(said):
+            raise
+        named = _name_file(name, raw, paths, said)
+        if named is None:
+            raise
+        raise named from error
+
+
+def _name_file(name: DatasetName, raw: Files, paths: Sequence[str], said: str) -> RawFileError | None:
+    """The error of the raw file that cannot be read; None when Spark names another file, such as one of a table."""
+    code = _CODE.search(said)
+    reason = f" ({code[1]})" if code else ""
+    plain = unquote(said)
+    for path in sorted(paths, key=len, reverse=True):  # the name of one file may be the beginning of another's
+        if raw.spark_path(path).removeprefix("file://") in plain:
+            return RawFileError(f"{name}: Spark cannot read raw file {path}{reason}", hint=_HINT)
+    if _OTHER_FILE.search(plain):
+        return None
+    for path in paths:
+        broken = _find_damage(raw, path)
+        if broken is not None:
+            return RawFileError(f"{name}: raw file {path} is damaged ({broken})", hint=_HINT)
+    return RawFileError(f"{name}: Spark cannot read one of {len(paths)} raw files{reason}", hint=_HINT)
+
+
+def _find_damage(raw: Files, path: str) -> str | None:
+    """Why a Parquet file cannot be read to its end; None when it can."""
+    if is_text_file(path):
+        return None
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with raw.open(path) as stream:
+            for _ in pq.ParquetFile(stream).iter_batches():
+                pass
+    except (pa.ArrowException, OSError) as error:
+        return first_line(error)
+    return None

@@ -1,0 +1,46 @@
+"""What Spark and Delta say when a table cannot be written, as errors that a user can act on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from penstock.errors import ConcurrentRunError
+from penstock.lake.delta_log import DamagedLogError, check_commits
+from penstock.model.names import DatasetName
+from penstock.storage.files import Files
+
+_CONFLICTS = ("DELTA_CONCURRENT", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
+_DAMAGED = (
+    "DELTA_LOG_FILE_NOT_FOUND",
+    "DELTA_TRUNCATED_TRANSACTION_LOG",
+    "DELTA_VERSIONS_NOT_CONTIGUOUS",
+    "DELTA_STATE_RECOVER_ERROR",
+    "DELTA_CHECKPOINT",
+    "DELTA_MISSING_PART_FILES",
+)
+
+
+@contextmanager
+def write_errors_named(files: Files, name: DatasetName) -> Iterator[None]:
+    """Turn Delta's errors about other writers and damaged logs into ours; other errors pass.
+
+    Not every error of a damaged log says so: the log is looked at before an error passes.
+    """
+    try:
+        yield
+    except DamagedLogError:
+        raise
+    except Exception as error:
+        said = str(error)
+        if any(code in said for code in _CONFLICTS):
+            raise ConcurrentRunError(
+                f"{name}: another writer changed the table at the same time; nothing was written", hint="run again"
+            ) from error
+        check_commits(files, name.path)
+        if any(code in said for code in _DAMAGED):
+            raise DamagedLogError(
+                f"{name}: Delta cannot read the table's log",
+                hint="restore _delta_log from a backup, or move the table's folder away and run again",
+            ) from error
+        raise

@@ -1,0 +1,198 @@
+"""SQL that Spark could not parse is a problem of the plan, with file, line and column; what Spark can parse is not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from penstock.definitions.parse_cache import ParseCache
+from penstock.definitions.sql_files import check_condition, read_query
+from penstock.definitions.sql_text import SqlSyntaxError
+from penstock.errors import DefinitionError
+
+if TYPE_CHECKING:
+    from conftest import Folder
+
+HEAD = "from penstock import pipelines as dp\n"
+MISTAKES = {
+    "SELECT a,, b FROM t": 10,
+    "SELECT a, FROM t": 9,
+    "SELECT , a FROM t": 8,
+    "SELECT FROM t": 1,
+    "SELECT": 1,
+    "SELECT a FROM t,": 16,
+    "SELECT a FROM t WHERE": 17,
+    "SELECT a FROM t GROUP BY": 17,
+    "SELECT a FROM t GROUP BY a,": 27,
+    "SELECT a FROM t JOIN u ON": 24,
+    "SELECT a FROM t JOIN u USING ()": 30,
+    "SELECT sum(a,) FROM t": 13,
+    "SELECT sum(,a) FROM t": 12,
+    "SELECT f(a,,b) FROM t": 12,
+    "SELECT a FROM t AS": 17,
+    "SELECT a FROM t WHERE a IN ()": 28,
+    "SELECT a FROM t WHERE a IN (1,)": 30,
+    "SELECT a FROM t UNION SELECT": 23,
+    "SELECT a FROM t GROUP BY a WHERE a > 1": 28,
+    "SELECT a FROM t ORDER BY a GROUP BY a": 28,
+    "SELECT cast(a AS int FROM t": 12,
+    "SELECT a) FROM t": 9,
+    "SELECT a[0 FROM t": 9,
+    "SELECT count(*) OVER (PARTITION BY) FROM t": 23,
+    "SELECT DISTINCT FROM t": 8,
+    "SELECT a FROM (SELECT FROM u)": 16,
+    "VALUES (1,)": 10,
+    "VALUES ()": 8,
+    "FROM t SELECT": 8,
+    "SELECT 'it''s, FROM' AS a,, b FROM t": 27,
+    "SELECT 'x": 8,
+}
+"""A query with the column of its mistake."""
+GOOD = [
+    "SELECT a, limit FROM t",
+    "SELECT limit FROM t",
+    "SELECT a AS limit FROM t",
+    "SELECT limit, a FROM t",
+    "SELECT max(limit) FROM t",
+    "SELECT a FROM t WHERE limit > 1",
+    "SELECT a FROM t ORDER BY limit",
+    "SELECT a FROM t ORDER BY limit LIMIT 3",
+    "SELECT t.limit FROM t",
+    "SELECT t.from, t.where FROM t",
+    "SELECT a, from FROM t",
+    "SELECT exists FROM t",
+    "SELECT a FROM t WHERE exists(a, x -> x > 1)",
+    "SELECT a FROM t WHERE a IS DISTINCT FROM b",
+    "SELECT a FROM t WHERE a IS NOT DISTINCT FROM b GROUP BY a HAVING count(*) > 1 ORDER BY a LIMIT 5 OFFSET 2",
+    "SELECT extract(year FROM a), trim(BOTH ' ' FROM b), substring(c FROM 2 FOR 3) FROM t",
+    "SELECT * EXCEPT (a) FROM t",
+    "SELECT a FROM t DISTRIBUTE BY a SORT BY b",
+    "SELECT a FROM t GROUP BY ALL ORDER BY ALL",
+    "SELECT a, count(*) FROM t GROUP BY a WITH ROLLUP",
+    "SELECT a, count(*) FROM t GROUP BY GROUPING SETS ((a), ())",
+    "SELECT a, count(*) FROM t GROUP BY CUBE (a, b)",
+    "SELECT sum(a) FILTER (WHERE b > 1) OVER (PARTITION BY c ORDER BY d ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM t",
+    "SELECT sum(a) OVER w FROM t WINDOW w AS (PARTITION BY b) ORDER BY a",
+    "SELECT a FROM t LATERAL VIEW explode(b) x AS y WHERE y > 1",
+    "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY a) FROM t",
+    "SELECT a FROM t UNION ALL SELECT b FROM u ORDER BY a LIMIT 1",
+    "(SELECT a FROM t LIMIT 1) UNION (SELECT b FROM u WHERE x) ORDER BY a",
+    "SELECT a FROM t WHERE b IN (SELECT c FROM u GROUP BY c) GROUP BY a",
+    "FROM t SELECT a WHERE b > 1",
+    "SELECT a FROM VALUES (1), (2) AS t(a)",
+    "SELECT array(), map(), struct(), current_date(), f() FROM t",
+    "SELECT a[0], m['x'], s.f FROM t",
+    "SELECT a FROM t TABLESAMPLE (10 PERCENT)",
+    "SELECT a FROM t JOIN u USING (a) WHERE b",
+    "SELECT a FROM t, u, LATERAL (SELECT 1)",
+    "SELECT CASE WHEN a THEN 1 END, if(a, b, c) FROM t",
+    "SELECT transform(a, (x, i) -> x + i) FROM t",
+    "SELECT * FROM t PIVOT (sum(b) FOR c IN ('x', 'y'))",
+    "SELECT interval 1 day FROM t",
+    "SELECT a FROM t |> WHERE a > 1 |> SELECT a |> WHERE b |> LIMIT 2",
+    "SELECT date_add(DAY, 1, a) FROM t",
+    "SELECT count(DISTINCT a, b) FROM t",
+    "SELECT named_struct('a', 1).a FROM t",
+    "SELECT a FROM read_files('x', format => 'csv')",
+    "SELECT cast(a AS struct<x:int,y:array<string>>) FROM t",
+    "SELECT cast(a AS decimal(10, 2)) FROM t",
+    "SELECT a FROM t WHERE a RLIKE 'x' AND b LIKE ANY ('a', 'b')",
+    "SELECT a FROM t VERSION AS OF 3",
+    "SELECT a FROM t TIMESTAMP AS OF '2024-01-01' WHERE a",
+    "SELECT /*+ BROADCAST(t) */ a FROM t",
+    "SELECT a AS `group by` FROM t ORDER BY `group by`",
+    "WITH x AS (SELECT 1 AS a ORDER BY a), y AS (SELECT * FROM x) SELECT * FROM y WHERE a",
+    "SELECT a FROM t MINUS SELECT b FROM u",
+    "SELECT a FROM t EXCEPT SELECT b FROM u WHERE c",
+    "SELECT a FROM t INTERSECT ALL SELECT b FROM u",
+    "SELECT max_by(a, b), any_value(c) IGNORE NULLS FROM t",
+    "SELECT a FROM t LIMIT ALL",
+    "SELECT a FROM t WHERE (a, b) IN ((1, 2), (3, 4))",
+    "SELECT partition FROM t",
+    "SELECT order FROM t",
+    "SELECT a FROM t FULL OUTER JOIN u ON t.a = u.a LEFT ANTI JOIN v ON true WHERE x",
+]
+"""What looks odd, but Spark parses: keywords can be names, clauses stand in brackets of their own."""
+
+
+@pytest.mark.parametrize(("query", "column"), MISTAKES.items())
+def test_a_mistake_has_a_place(query: str, column: int) -> None:
+    with pytest.raises(SqlSyntaxError) as caught:
+        read_query(query, ParseCache(None))
+    assert caught.value.location is not None
+    assert (caught.value.location.line, caught.value.location.column) == (1, column)
+
+
+@pytest.mark.parametrize("query", GOOD)
+def test_what_spark_parses_is_no_mistake(query: str) -> None:
+    read_query(query, ParseCache(None))
+
+
+def test_a_mistake_in_a_sql_file_is_told_with_line_and_column(folder: Folder) -> None:
+    folder.write("transformations/a.sql", "CREATE MATERIALIZED VIEW a AS\nSELECT id,, amount\nFROM staging.t;\n")
+    with pytest.raises(DefinitionError, match="nothing is before this comma") as caught:
+        folder.load()
+    assert str(caught.value.location) == "transformations/a.sql:2:11"
+
+
+def test_a_mistake_in_sql_of_a_python_definition_is_told_with_line_and_column(folder: Folder) -> None:
+    with pytest.raises(DefinitionError, match="nothing follows this comma") as caught:
+        folder.define("return spark.sql('SELECT id, FROM staging.t')")
+    assert str(caught.value.location) == "transformations/a.py:6:32"
+    with pytest.raises(DefinitionError, match="not closed") as caught:
+        folder.define('return spark.sql("""\nSELECT sum(id FROM staging.t""")')
+    assert str(caught.value.location).startswith("transformations/a.py:7:")
+
+
+def test_sql_with_unknown_parts_is_not_called_a_mistake(folder: Folder) -> None:
+    """What is in the hole can make it right."""
+    folder.define("return spark.sql(f'SELECT id, {dp.variable(chr(97))} FROM staging.t')", "")
+
+
+CONDITIONS = {
+    "amount >": None,
+    "amount > 0 AND": None,
+    "amount,, id": 8,
+    "amount IN ()": 11,
+    "(amount > 0": 1,
+    "a > 0, b > 0": 1,
+    "a > 0 FROM t": 1,
+    " ": 1,
+}
+
+
+@pytest.mark.parametrize(("condition", "column"), CONDITIONS.items())
+def test_a_condition_that_does_not_parse_has_a_place(condition: str, column: int | None) -> None:
+    with pytest.raises(DefinitionError) as caught:
+        check_condition(condition, ParseCache(None))
+    assert caught.value.location is not None
+    assert column in {None, caught.value.location.column}
+
+
+@pytest.mark.parametrize(
+    "condition", ["amount > 0", "limit > 1", "a IN (1, 2)", "a IS NOT NULL", "exists(a, x -> x > 0)", "true"]
+)
+def test_a_condition_that_parses_is_taken_and_remembered(condition: str) -> None:
+    cache = ParseCache(None)
+    check_condition(condition, cache)
+    check_condition(condition, cache)
+
+
+def test_the_condition_of_an_expectation_is_checked_with_file_line_and_column(folder: Folder) -> None:
+    with pytest.raises(DefinitionError, match="the expectation 'paid': this SQL has a syntax error") as caught:
+        folder.define("...", decorator='@dp.materialized_view\n@dp.expect("paid", "amount IN (1,)")')
+    assert str(caught.value.location) == "transformations/a.py:5:33"
+
+
+def test_the_conditions_of_a_flow_are_checked(folder: Folder) -> None:
+    folder.write(
+        "transformations/a.py",
+        HEAD
+        + "dp.create_streaming_table('t')\n"
+        + "dp.create_auto_cdc_flow(target='t', source='staging.x', keys=['id'], sequence_by='n',\n"
+        + "    apply_as_deletes='op IN ()')\n",
+    )
+    with pytest.raises(DefinitionError, match="apply_as_deletes: this SQL has a syntax error") as caught:
+        folder.load()
+    assert str(caught.value.location) == "transformations/a.py:4:29"

@@ -1,0 +1,65 @@
+"""Errors while Spark reads raw files name the file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from builders import NAME, write_raw
+from penstock.errors import ConcurrentRunError, RawFileError
+from penstock.kinds.staging.read_errors import raw_files_named
+from penstock.storage.local import LocalFiles
+
+PATHS = ["orders/1.parquet", "orders/1.parquet.parquet", "orders/a b.parquet", "orders/x.csv"]
+NANOSECONDS = "these are nanoseconds"
+
+
+def _damage_page(file: Path) -> None:
+    """Garble the data behind a good footer."""
+    content = bytearray(file.read_bytes())
+    content[4:40] = b"\xff" * 36
+    file.write_bytes(bytes(content))
+
+
+@pytest.fixture
+def files(raw: LocalFiles) -> LocalFiles:
+    for path in PATHS[:3]:
+        write_raw(raw.root / path, {"id": list(range(1000))})
+    return raw
+
+
+def _fail(raw: LocalFiles, error: Exception) -> RawFileError:
+    with pytest.raises(RawFileError) as caught, raw_files_named(NAME, raw, PATHS, NANOSECONDS):
+        raise error
+    assert caught.value.hint
+    return caught.value
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_the_file_that_spark_names_is_told(path: str, files: LocalFiles) -> None:
+    shown = files.spark_path(path).replace(" ", "%20")
+    said = f"[FAILED_READ_FILE.NO_HINT] Encountered error while reading file {shown}. SQLSTATE: KD001"
+    assert _fail(files, RuntimeError(said)).message == (
+        f"staging.orders: Spark cannot read raw file {path} (FAILED_READ_FILE.NO_HINT)"
+    )
+
+
+def test_a_damaged_page_behind_a_good_footer_is_found(files: LocalFiles) -> None:
+    _damage_page(files.root / PATHS[2])
+    message = _fail(files, RuntimeError("org.apache.parquet.io.ParquetDecodingException: no")).message
+    assert message.startswith("staging.orders: raw file orders/a b.parquet is damaged (")
+    _damage_page(files.root / PATHS[0])
+    assert "orders/1.parquet is damaged" in _fail(files, RuntimeError("[FAILED_READ_FILE]")).message
+
+
+def test_when_no_file_can_be_blamed_it_is_still_a_raw_file(files: LocalFiles) -> None:
+    assert "one of 4 raw files (FAILED_READ_FILE)" in _fail(files, RuntimeError("[FAILED_READ_FILE]")).message
+
+
+def test_nanoseconds_and_other_errors(files: LocalFiles) -> None:
+    assert "nanoseconds" in _fail(files, RuntimeError(f"[USER_RAISED_EXCEPTION] {NANOSECONDS}")).message
+    table = RuntimeError("[FAILED_READ_FILE.NO_HINT] while reading file:///storage/staging/orders/part-1.parquet")
+    for error in (RuntimeError("something else"), ConcurrentRunError("FAILED_READ_FILE"), table):
+        with pytest.raises(type(error)), raw_files_named(NAME, files, PATHS, NANOSECONDS):
+            raise error

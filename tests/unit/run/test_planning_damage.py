@@ -1,0 +1,88 @@
+"""Damage to one table's files is that table's alone: the plan of the others is as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from builders import write_raw
+from penstock.model.plan import Plan
+from shops import Shop
+
+ORDERS = "storage/staging/orders"
+DEEP = b"[" * 200_000
+
+
+def _put_folder(file: Path) -> None:
+    file.unlink()
+    (file / "inside").mkdir(parents=True)
+
+
+def _put_loop(file: Path) -> None:
+    file.unlink()
+    file.symlink_to(file.name)
+
+
+NEWEST = f"{0:020d}.json"
+FIRST = f"{1:020d}.json"
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [(f"{ORDERS}/_penstock/{FIRST}", "progress_unreadable"), (f"{ORDERS}/_delta_log/{NEWEST}", "log_damaged")],
+)
+@pytest.mark.parametrize(
+    "how", [_put_folder, _put_loop, lambda file: file.write_bytes(DEEP)], ids=["folder", "link", "deep"]
+)
+def test_what_is_in_the_place_of_a_file_is_the_damage_of_one_table(
+    path: str, code: str, how: Callable[[Path], object], shop: Shop
+) -> None:
+    shop.done()
+    how(shop.root / path)
+    actions = shop.actions()
+    assert actions["staging.orders"] == f"rebuild {code}"
+    assert (actions["staging.customers"], actions["main.people"]) == ("none up_to_date", "none up_to_date")
+
+
+def test_an_old_commit_that_delta_could_not_read_is_found_when_there_is_work(shop: Shop) -> None:
+    """With nothing to do, only the newest commit is read."""
+    shop.done()
+    write_raw(shop.raw.root / "orders/2.parquet", {"id": [3]})
+    shop.done()
+    (shop.root / ORDERS / "_delta_log" / NEWEST).write_text("{")
+    assert shop.actions("orders") == {"staging.orders": "none up_to_date"}
+    write_raw(shop.raw.root / "orders/3.parquet", {"id": [4]})
+    assert shop.actions("orders", "customers")["staging.orders"] == "rebuild log_damaged"
+    (shop.raw.root / "orders/1.parquet").unlink()
+    (item,) = shop.plan("orders").items
+    assert item.problem is not None
+    assert (item.problem.code, "log entry of version 0" in item.problem.message) == ("history_loss", True)
+
+
+def test_a_link_that_leads_back_is_a_problem_of_its_table_only(shop: Shop) -> None:
+    (shop.raw.root / "orders/again").symlink_to(shop.raw.root)
+    plan = shop.plan()
+    (problem,) = [item.problem for item in plan.items if item.problem]
+    assert (problem.code, problem.hint) == ("raw_file", "remove the link")
+    assert problem.message.endswith("orders/again is a link to a folder above it")
+    assert _actions(plan)["main.people"] == "recompute"
+    assert _actions(plan)["staging.orders"] == "skip"
+
+
+def test_a_table_that_is_a_link_to_all_tables_is_refused(shop: Shop) -> None:
+    (shop.raw.root / "all").symlink_to(shop.raw.root)
+    plan = shop.plan()
+    assert [item.id for item in plan.items if item.problem] == ["staging.all"]
+
+
+def test_a_link_to_another_place_is_followed(shop: Shop, tmp_path: Path) -> None:
+    write_raw(tmp_path / "elsewhere/1.parquet")
+    (shop.raw.root / "linked").symlink_to(tmp_path / "elsewhere")
+    (shop.raw.root / "itself").symlink_to("itself")
+    assert _actions(shop.plan("linked")) == {"staging.linked": "rebuild"}
+
+
+def _actions(plan: Plan) -> dict[str, str]:
+    return {item.id: item.action.value for item in plan.items}
