@@ -7,11 +7,15 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import psycopg
 import pyarrow as pa
 import pytest
 
 from penstock.databases.contract import Moment, Seen, Wanted, Window
+from penstock.databases.opening import open_source
 from penstock.databases.postgres_splitting import to_ranges
+from penstock.kinds.table_load.origins import to_origin
+from penstock.model.loads import Connection, JdbcSource
 from tests.sources import Schema, land
 
 
@@ -50,6 +54,34 @@ def test_a_look_says_columns_keys_and_estimates(schema: Schema) -> None:
     assert look.stamp is None
 
 
+def test_a_table_is_known_by_its_server_and_not_by_how_it_is_reached(schema: Schema) -> None:
+    """By another user, address and spelling it is the same; in another database it is not."""
+    role, database = f"r_{schema.name}", f"d_{schema.name}"
+    schema.execute(f"CREATE DATABASE {database}", f"CREATE ROLE {role} LOGIN", f"GRANT {role} TO CURRENT_USER")
+    other = f"{re.sub('/[^/?]*[?]', f'/{database}?', schema.uri, count=1)}"
+    with psycopg.connect(other, autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {schema.name} CREATE TABLE orders (id int)")  # type: ignore[arg-type]
+
+    def origin(uri: str, name: str) -> dict[str, str]:
+        table = open_source(JdbcSource(Connection(uri), name))
+        try:
+            return to_origin(table.look(), Path("/"))
+        finally:
+            table.close()
+
+    try:
+        here = origin(schema.uri, "orders")
+        assert set(here) == {"table", "server", "address"}
+        assert origin(schema.uri, f"{schema.name.upper()}.Orders") == here
+        assert origin(other, "orders")["table"] != here["table"]
+        schema.execute("REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC")
+        refused = origin(f"{schema.uri} -crole={role}".replace(" ", "%20"), f"{schema.name}.orders")
+        assert refused == {"table": here["table"], "address": here["address"]}
+    finally:
+        schema.execute("GRANT EXECUTE ON FUNCTION pg_control_system() TO PUBLIC", f"DROP DATABASE {database}")
+        schema.execute(f"DROP ROLE {role}")
+
+
 def test_partitioned_tables_views_and_keys_of_several_columns(schema: Schema, tmp_path: Path) -> None:
     schema.execute(
         "CREATE TABLE parted (b int, a int, v text, PRIMARY KEY (a, b)) PARTITION BY RANGE (a)",
@@ -82,6 +114,20 @@ def test_windows_keys_and_conditions(schema: Schema, tmp_path: Path) -> None:
         assert moment.count(Wanted(ALL, keys=many)) == 10_000
         assert moment.count(Wanted(ALL, keys=pa.table({"at": moment_keys(moment, table, tmp_path)}))) == 3
         assert land(moment, table, tmp_path, keys=many.slice(0, 0))[1].num_rows == 0
+
+
+def test_rows_are_fetched_by_keys_that_arrive_as_json(schema: Schema, tmp_path: Path) -> None:
+    schema.execute(
+        "CREATE TYPE pair AS (a int, b text)",
+        "CREATE TABLE odd (k int[], p pair, n int, PRIMARY KEY (k, p))",
+        "INSERT INTO odd VALUES ('{1,2}', '(1,x)', 1), ('{}', '(1,x)', 2), ('{NULL}', '(2,\"a\"\"b\")', 3),"
+        " ('{{1},{2}}', '(,)', 4)",
+    )
+    with schema.table("odd") as table, table.open() as moment:
+        for names in (("k",), ("p", "n"), ("k", "p")):
+            keys = land(moment, table, tmp_path, columns=names)[1]
+            assert moment.count(Wanted(("n",), keys=keys)) == keys.num_rows == 4, names
+            assert moment.count(Wanted(("n",), keys=keys.slice(0, 1))) == 1, names
 
 
 def moment_keys(moment: Moment, table: object, folder: Path) -> pa.ChunkedArray:
@@ -134,7 +180,7 @@ def test_ranges_cover_everything_once() -> None:
 
 
 def test_questions_use_indexes_and_are_few(schema: Schema) -> None:
-    """What a plan asks is logged by the server: one query on activity and catalog, one on the table, by its index."""
+    """What a plan asks is logged by the server: activity and catalog, who the server is, one on the table by its index."""
     log = Path(str(schema.ask("SHOW data_directory")[0][0])) / "log"
     schema.execute("ALTER ROLE CURRENT_USER SET log_statement = 'all'")
     start = log.stat().st_size
@@ -147,9 +193,10 @@ def test_questions_use_indexes_and_are_few(schema: Schema) -> None:
     text = log.read_text()[start:]
     asked = [each for each in re.split(r"\n(?=\d{4}-\d\d-\d\d )", text) if "execute " in each or "statement: " in each]
     asked = [each for each in asked if "ALTER ROLE" not in each]
-    assert len(asked) == 2
+    assert len(asked) == 3
     assert "pg_stat_activity" in asked[0]
-    assert '"orders"' not in asked[0]
+    assert "pg_control_system" in asked[1]
+    assert not any('"orders"' in each for each in asked[:2])
     with schema.table("orders") as table, table.open() as moment:
         connection = moment._connection  # type: ignore[attr-defined]
         facts = moment._facts  # type: ignore[attr-defined]

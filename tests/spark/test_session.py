@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from datetime import UTC, datetime
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 
 from penstock.engine import open_engine
 from penstock.errors import SessionError
 from penstock.session.opening import check_delta
+from penstock.session.settings import LOADS
 from tests.projects import ProjectFolder
 from tests.spark.flow_projects import ONE_FLOW, write_feed
 
@@ -94,21 +98,34 @@ def test_one_new_file_touches_only_its_table_and_its_readers(shop: ProjectFolder
 def test_in_a_with_block_the_session_is_kept_from_run_to_run_and_given_back_at_the_end(
     shop: ProjectFolder, spark: Any
 ) -> None:
-    setting = "spark.sql.variable.substitute"
-    before = spark.conf.get(setting)
-    spark.conf.set(setting, "true")
+    theirs = {"spark.sql.variable.substitute": "true", "spark.sql.parquet.outputTimestampType": "INT96"}
+    before = {name: spark.conf.get(name) for name in theirs}
+    times = [datetime(year, 1, 2, 3, 4, 5, 678901, UTC) for year in (1, 1500, 1899, 2024, 9999)]
+
+    def current() -> dict[str, str]:
+        return {name: spark.conf.get(name) for name in theirs}
+
+    for name, value in theirs.items():
+        spark.conf.set(name, value)
     try:
         with open_engine(shop.root, environment={}) as engine:
             engine.run()
-            assert spark.conf.get(setting) == "false", "borrowed until the block ends"
+            assert current() == {name: LOADS[name] for name in theirs}, "borrowed until the block ends"
             shop.raw("orders", "9", {"id": [9], "customer": ["z"], "amount": [1.0]})
+            shop.raw("moments", "1", {"at": times})
             assert not engine.run().has_failed
-        assert spark.conf.get(setting) == "true"
+        assert current() == theirs
         engine.close()  # once more does no harm
         open_engine(shop.root, environment={}).run()
-        assert spark.conf.get(setting) == "true", "without a block, each run gives it back"
+        assert current() == theirs, "without a block, each run gives it back"
     finally:
-        spark.conf.set(setting, before or "false")
+        for name, known in before.items():
+            spark.conf.set(name, known)
+    # Other readers see the times that Spark sees.
+    stored = shop.root / "storage" / "staging" / "moments"
+    assert sorted(DeltaTable(stored).to_pyarrow_table()["at"].to_pylist()) == times
+    (file,) = stored.glob("*.parquet")
+    assert pq.ParquetFile(file).schema.column(0).physical_type == "INT64"
 
 
 def test_in_a_kept_session_sql_sees_the_columns_that_a_streaming_table_gets(empty_project: ProjectFolder) -> None:

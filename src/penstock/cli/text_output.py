@@ -153,7 +153,7 @@ class TextOutput:
             )
             for column in schema.schema.columns
         )
-        self.table(("column", "type", "null", "types in raw files", "other names"), rows)
+        self.table(("column", "type", "null", "types in the source", "other names"), rows)
         count = len(schema.schema.columns)
         self.console.print(f"{schema.name}, version {schema.version}: {count} columns, {schema.schema.fingerprint}")
 
@@ -278,7 +278,7 @@ def _describe_saving(plan: Plan) -> str:
     whole = sum(item.source_bytes for item in plan.items)
     if not 0 < read < whole:
         return ""
-    return f" Reads {show_bytes(read)} of raw files; a full rebuild would read {show_bytes(whole)}."
+    return f" Reads {show_bytes(read)}; a full rebuild would read {show_bytes(whole)}."
 
 
 def _result_row(result: ItemResult) -> tuple[str, ...]:

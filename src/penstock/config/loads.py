@@ -72,7 +72,7 @@ _OPTIONS = {
     "stored_as_scd_type": Field(Whole(most=2), "1 stores current rows, 2 their history.", default=1),
     "allow_empty": Field(Flag(), "Whether the source may be empty.", default=False),
     "most_deleted": Field(
-        Text(examples=("50%",)), "A delete check that finds a greater share is refused.", default="50%"
+        AnyScalar(as_text=True), "A delete check that finds a greater share is refused.", default="50%"
     ),
     "parallel": Field(Whole(most=MOST_PARALLEL), "How many connections read a large table.", default=4),
     "critical": Field(Flag(), "Whether the advisor treats the table as critical.", default=False),

@@ -28,6 +28,18 @@ class SourceColumn:
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """What is really read, however it is reached and spelled."""
+
+    table: str
+    """The table in the source's own spelling, with its schema, and what the source calls its database."""
+    server: str | None = None
+    """Who the server says it is; None where it does not say."""
+    address: str | None = field(default=None, repr=False)
+    """Where it is reached, without user and password: a host and port, or a file."""
+
+
+@dataclass(frozen=True, slots=True)
 class Look:
     """What a source says about a table without reading it."""
 
@@ -43,6 +55,8 @@ class Look:
     """
     identity: str | None = None
     """A text that changes when the table is dropped and created again; None where the source cannot say that."""
+    origin: Origin | None = None
+    """None where the source does not say which table was found."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,6 +92,7 @@ class _Collector:
         relation = self._ask(queries.RELATION)[0]
         if not relation["is_readable"]:
             raise SourceError(f"the user may not read {self._shown}", hint="GRANT SELECT on it, or use another user")
+        self._note_refusals(relation)
         is_table = relation["relkind"] in _TABLES
         size = self._ask(queries.SIZE)[0]
         rows, is_exact = self._count(size) if is_table else self._guess(relation["relkind"])
@@ -114,6 +115,18 @@ class _Collector:
             self._declared,
             tuple(self._notes),
         )
+
+    def _note_refusals(self, relation: Row) -> None:
+        """What a plan would refuse, whatever the strategy."""
+        if relation["hides_rows"]:
+            self._note(
+                "A load would be refused: policies (row-level security) hide rows from this user. Grant BYPASSRLS or load a view."
+            )
+        if relation["refused"]:
+            names = ", ".join(relation["refused"])
+            self._note(
+                f"A load would be refused: the user may not read {names}. GRANT SELECT, or leave them out with columns=."
+            )
 
     def _ask(self, question: LiteralString) -> list[Row]:
         with self._connection.cursor(row_factory=dict_row) as cursor:

@@ -5,7 +5,11 @@ from __future__ import annotations
 RELATION = """
 SELECT c.relkind, c.relpersistence, c.relreplident, c.relrowsecurity,
        pg_has_role(c.relowner, 'USAGE') AS is_owner,
-       has_table_privilege(c.oid, 'SELECT') OR has_any_column_privilege(c.oid, 'SELECT') AS is_readable
+       has_table_privilege(c.oid, 'SELECT') OR has_any_column_privilege(c.oid, 'SELECT') AS is_readable,
+       row_security_active(c.oid) AS hides_rows,
+       (SELECT json_agg(a.attname ORDER BY a.attnum) FROM pg_attribute a
+        WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+          AND NOT has_column_privilege(c.oid, a.attnum, 'SELECT')) AS refused
 FROM pg_class c WHERE c.oid = $1::oid
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from psycopg import sql
 
 from penstock.databases import postgres_queries as queries
 from penstock.databases.choosing import choose_columns, find_column
-from penstock.databases.contract import Bound, Look, Seen, Wanted, Window
+from penstock.databases.contract import Bound, Look, Origin, Seen, Wanted, Window
 from penstock.databases.postgres_activity import (
     ACTIVITY,
     INTEGERS,
@@ -26,7 +27,15 @@ from penstock.databases.postgres_activity import (
     find_obstacle,
     to_activity,
 )
-from penstock.databases.postgres_catalog import CATALOG, NAMES, TableFacts, parse_table_name, refuse_missing, to_facts
+from penstock.databases.postgres_catalog import (
+    CATALOG,
+    NAMES,
+    SERVER,
+    TableFacts,
+    parse_table_name,
+    refuse_missing,
+    to_facts,
+)
 from penstock.databases.postgres_connection import Patience, ReadingConnection, connect, explained
 from penstock.databases.postgres_moment import PostgresMoment
 from penstock.model.event_log_uris import EventLogUri
@@ -49,6 +58,7 @@ class PostgresTable:
         self._patience = patience or Patience()
         self._idle: list[ReadingConnection] = []
         self._lock = threading.Lock()
+        self._server: str | None = None
         self.shown = f"table {table} of {uri.shown}"
 
     def look(self) -> Look:
@@ -118,7 +128,12 @@ class PostgresTable:
     def _to_facts(self, connection: ReadingConnection, row: dict[str, Any] | None) -> TableFacts:
         if row is None:
             raise refuse_missing(self.shown, self._name, connection.execute(NAMES).fetchall())
-        return to_facts(row)
+        facts = to_facts(row)
+        if self._server is None and row["says_who"]:
+            self._server = (connection.execute(SERVER).fetchone() or {}).get("id")
+        table = json.dumps(["postgresql", row["database"], facts.schema, facts.name])
+        origin = Origin(table, self._server, json.dumps(self._uri.hosts))
+        return replace(facts, look=replace(facts.look, origin=origin))
 
     def _sample(
         self, connection: ReadingConnection, cursor: str, token: str | None, wait_seconds: float

@@ -30,6 +30,8 @@ WITH RECURSIVE found AS (
   WHERE i.indisvalid AND i.indpred IS NULL
 )
 SELECT found.oid::bigint AS oid, found.schema, found.name, found.relkind,
+  (SELECT d.oid::bigint FROM pg_catalog.pg_database d WHERE d.datname = current_database()) AS database,
+  coalesce(has_function_privilege(to_regprocedure('pg_catalog.pg_control_system()')::oid, 'EXECUTE'), false) AS says_who,
   (SELECT sum(nullif(reltuples, -1))::bigint FROM leaves) AS rows,
   (SELECT sum(relpages)::bigint * current_setting('block_size')::bigint FROM leaves) AS bytes,
   EXISTS (SELECT FROM leaves WHERE relkind = 'f')
@@ -63,6 +65,9 @@ SELECT found.oid::bigint AS oid, found.schema, found.name, found.relkind,
 FROM found
 """
 """Parameters: the possible names of the schema, or NULL for the search path; the possible names of the table."""
+
+SERVER = "SELECT system_identifier::text AS id FROM pg_catalog.pg_control_system()"
+"""Who the server is; a standby says the same. Apart from the catalog: without the right to it, the whole query would fail."""
 
 NAMES = """
 SELECT n.nspname::text AS schema, c.relname::text AS name, pg_catalog.pg_table_is_visible(c.oid) AS is_visible

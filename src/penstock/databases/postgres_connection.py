@@ -124,7 +124,7 @@ _KNOWN = (
     (
         "42501",
         "may not be read",
-        "GRANT SELECT on it to this user; where policies hide rows, load a view, or grant BYPASSRLS",
+        "GRANT SELECT on it, or name the columns that the user may read with columns=; if policies hide rows, load a view",
     ),
     ("28", "refused the login", "check the user name and the password of the connection"),
     ("3D", "was not found", "check the database in the URL"),

@@ -11,7 +11,7 @@ from psycopg import sql
 from penstock.databases.contract import SourceColumn, Wanted, Window
 from penstock.databases.postgres_activity import INTEGERS
 from penstock.databases.postgres_catalog import TableFacts
-from penstock.databases.postgres_types import to_expression, to_unfit
+from penstock.databases.postgres_types import is_json, to_expression, to_unfit
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -151,17 +151,23 @@ def _chunk(column: sql.Composable, since: str | None, until: str | None) -> list
 
 
 def _keys(facts: TableFacts, keys: pa.Table) -> sql.Composable:
-    """Rows with one of these keys; the values are texts that the server turns into the types of the columns."""
+    """Rows with one of these keys. The values are texts that the server turns into the types of the columns.
+
+    Columns that arrive as JSON are compared as what arrives.
+    """
     names = keys.column_names
     arrays = [
         sql.SQL("{}::text[]").format(sql.Literal([_to_text(value) for value in column.to_pylist()]))
         for column in keys.columns
     ]
-    given = [
-        sql.SQL("k.{}::{}").format(sql.Identifier(f"k{i}"), sql.SQL(facts.types[n].text)) for i, n in enumerate(names)
+    types = ["text" if is_json(facts.types[name]) else facts.types[name].text for name in names]
+    given = [sql.SQL("k.{}::{}").format(sql.Identifier(f"k{i}"), sql.SQL(type_)) for i, type_ in enumerate(types)]
+    columns = [
+        to_expression(name, facts.types[name]) if is_json(facts.types[name]) else sql.Identifier("t", name)
+        for name in names
     ]
     return sql.SQL("({}) IN (SELECT {} FROM unnest({}) AS k({}))").format(
-        sql.SQL(", ").join(sql.Identifier("t", name) for name in names),
+        sql.SQL(", ").join(columns),
         sql.SQL(", ").join(given),
         sql.SQL(", ").join(arrays),
         sql.SQL(", ").join(sql.Identifier(f"k{number}") for number in range(len(names))),

@@ -78,7 +78,7 @@ def _decimal(modifier: int) -> str | None:
 def to_expression(name: str, native: NativeType) -> sql.Composable:
     """How COPY selects the column."""
     column = sql.Identifier("t", name)
-    if _is_json(native):
+    if is_json(native):
         if not native.is_array:
             return sql.SQL("to_json({})::text").format(column)
         return sql.SQL("CASE WHEN {} THEN {} ELSE to_json({})::text END").format(
@@ -95,7 +95,7 @@ def to_unfit(name: str, native: NativeType) -> sql.Composable | None:
     """The condition of the values that cannot be loaded; None when all can."""
     column = sql.Identifier("t", name)
     if native.is_array:
-        return _counts_otherwise(column) if _is_json(native) else None
+        return _counts_otherwise(column) if is_json(native) else None
     if native.is_builtin and native.name in {"date", "timestamp", "timestamptz"}:
         return sql.SQL(_YEARS).format(column)
     if to_spark_type(native).startswith("decimal"):
@@ -110,7 +110,8 @@ def say_unfit(native: NativeType) -> str:
     return "NaN" if native.name == "numeric" else "infinite, or before year 1 or after 9999"
 
 
-def _is_json(native: NativeType) -> bool:
+def is_json(native: NativeType) -> bool:
+    """Whether values arrive as JSON."""
     return native.kind == "c" or (native.is_array and native.name not in _VECTORS)
 
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import os.path
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import product
 from typing import Any
 
 from penstock.databases import sqlite_queries as queries
 from penstock.databases.choosing import choose_columns
-from penstock.databases.contract import Bound, Landed, Look, Seen, SourceColumn, Wanted, Window
+from penstock.databases.contract import Bound, Landed, Look, Origin, Seen, SourceColumn, Wanted, Window
 from penstock.databases.sqlite_connection import connect, explained
 from penstock.databases.sqlite_stamp import take_stamp
-from penstock.databases.sqlite_types import choose_rule, to_array
+from penstock.databases.sqlite_types import choose_rule, to_array, to_stored
 from penstock.errors import SourceError
 from penstock.storage.files import Files
 
@@ -85,7 +89,8 @@ class SqliteMoment:
         connection.execute("BEGIN")
         self._table = queries.find_table(connection, table, shown)  # the first read: the view is taken here
         self.taken_at = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-        self.look = queries.read_look(connection, self._table, self.stamp)
+        origin = Origin(json.dumps(["sqlite", self._table]), address=os.path.realpath(path))
+        self.look = replace(queries.read_look(connection, self._table, self.stamp), origin=origin)
         self.bound: Bound | None = None
         if cursor is not None:
             self.bound = queries.decide_bound(connection, self._table, self.look, cursor, self._range(cursor))
@@ -148,7 +153,13 @@ class SqliteMoment:
         self._connection.execute("DROP TABLE IF EXISTS temp.penstock_keys")
         self._connection.execute(f"CREATE TABLE temp.penstock_keys ({names})")
         places = ", ".join("?" * len(keys.column_names))
-        rows = zip(*(map(_to_bound, column.to_pylist()) for column in keys.columns), strict=True)
+        rules = {column.name.lower(): choose_rule(column.native) for column in self.look.columns}
+        given = [
+            (rules[name.lower()], column.to_pylist())
+            for name, column in zip(keys.column_names, keys.columns, strict=True)
+        ]
+        stored = [[to_stored(value, rule) for value in values] for rule, values in given]
+        rows = (row for each in zip(*stored, strict=True) for row in product(*each))
         self._connection.executemany(f"INSERT INTO temp.penstock_keys VALUES ({places})", rows)  # noqa: S608
 
     def _execute(self, select: str, end: queries.Condition) -> sqlite3.Cursor:
@@ -190,7 +201,7 @@ class SqliteMoment:
         place = f", first in the row with rowid {row[0]}" if row and row[0] is not None else ""
         return SourceError(
             f"column {column.name!r} of {self._shown} ({column.native}) has a value that is no {rule.type}{place}",
-            hint="fix the value, cast the column in a view and load that, or leave it out with columns=",
+            hint="fix the value, load a view that has it as text (CAST(... AS TEXT), hex(...) of a blob), or use columns=",
         )
 
     def _cursor_facts(self, wanted: Wanted, end: queries.Condition) -> tuple[str | None, int]:
@@ -199,7 +210,3 @@ class SqliteMoment:
         column = f"t.{queries.quote(wanted.window.cursor)}"
         greatest, rows, given = self._execute(f"SELECT max({column}), count(*), count({column})", end).fetchone()
         return None if greatest is None else str(greatest), rows - given
-
-
-def _to_bound(value: Any) -> Any:
-    return value if value is None or isinstance(value, int | float | str | bytes) else str(value)

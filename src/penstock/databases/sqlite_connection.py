@@ -71,7 +71,7 @@ def _explain(path: str, error: sqlite3.Error) -> SourceError:
     if undecoded:
         return SourceError(
             f"column {undecoded[1]!r} in the SQLite file {path} has a text that is not UTF-8",
-            hint="fix the value, cast the column to BLOB in a view and load that, or leave it out with columns=",
+            hint="fix the value, load a view that has hex(...) of the column, or leave it out with columns=",
         )
     if code in _UNREADABLE:
         return SourceError(

@@ -87,6 +87,29 @@ def to_array(values: tuple[Any, ...], rule: Rule) -> pa.Array | None:
         return None
 
 
+def to_stored(value: Any, rule: Rule) -> tuple[Any, ...]:
+    """How a value of the lake may be stored in SQLite, which compares numbers and texts as they are stored.
+
+    Of a number that arrives as text, nobody can tell whether the row has a number or the same text.
+    """
+    if rule is _AS_TEXT and isinstance(value, str):
+        return (value, *_to_numbers(value))
+    return (value if value is None or isinstance(value, int | float | str | bytes) else str(value),)
+
+
+def _to_numbers(text: str) -> tuple[int | float, ...]:
+    """The numbers that arrive as this text."""
+    found: list[int | float] = []
+    for kind in (int, float):
+        try:
+            number = kind(text)
+        except ValueError:
+            continue
+        if repr(number) == text and (kind is float or -(2**63) <= number < 2**63):
+            found.append(number)
+    return tuple(found)
+
+
 _PYTHON = {"integer": int, "real": float, "text": str, "blob": bytes}
 
 

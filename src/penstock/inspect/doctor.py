@@ -9,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from penstock.definitions.loading import load_definitions
 from penstock.errors import PenstockError
 from penstock.eventlog.opening import open_event_log
 from penstock.model.project import Project
@@ -107,11 +108,20 @@ def check_project(load: Callable[[], Project]) -> tuple[Check, Project | None]:
 
 
 def check_raw(project: Project) -> Check:
-    """Whether the raw folder exists."""
+    """Whether the raw folder exists; a project that loads tables of databases may have none."""
     path = project.raw.path if project.raw else ""
+    if "://" not in path and not Path(path).exists() and _has_loads(project):
+        return Check("raw", True, f"{path} does not exist: the project has loads, and no raw files")
     if "://" not in path and not Path(path).is_dir():
         return Check("raw", False, f"{path} is not a folder", "create the folder, or set `raw` in penstock.yml")
     return Check("raw", True, path)
+
+
+def _has_loads(project: Project) -> bool:
+    try:
+        return any(spec.load is not None for spec in load_definitions(project))
+    except PenstockError:  # a plan says what is wrong with a definition
+        return bool(project.loads)
 
 
 def run_checks(found: Check, project: Project | None) -> list[Check]:

@@ -21,7 +21,7 @@ _KNOWN_FEATURES = frozenset({"deletionVectors", "timestampNtz"})
 _MOST_BYTES = 256 << 20
 """The size of all data files; above it, several executors are faster than one driver."""
 SETTINGS = {"datafusion.execution.parquet.coerce_int96": "us"}
-"""Spark writes timestamps in 96 bits. Read as nanoseconds, which is the default, the year 9999 would become a different year."""
+"""Older files have timestamps in 96 bits. Read as nanoseconds, which is the default, the year 9999 would become another year."""
 _WHOLE = frozenset({"tinyint", "smallint", "int", "bigint"})
 _MILLISECOND = 1000
 

@@ -18,6 +18,8 @@ E = TypeVar("E", bound=StrEnum)
 CHECKS = ("always", "daily", "never")
 """When deletes are checked, beside cron expressions."""
 MOST_PARALLEL = 64
+_MOST_LOOKBACK = 36_500 * 24 * 3600
+"""Seconds of a hundred years: who wants more wants all rows."""
 
 
 def make_options(source: Source, given: Mapping[str, Any]) -> LoadOptions:
@@ -28,7 +30,7 @@ def make_options(source: Source, given: Mapping[str, Any]) -> LoadOptions:
         strategy=read.choice("strategy", Strategy, Strategy.AUTO),
         keys=read.names("keys") or (),
         cursor=read.text("cursor"),
-        lookback=read.converted("lookback", to_seconds),
+        lookback=read.converted("lookback", _to_lookback),
         zone=read.converted("zone", _to_zone),
         null_cursor=read.choice("null_cursor", NullCursor, NullCursor.FAIL),
         deletes=read.choice("deletes", Deletes, Deletes.IGNORE),
@@ -94,6 +96,13 @@ class _Reader:
         return value
 
 
+def _to_lookback(text: str) -> int:
+    seconds = to_seconds(text)
+    if seconds > _MOST_LOOKBACK:
+        raise ValueError("must be at most 36500 days; to read all rows each time, use strategy snapshot")
+    return seconds
+
+
 def _to_zone(text: str) -> str:
     try:
         ZoneInfo(text)
@@ -121,7 +130,7 @@ def _to_scd_type(value: Any) -> int:
 
 def _to_most_deleted(value: Any) -> float:
     try:
-        share = to_share(value) if isinstance(value, str) else float(value)
+        share = to_share(value) if isinstance(value, str) and "%" in value else float(value)
     except (TypeError, ValueError):
         share = -1.0
     if isinstance(value, bool) or not 0 <= share <= 1:

@@ -95,6 +95,13 @@ def make_text_files(given: Mapping[str, Any], what: str, location: Location | No
         )
     except ValueError as error:
         raise ConfigError(f"`{what}.files`: {error}", location=location) from None
+    usual = {delimiter for _, delimiter in _FORMATS.values() if delimiter} if found.delimiter is None else set()
+    if usual & {found.quote, found.escape}:
+        raise ConfigError(
+            f"`{what}.files`: quote and escape must not be a comma or a tab, the usual delimiters",
+            hint="name the delimiter too, if it is another one",
+            location=location,
+        )
     signs = [sign for sign in (found.delimiter, found.quote or None, found.escape) if sign is not None]
     if len(set(signs)) != len(signs) and not (found.escape == found.quote != found.delimiter):
         raise ConfigError(f"`{what}.files`: delimiter, quote and escape must differ", location=location)

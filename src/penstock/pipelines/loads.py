@@ -8,7 +8,7 @@ from penstock.errors import Location
 from penstock.model.load_declarations import LoadDeclaration
 from penstock.model.loads import Connection, DeltaSource, JdbcSource, Source, SqliteSource
 from penstock.pipelines.registry import caller, current_registry
-from penstock.pipelines.settings import texts_of, to_layout
+from penstock.pipelines.settings import check_known, texts_of, to_layout
 
 
 def load(
@@ -35,9 +35,12 @@ def load(
     table_properties: Mapping[str, str] | None = None,
     partition_cols: Sequence[str] | None = None,
     cluster_by: Sequence[str] | None = None,
+    **unknown: object,
 ) -> None:
     """Load a table of another system into a table of this project, like `loads:` in penstock.yml; see docs/loads.md."""
     given = dict(locals())
+    del given["unknown"]
+    check_known("dp.load", unknown, given)
     registry = current_registry.get()
     if registry is not None:
         place = caller() or Location(__file__)

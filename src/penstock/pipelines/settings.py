@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import FunctionType
 from typing import Any
 
@@ -26,13 +26,7 @@ def to_layout(settings: dict[str, Any]) -> TableLayout:
 def check_settings(kind: DatasetKind, settings: dict[str, Any]) -> None:
     """Refuse parameters that this kind of dataset does not support."""
     known = _VIEW_SETTINGS if kind.is_view else _TABLE_SETTINGS
-    for name in settings:
-        if name not in known:
-            raise DefinitionError(
-                f"@dp.{kind} has no parameter {name!r}",
-                hint=f"{nearest_hint(name, known)}known parameters: {', '.join(sorted(known))}",
-                location=caller(),
-            )
+    check_known(f"@dp.{kind}", settings, known)
     refused = {
         "spark_conf": (bool(settings.get("spark_conf")), "put the settings under configuration: in penstock.yml"),
         "schema": (settings.get("schema") is not None, "cast the columns in the function"),
@@ -41,6 +35,17 @@ def check_settings(kind: DatasetKind, settings: dict[str, Any]) -> None:
     for name, (given, hint) in refused.items():
         if given:
             raise DefinitionError(f"@dp.{kind} does not support {name}", hint=hint, location=caller())
+
+
+def check_known(function: str, given: Iterable[str], known: Collection[str]) -> None:
+    """Refuse parameters that a function does not have, with the nearest one that it has."""
+    for name in given:
+        if name not in known:
+            raise DefinitionError(
+                f"{function} has no parameter {name!r}",
+                hint=f"{nearest_hint(name, known)}known parameters: {', '.join(sorted(known))}",
+                location=caller(),
+            )
 
 
 def check_function(function: Any, decorator: str) -> None:

@@ -19,6 +19,8 @@ LOADS = {
     "spark.databricks.delta.typeWidening.allowAutomaticWidening": "always",
     # Otherwise Spark substitutes `${...}` in names and texts by settings and environment values.
     "spark.sql.variable.substitute": "false",
+    # Spark's default, INT96, is read as nanoseconds by other readers, which have no place for years before 1677 and after 2262.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
 """What loads need in every session."""
 

@@ -36,7 +36,7 @@ def test_columns_are_shown_with_the_types_that_raw_gave_them(loaded: ProjectFold
         "sources": ["id"],
         "raw_types": ["bigint"],
     }
-    assert "types in raw" in penstock("schema", "show", "orders").out
+    assert "types in the source" in penstock("schema", "show", "orders").out
 
 
 def test_drift_is_told_before_it_is_followed(loaded: ProjectFolder, penstock: Penstock) -> None:

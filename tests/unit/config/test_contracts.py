@@ -76,6 +76,7 @@ def test_an_empty_declaration_is_the_default(tmp_path: Path) -> None:
         ("  a.b: {}", "without a database", 3),
         ("  orders: {files: {delimiter: '||'}}", "delimiter must be one ASCII character", 3),
         ("  orders: {files: {delimiter: '§'}}", "delimiter must be one ASCII character", 3),
+        ("  orders: {files: {quote: ','}}", "quote and escape must not be a comma", 3),
         ("  orders: {files: {delimiter: '|', quote: '|'}}", "delimiter, quote and escape must differ", 3),
         ("  orders: {files: {encoding: latin-99}}", "must be a text encoding", 3),
         ("  orders: {files: {encoding: hex}}", "must be a text encoding", 3),

@@ -106,6 +106,8 @@ FILE = 'dp.sqlite(path="a.db", table="t")'
         (f'source={FILE}, keys=["a", "A"]', "twice"),
         (f'source={FILE}, lookback="1 day"', "there is no cursor"),
         (f'source={FILE}, cursor="c", lookback="soon"', "length of time"),
+        (f'source={FILE}, cursor="c", lookback="99999999999 days"', "at most 36500 days"),
+        (f'source={FILE}, key=["id"]', "no parameter 'key'"),
         (f'source={FILE}, cursor="c", zone="Mars/Base"', "time zone"),
         (f'source={FILE}, cursor="c", null_cursor="reload"', "needs keys"),
         (f'source={FILE}, deletes="soft"', "needs keys"),
@@ -152,6 +154,15 @@ def test_wrong_fields_of_the_project_file_name_the_line(tmp_path: Path, yml: str
     assert words in caught.value.message
     assert caught.value.location is not None
     assert caught.value.location.line == line
+
+
+@pytest.mark.parametrize("given", ["0.25", "'0.25'", "25%", "'25%'"])
+def test_a_share_is_a_number_or_a_percentage(tmp_path: Path, given: str) -> None:
+    yml = f"loads:\n  t: {{sqlite: a.db, table: x, keys: [a], most_deleted: {given}}}"
+    assert options(tmp_path, yml=yml).most_deleted == 0.25
+    (tmp_path / "transformations" / "loads.py").unlink()
+    with pytest.raises(DefinitionError, match="between 0 and 1"):
+        load(tmp_path, yml=yml.replace("25", "x"))
 
 
 def test_wrong_options_in_yaml_name_the_line_of_the_load(tmp_path: Path) -> None:

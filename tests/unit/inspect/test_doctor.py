@@ -61,6 +61,18 @@ def test_the_raw_folder_is_looked_for(path: str, ok: bool, tmp_path: Path) -> No
     assert (check.ok, check.fix is None) == (ok, ok)
 
 
+def test_a_project_of_loads_needs_no_raw_folder(tmp_path: Path) -> None:
+    place = str(tmp_path / "raw")
+    (tmp_path / "transformations").mkdir()
+    given = 'from penstock import pipelines as dp\ndp.load("a", source=dp.sqlite(path="a.db", table="t"))\n'
+    (tmp_path / "transformations" / "loads.py").write_text(given)
+    check = check_raw(make(tmp_path, raw=RawSettings(place)))
+    assert (check.ok, check.fix) == (True, None)
+    assert "no raw files" in check.detail
+    (tmp_path / "transformations" / "loads.py").write_text("1 / 0\n")
+    assert not check_raw(make(tmp_path, raw=RawSettings(place))).ok
+
+
 def test_a_project_that_cannot_be_read_is_a_finding(tmp_path: Path) -> None:
     def load() -> Project:
         raise ConfigError("no penstock.yml here", hint="make one")

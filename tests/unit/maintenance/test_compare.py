@@ -90,6 +90,15 @@ def test_missing_too_many_different_and_doubled(shop: Shop) -> None:
     assert shop.compare(lambda compared: compared.keys(D).to_pylist(), keys=("id",)) == [{"id": 2}, {"id": 3}]
 
 
+def test_a_value_that_the_type_of_the_table_does_not_hold_is_not_shown(shop: Shop) -> None:
+    shop.source("id INTEGER PRIMARY KEY, name TEXT", [(1, "4711-secret"), (2, 'it\'s "4712"')])
+    shop.target({"id": pa.int64(), "name": pa.int64()}, [(1, 1), (2, 2)])
+    with pytest.raises(StorageError, match="cannot be compared with its source") as caught:
+        shop.verify(keys=("id",))
+    assert "471" not in f"{caught.value} {caught.value.hint}"
+    assert "penstock plan" in (caught.value.hint or "")
+
+
 def test_an_empty_source_and_an_empty_table(shop: Shop) -> None:
     shop.source("id INTEGER PRIMARY KEY, name TEXT", [])
     shop.target(TYPES, [(1, "a")])

@@ -5,7 +5,7 @@ Where a decision needs the footers of files, it says which, as `Needs`; they are
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import astuple, replace
 from typing import TypeAlias
 
@@ -24,6 +24,7 @@ from penstock.model.text_files import is_text_file
 from penstock.model.wording import counted
 
 StagingItem: TypeAlias = WorkItem[StagingWork]
+_NO_FILES = "its folder in raw has no Parquet, CSV or JSON files; names that start with _ or . are not read"
 IN_PLACE = frozenset({Action.APPEND, Action.EVOLVE})
 
 
@@ -47,7 +48,7 @@ def _decide(given: StagingObservation, wishes: Wishes) -> StagingItem | Needs:
     if not given.current and rebuild and given.state.exists:
         return _nothing_to_rebuild_from(given, rebuild)
     if not given.current and not given.state.exists:
-        return _item(given, Action.NONE, (Reason("no_files", "its folder in raw is empty"),))
+        return _item(given, Action.NONE, (Reason("no_files", _NO_FILES),))
     if not rebuild and not given.files.new and given.payload.settings == _settings(given):
         return _item(given, Action.NONE, (Reason("up_to_date", "no new files"), *_notes(given)))
     if given.unreadable is not None:
@@ -127,6 +128,15 @@ def _decide_drift_rebuild(
     return _decide_rebuild(given, wishes, (*_new_files(given), *_reasons_of(unsafe)))
 
 
+def _find_waiting(footers: Collection[Footer]) -> Reason | None:
+    """Why there is nothing to load yet from files that give no column a type; None if no record can be read."""
+    if not any(footer.rows for footer in footers):
+        return Reason("no_files", "its files have no records yet")
+    if any(footer.rows > footer.bad_rows for footer in footers):
+        return Reason("no_files", "its records have only NULL so far: they wait until a file gives a column a type")
+    return None
+
+
 def _decide_rebuild(given: StagingObservation, wishes: Wishes, reasons: tuple[Reason, ...]) -> StagingItem | Needs:
     lost = sum(entry.rows for entry in given.files.removed)
     by_setting = given.contract.on_removed_files is OnRemovedFiles.REBUILD
@@ -138,8 +148,8 @@ def _decide_rebuild(given: StagingObservation, wishes: Wishes, reasons: tuple[Re
     footers = given.footers_of(given.current)
     seen = merge_seen((), footers.values())
     schema = resolve_schema(seen, given.contract)
-    if not schema.columns and not given.state.exists and not any(footer.rows for footer in footers.values()):
-        return _item(given, Action.NONE, (Reason("no_files", "its files have no records yet"),))
+    if not schema.columns and not given.state.exists and (waits := _find_waiting(footers.values())):
+        return _item(given, Action.NONE, (waits,))
     known = given.schema
     changes = diff_tables(known, schema) if known else ()
     unsafe = [change for change in changes if change.safety is Safety.REBUILD]

@@ -10,11 +10,13 @@ from penstock.kinds.table_load.progress import KnownColumn
 from penstock.model.changes import END_AT, RESERVED, START_AT
 from penstock.model.common_type import common_type, widens_in_place
 from penstock.model.drift import ColumnChange, Safety
-from penstock.model.loads import DELETED_AT, Deletes, LoadOptions, Strategy
+from penstock.model.loads import DELETED_AT, Deletes, LoadOptions, SqliteSource, Strategy
+from penstock.model.names import DatasetName
 from penstock.model.nearest import did_you_mean
 from penstock.model.plan import Problem
 from penstock.model.schema import Column, Schema
 from penstock.model.schema_diff import diff_tables, to_column_change
+from penstock.model.spec import TableLayout
 from penstock.model.types import comparable_type
 
 OWN = (DELETED_AT, START_AT, END_AT)
@@ -87,7 +89,7 @@ def resolve(
     is_whole = is_reload or strategy is Strategy.FULL_REFRESH or previous is None
     before = of_source(previous) if previous is not None else None
     if is_whole or before is None:
-        changes = diff_tables(before, source) if before is not None else ()
+        changes = tuple(map(_as_in_source, diff_tables(before, source))) if before is not None else ()
         return Resolved(Schema((*source.columns, *own)), changes, problem)
     kept, notes = _keep(before, source)
     stored = [column for column in (previous.columns if previous else ()) if column.key in _OWN_KEYS]
@@ -95,6 +97,13 @@ def resolve(
     added = [column for column in own if column.key not in known]
     changes = (*diff_tables(before, kept), *notes, *(_added(column) for column in added))
     return Resolved(Schema((*kept.columns, *stored, *added)), changes, problem)
+
+
+def _as_in_source(change: ColumnChange) -> ColumnChange:
+    """A table that is written as a whole takes the type of the source, which need not hold the values from before."""
+    if change.code != "type_changed":
+        return change
+    return replace(change, text=f"{change.column}: {change.before} -> {change.after}, as in the source")
 
 
 def _added(column: Column) -> ColumnChange:
@@ -127,6 +136,37 @@ def _join_types(table: str, source: str) -> str:
     return source if widens_in_place(table, source) else common_type({table, source})
 
 
+def find_layout_problem(schema: Schema, layout: TableLayout, name: DatasetName) -> Problem | None:
+    """A column that the table shall be partitioned or clustered by, and does not have."""
+    names = [column.name for column in schema.columns]
+    known = {each.lower() for each in names}
+    for what, wanted in (("partition_cols", layout.partition_cols), ("cluster_by", layout.cluster_by)):
+        for column in wanted:
+            if column.lower() not in known:
+                return Problem(
+                    "source_column_missing",
+                    f"{name} has no column {column}, which {what} names{did_you_mean(column, names)}",
+                    hint=f"correct {what}, or columns of the load",
+                )
+    return None
+
+
+def _find_cursor_problem(found: Sequence[SourceColumn], options: LoadOptions, shown: str) -> Problem | None:
+    """A number that is not a whole one: databases cannot bound it, and there is no time before it to go back to."""
+    if options.cursor is None or options.lookback == 0 or isinstance(options.source, SqliteSource):
+        return None
+    name = spelled(found, options.cursor)
+    cursor = next((column for column in found if column.name == name), None)
+    is_number = cursor is not None and (cursor.type or "").startswith(("decimal", "float", "double"))
+    if cursor is None or not (is_number or cursor.native.startswith("numeric")):
+        return None
+    return Problem(
+        "cursor_unbounded",
+        f"the cursor {name} of {shown} ({cursor.native}) is neither a time nor a whole number, and rows may be committed late",
+        hint='if values are only ever committed in order, set lookback="0 seconds"; otherwise use strategy snapshot',
+    )
+
+
 def _is_taken(name: str) -> bool:
     return name in _OWN_KEYS or name.startswith(RESERVED)
 
@@ -156,4 +196,4 @@ def _find_problem(look: Look, found: Sequence[SourceColumn], options: LoadOption
             f"column {bad.name} of {shown} ({bad.native}) cannot be loaded: {bad.problem}",
             hint="cast it in a view and load that, or leave it out with columns=",
         )
-    return None
+    return _find_cursor_problem(found, options, shown)

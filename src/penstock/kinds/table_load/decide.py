@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from penstock.databases.contract import Look
-from penstock.kinds.table_load.columns import Resolved, resolve
+from penstock.kinds.table_load.columns import Resolved, find_layout_problem, resolve
 from penstock.kinds.table_load.observe import find_since, is_recreated
+from penstock.kinds.table_load.origins import is_same_source
 from penstock.kinds.table_load.schedule import is_check_due
 from penstock.kinds.table_load.values import KIND, Choice, LoadObservation, LoadWork
 from penstock.kinds.table_load.windows import DEFAULT_LOOKBACK, is_time
@@ -35,9 +36,11 @@ def _decide(given: LoadObservation, wishes: Wishes) -> LoadItem:
     resolved = _resolve(given, given.choice, given.look, is_reload=bool(reload))
     if resolved.needs_reload and not reload and given.choice.strategy is not Strategy.FULL_REFRESH:
         unsafe = [change for change in resolved.changes if change.safety is Safety.REBUILD]
-        reload = _reasons_of(unsafe)
         resolved = _resolve(given, given.choice, given.look, is_reload=True)
-    problem = resolved.problem or _find_cursor_problem(given)
+        # The types are those that the table will have, as `schema diff` shows them.
+        reload = _reasons_of([change for change in resolved.changes if change.safety is Safety.REBUILD] or unsafe)
+    layout = find_layout_problem(resolved.schema, given.spec.layout, given.spec.name)
+    problem = resolved.problem or layout or _find_cursor_problem(given)
     if problem is not None:
         located = replace(problem, location=problem.location or given.spec.location)
         return _item(given, Action.SKIP, reload, resolved).refused(located)
@@ -187,9 +190,10 @@ def _reload_reasons(given: LoadObservation, wishes: Wishes, choice: Choice) -> t
     if payload.strategy is not choice.strategy:
         reasons.append(Reason("load_changed", f"the strategy was {payload.strategy} and is {choice.strategy}"))
     elif payload.settings != fingerprint_settings(given.options):
-        reasons.append(Reason("load_changed", "keys, cursor, columns, where or SCD type of the load changed"))
-    if payload.source != given.source:
-        reasons.append(Reason("source_changed", f"it was loaded from another table and is loaded from {given.shown}"))
+        reasons.append(Reason("load_changed", "keys, cursor, zone, columns, where or SCD type of the load changed"))
+    if not is_same_source(payload, given.source, given.origin):
+        text = f"it was loaded from another table or database and is loaded from {given.shown}"
+        reasons.append(Reason("source_changed", text))
     return tuple(reasons)
 
 
@@ -236,6 +240,7 @@ def _item(
         _find_since(given) if action is not Action.REBUILD else None,
         bound,
         given.look.rows if given.look else None,
+        given.origin,
     )
     is_work, replaces = action.is_work, action is Action.REBUILD
     changes = resolved.changes if resolved else None

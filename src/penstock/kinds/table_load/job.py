@@ -34,7 +34,7 @@ from penstock.transforms.suppress import TOMBSTONE, Screen, check_key_columns
 
 ROWS = "__penstock_rows"
 """A count beside the columns of a source, which may have any name."""
-_RESTATED = ("watermark", "token", "mark", "stamp", "identity", "checked_at")
+_RESTATED = ("watermark", "token", "mark", "stamp", "identity", "origin", "checked_at")
 """What the next plan asks about."""
 _VECTORS = ("delta.enableDeletionVectors", "true")
 """A merge by key then writes the rows that change, and not the files that they are in."""
@@ -206,6 +206,7 @@ class Job:
             moment=taken_at,
             stamp=stamp,
             identity=self.look.identity,
+            origin=work.origin,
             evidence=work.choice.evidence,
         )
         return replace(fresh, **more)  # type: ignore[arg-type]

@@ -13,6 +13,7 @@ from penstock.kinds.table_load.advised import ask_advisor, find_warnings, with_r
 from penstock.kinds.table_load.choosing import choose_strategy
 from penstock.kinds.table_load.columns import chosen_columns, spelled
 from penstock.kinds.table_load.delta_source import look_at_delta, show_delta
+from penstock.kinds.table_load.origins import to_origin
 from penstock.kinds.table_load.progress import LoadProgress
 from penstock.kinds.table_load.sources import identify, opened
 from penstock.kinds.table_load.values import KIND, LoadObservation, News
@@ -48,7 +49,8 @@ def observe(spec: DatasetSpec, state: TableState[LoadProgress], workspace: Works
             look = look_at_delta(options.source, workspace.project.configuration)
             shown = show_delta(options.source)
             return replace(given, shown=shown, look=look, choice=choose_strategy(options, state.payload, look))
-        return _try_to_ask(given)
+        asked = _try_to_ask(given)
+        return replace(asked, origin=to_origin(asked.look, workspace.project.root))
     except PenstockError as error:
         problem = Problem.from_error(error)
         return replace(given, problem=replace(problem, location=problem.location or spec.location))

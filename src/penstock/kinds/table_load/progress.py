@@ -25,7 +25,7 @@ class LoadProgress:
 
     strategy: Strategy
     source: str = ""
-    """Which table it is, without how it is reached."""
+    """Which table it is, as it was declared; without how it is reached."""
     settings: str = ""
     """A fingerprint of what shapes the rows: columns, where, keys, cursor, SCD type."""
     columns: tuple[KnownColumn, ...] = ()
@@ -49,6 +49,8 @@ class LoadProgress:
     """Which of several tables with this name was read; None where the source cannot say that."""
     checksum: str | None = None
     """Of all rows, whatever their order; where the table is written as a whole."""
+    origin: Mapping[str, str] = field(default_factory=dict)
+    """What was really read, in fingerprints (`origins.to_origin`); empty where the source, or an older Penstock, did not say."""
     evidence: Mapping[str, Any] = field(default_factory=dict)
     """What the advisor recorded when it chose the strategy."""
 
@@ -65,6 +67,7 @@ class LoadCodec:
             **found,
             "strategy": payload.strategy.value,
             "columns": columns,
+            "origin": dict(payload.origin),
             "evidence": dict(payload.evidence),
         }
 
@@ -79,6 +82,7 @@ class LoadCodec:
             settings=check_type(value["settings"], str),
             columns=tuple(columns),
             is_bounded=check_type(value["is_bounded"], bool),
+            origin={name: check_type(each, str) for name, each in value.get("origin", {}).items()},
             evidence=dict(value["evidence"]),
             **texts,
         )

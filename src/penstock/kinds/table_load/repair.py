@@ -13,6 +13,7 @@ from penstock.errors import VerificationError
 from penstock.kinds.table_load.columns import spelled
 from penstock.kinds.table_load.job import Job
 from penstock.kinds.table_load.merging import merge_rows
+from penstock.kinds.table_load.origins import is_same_source
 from penstock.kinds.table_load.progress import LoadProgress
 from penstock.lake.statements import quote
 from penstock.model.drift import Safety
@@ -49,8 +50,8 @@ def check_standing(job: Job) -> LoadProgress:
     """The progress, if the next load would go on from it: otherwise the rows would not fit the table."""
     work, known = job.work, job.work.state.payload
     has_drift = any(change.safety is not Safety.NOTED for change in work.column_changes)
-    planned = (work.strategy, work.source, work.settings)
-    if known is None or has_drift or (known.strategy, known.source, known.settings) != planned:
+    is_known = known is not None and is_same_source(known, work.source, work.origin)
+    if known is None or has_drift or not is_known or (known.strategy, known.settings) != (work.strategy, work.settings):
         raise VerificationError(
             f"{job.name} cannot be repaired before its next load: its definition, columns or progress changed",
             hint="run `penstock run` first, then verify again",

@@ -286,7 +286,7 @@ def _with_own(job: Job, rows: DataFrame) -> DataFrame:
 def _find_begun(job: Job, landing: Landing) -> tuple[Journal | None, dict[int, Landed]]:
     """A first load of the same columns and settings that was killed, and its chunks; nothing when there is none."""
     journal = landing.read_journal() if job.keys else None
-    now = (job.work.source, job.work.settings, _columns(job))
+    now = (job.work.begun_from, job.work.settings, _columns(job))
     if journal is None or (journal.source, journal.settings, [list(c) for c in journal.columns]) != now:
         return None, {}
     done = landing.find_done()
@@ -304,7 +304,7 @@ def _begin(job: Job, landing: Landing, moment: Moment, chunks: Chunks) -> Journa
     watermark, token = (bound.value, bound.token) if bound else (None, None)
     work = job.work
     journal = Journal(
-        work.source, work.settings, _columns(job), chunks.ranges, moment.taken_at, watermark, token, moment.stamp
+        work.begun_from, work.settings, _columns(job), chunks.ranges, moment.taken_at, watermark, token, moment.stamp
     )
     if job.keys:
         landing.begin(journal)

@@ -10,6 +10,7 @@ from typing import Any
 from penstock.databases.contract import Bound, Look
 from penstock.kinds.table_load.progress import LoadProgress
 from penstock.model.drift import ColumnChange
+from penstock.model.fingerprint import fingerprint
 from penstock.model.loads import LoadOptions, Strategy
 from penstock.model.plan import Problem
 from penstock.model.progress import TableState
@@ -48,7 +49,7 @@ class LoadObservation:
     shown: str
     """What messages call the source."""
     source: str
-    """Which table it is, as the progress keeps it."""
+    """Which table it is, as it was declared."""
     now: datetime
     choice: Choice | None = None
     look: Look | None = None
@@ -58,6 +59,8 @@ class LoadObservation:
     """Why the source cannot be asked."""
     warnings: tuple[str, ...] = ()
     """What no longer holds of the evidence that the advisor chose by."""
+    origin: Mapping[str, str] = field(default_factory=dict)
+    """What is really read (`origins.to_origin`); empty when it is not known."""
 
     @property
     def payload(self) -> LoadProgress | None:
@@ -87,6 +90,13 @@ class LoadWork:
     bound: Bound | None = None
     rows: int | None = None
     """An estimate of all rows of the source."""
+    origin: Mapping[str, str] = field(default_factory=dict)
+    """What is really read (`origins.to_origin`); empty when it is not known."""
+
+    @property
+    def begun_from(self) -> str:
+        """What a first load that goes on must still read."""
+        return fingerprint(dict(self.origin)) if self.origin else self.source
 
     @property
     def strategy(self) -> Strategy:

@@ -6,6 +6,7 @@ whose type was widened, is copied aside by Spark."""
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -87,8 +88,8 @@ class Compared:
             return pa.table(self.query.execute(question).read_all())
         except Exception as error:  # noqa: BLE001 - the reader has no error type of its own
             raise StorageError(
-                f"{self.table} cannot be compared with its source ({first_line(error)})",
-                hint="compare fewer columns with --keys-only, or reload the table with `penstock rebuild`",
+                f"{self.table} cannot be compared with its source ({_without_values(error)})",
+                hint="`penstock plan` says whether the type of a column changed; --keys-only compares fewer columns",
             ) from None
 
 
@@ -123,6 +124,11 @@ def compare(
         else:
             aside.land("source", source, Wanted(tuple(names), options.where))
         yield Compared(aside.query, pairs, str(name), source.shown, aside.count("source"), notes)
+
+
+def _without_values(error: Exception) -> str:
+    """What is wrong, up to the first text in quotes or number: the reader quotes the value that it cannot convert."""
+    return re.split(r"['\"`\d]", first_line(error), maxsplit=1)[0].strip(" :")
 
 
 ReadBySpark = Callable[[str, Sequence[str]], "pa.Table"]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import NAME, consumed
+from penstock.engine import open_engine
 from penstock.kinds.protocol import Needs
 from penstock.kinds.staging.decide import StagingItem, decide, fingerprint_contract
 from penstock.kinds.staging.progress import StagingProgress
@@ -270,3 +272,22 @@ def test_after_doing_what_the_plan_says_nothing_is_left_to_do(
     plan = _plan(now, before, refresh=refresh)
     if plan.action.is_work:
         assert _plan(now, _apply(plan, now), refresh=False).action is Action.NONE
+
+
+def test_files_that_give_no_column_a_type_wait(tmp_path: Path) -> None:
+    texts = {
+        "nulls/1.json": '{"a": null}\n',
+        "bare/1.json": "{}\n",
+        "mixed/1.json": '{"a": null}\n',
+        "mixed/2.json": '{"a": 1}\n',
+    }
+    for name, text in {**texts, "notes/a.txt": "x", "notes/_a.csv": "x"}.items():
+        (tmp_path / "raw" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "raw" / name).write_text(text)
+    (tmp_path / "penstock.yml").write_text("name: shop\n")
+    found = {item.dataset.name: item for item in open_engine(tmp_path, environment={}).plan().items}
+    assert {name: str(item.action) for name, item in found.items()} == {
+        "bare": "none", "mixed": "rebuild", "notes": "none", "nulls": "none"
+    }  # fmt: skip
+    assert "only NULL" in found["nulls"].reasons[0].text
+    assert "no Parquet, CSV or JSON files" in found["notes"].reasons[0].text

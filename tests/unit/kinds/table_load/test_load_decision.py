@@ -23,7 +23,7 @@ from penstock.model.names import DatasetName
 from penstock.model.plan import Action, Problem, Wishes, WorkItem
 from penstock.model.progress import Damage, Progress, TableState
 from penstock.model.schema import Column, Schema
-from penstock.model.spec import DatasetKind, DatasetSpec
+from penstock.model.spec import DatasetKind, DatasetSpec, TableLayout
 
 SECRET = "s3cret"
 SOURCE = JdbcSource(Connection(f"postgresql://u:{SECRET}@host/crm", "u", SECRET), "public.customers")
@@ -229,6 +229,27 @@ def test_a_changed_definition_or_source_is_loaded_again() -> None:
     assert codes(only(observe(look, damaged, keys=["id"]))) == ["foreign_write"]
 
 
+@pytest.mark.parametrize(
+    ("known", "now", "declared", "is_same"),
+    [
+        ({}, {"table": "t", "server": "1"}, "jdbc crm t", True),  # progress of an older Penstock: taken over
+        ({}, {"table": "t", "server": "1"}, "jdbc other t", False),
+        ({"table": "t", "server": "1"}, {}, "jdbc crm t", True),
+        ({"table": "t", "server": "1"}, {"table": "t", "server": "2"}, "jdbc crm t", False),
+        ({"table": "t", "server": "1"}, {"table": "u", "server": "1"}, "jdbc crm t", False),
+        ({"table": "t", "server": "1", "address": "a"}, {"table": "t", "server": "1", "address": "b"}, "other", True),
+        ({"table": "t", "server": "1", "address": "a"}, {"table": "t", "address": "a"}, "other", True),
+        ({"table": "t", "server": "1", "address": "a"}, {"table": "t", "address": "b"}, "jdbc crm t", False),
+    ],
+)
+def test_what_is_really_read_decides_whether_the_source_is_the_same(
+    known: dict[str, str], now: dict[str, str], declared: str, is_same: bool
+) -> None:
+    given = observe(LOOK, of_time(origin=known), News(BOUND, has_rows=False), **BY_TIME)
+    item = only(replace(given, source=declared, origin=now))
+    assert codes(item) == (["up_to_date"] if is_same else ["source_changed", "history_loss"])
+
+
 def test_a_source_that_is_down_is_a_problem_of_its_dataset() -> None:
     down = replace(observe(**BY_TIME), problem=Problem("source", "no answer"), choice=None, look=None)
     item = only(down)
@@ -248,6 +269,40 @@ def test_no_secret_is_in_anything_that_is_shown_or_stored() -> None:
         assert SECRET not in shown
 
 
+@pytest.mark.parametrize(
+    ("native", "type_"), [("numeric", "string"), ("numeric(9,2)", "decimal(9,2)"), ("real", "float")]
+)
+def test_a_cursor_that_nobody_can_bound_is_refused_before_the_first_load(native: str, type_: str) -> None:
+    look = replace(LOOK, columns=(COLUMNS[0], SourceColumn("version", native, type_)))
+    item = only(observe(look, keys=["id"], cursor="Version"))
+    assert item.problem is not None
+    assert item.problem.code == "cursor_unbounded"
+    assert f"the cursor version of the table ({native})" in item.problem.message
+    assert only(observe(look, keys=["id"], cursor="version", lookback="0 seconds")).problem is None
+
+
+def test_a_column_that_the_layout_names_must_be_there() -> None:
+    given = observe(**BY_TIME)
+    for layout in (TableLayout(partition_cols=("ate",)), TableLayout(cluster_by=("ID", "ate"))):
+        item = only(replace(given, spec=replace(given.spec, layout=layout)))
+        assert item.problem is not None
+        assert item.problem.code == "source_column_missing"
+        assert "no column ate" in item.problem.message
+    kept = replace(given.spec, layout=TableLayout(partition_cols=("AT",)))
+    assert only(replace(given, spec=kept)).problem is None
+
+
+@pytest.mark.parametrize(("before", "after"), [("bigint", "double"), ("timestamp", "timestamp_ntz")])
+def test_a_reload_names_the_type_that_the_table_gets(before: str, after: str) -> None:
+    known = (COLUMNS[0], SourceColumn("n", before, before))
+    look = replace(LOOK, columns=(COLUMNS[0], SourceColumn("n", after, after)))
+    state = loaded(Strategy.SNAPSHOT, known, options={"keys": ["id"], "deletes": "hard"})
+    item = only(observe(look, state, keys=["id"], deletes="hard", strategy="snapshot"))
+    assert item.action is Action.REBUILD
+    assert [reason.text for reason in item.reasons] == [f"n: {before} -> {after}, as in the source"]
+    assert [change.text for change in item.work.column_changes] == [reason.text for reason in item.reasons]
+
+
 def test_progress_survives_its_codec() -> None:
     payload = LoadProgress(
         Strategy.TIMESTAMP,
@@ -264,12 +319,13 @@ def test_progress_survives_its_codec() -> None:
         "2 77",
         "16384",
         "1:2:3",
+        {"table": "t", "server": "1"},
         {"rows": 5},
     )
     assert CODEC.decode(CODEC.encode(payload)) == payload
-    later = ("greatest", "mark", "identity")
+    later = ("greatest", "mark", "identity", "origin")
     older = {name: value for name, value in CODEC.encode(payload).items() if name not in later}
-    assert CODEC.decode(older) == replace(payload, greatest=None, mark=None, identity=None)
+    assert CODEC.decode(older) == replace(payload, greatest=None, mark=None, identity=None, origin={})
     with pytest.raises(TypeError):
         CODEC.decode({**CODEC.encode(payload), "watermark": 9})
 

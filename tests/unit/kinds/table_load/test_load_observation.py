@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 from tests.projects import ProjectFolder
 
+from penstock.databases.sqlite import SqliteTable
 from penstock.engine import open_engine
+from penstock.kinds.table_load.origins import to_origin
 from penstock.kinds.table_load.sources import identify
-from penstock.model.loads import Connection, DeltaSource, JdbcSource, SqliteSource
+from penstock.model.loads import Connection, DeltaSource, JdbcSource
 from penstock.model.plan import Plan
 
 SECRET = "hunter2"
@@ -78,5 +80,22 @@ def test_the_identity_of_a_source_has_no_secret_and_survives_another_address() -
         f"jdbc:mysql://u:{SECRET}@host/db",
     ):
         assert SECRET not in identify(JdbcSource(Connection(url), "t"))
-    assert identify(SqliteSource("/a/ref.db", "t")) == identify(SqliteSource("/b/ref.db", "t"))
     assert identify(DeltaSource("/a")) != identify(DeltaSource("/b"))
+
+
+def test_a_sqlite_file_is_known_by_its_place_in_the_project(tmp_path: Path) -> None:
+    def origin(root: Path, path: Path, table: str = "t") -> dict[str, str]:
+        return to_origin(SqliteTable(str(path), table).look(), root)
+
+    places = [tmp_path / place for place in ("one/data/ref.db", "two/data/ref.db", "one/ref.db")]
+    for place in places:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with closing(sqlite3.connect(place)) as connection, connection:
+            connection.execute("CREATE TABLE t (id INTEGER)")
+    (tmp_path / "link.db").symlink_to(places[0])
+    one, two = tmp_path / "one", tmp_path / "two"
+    assert origin(one, places[0]) == origin(two, places[1]), "a project that was moved with its files"
+    assert origin(one, places[0]) != origin(one, places[2]), "another file with the same name"
+    assert origin(one, places[0]) != origin(one, places[1])
+    assert origin(one, places[0]) == origin(one, tmp_path / "link.db", '"T"')
+    assert str(tmp_path) not in repr(origin(one, places[0]))
