@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -175,6 +176,15 @@ def test_every_strategy_follows_a_sqlite_file(loads: Loads) -> None:
         [*range(1, 6), 9]
     )
     assert not any(loads.plan()[name] != "none" for name in loads.plan() if name != "crm.customers")
+
+    # The same table by another path and spelling is the same source; a copy of the file is another one.
+    (loads.project.root / "same.db").symlink_to(loads.file)
+    loads.project.define("loads.py", SQLITE.replace("crm.db", "same.db").replace('table("prices")', 'table("PRICES")'))
+    assert not any(loads.plan()[name] != "none" for name in loads.plan() if name != "crm.customers")
+    shutil.copy(loads.file, loads.project.root / "copy.db")
+    loads.project.define("loads.py", SQLITE.replace("crm.db", "copy.db"))
+    reloaded = {"crm.countries": "rebuild", "crm.prices": "rebuild"}
+    assert loads.plan() == {**dict.fromkeys(loads.plan(), "skip"), **reloaded}, "history is not lost by itself"
 
 
 def _fails(loads: Loads, name: str, *words: str, **request: Any) -> None:

@@ -6,11 +6,11 @@ import json
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
-from psycopg import sql
+from psycopg import errors, sql
 
 from penstock.databases import postgres_queries as queries
 from penstock.databases.choosing import choose_columns, find_column
@@ -130,7 +130,8 @@ class PostgresTable:
             raise refuse_missing(self.shown, self._name, connection.execute(NAMES).fetchall())
         facts = to_facts(row)
         if self._server is None and row["says_who"]:
-            self._server = (connection.execute(SERVER).fetchone() or {}).get("id")
+            with suppress(errors.FeatureNotSupported, errors.SyntaxErrorOrAccessRuleViolation):  # of hosted databases
+                self._server = (connection.execute(SERVER).fetchone() or {}).get("id")
         table = json.dumps(["postgresql", row["database"], facts.schema, facts.name])
         origin = Origin(table, self._server, json.dumps(self._uri.hosts))
         return replace(facts, look=replace(facts.look, origin=origin))
