@@ -88,6 +88,7 @@ def test_without_flows_nothing_is_run(tmp_path: Path) -> None:
     assert not (project.root / "storage").exists()
 
 
+@pytest.mark.deep
 def test_a_file_that_cannot_be_read_ends_the_stream_and_is_named(tmp_path: Path) -> None:
     project = ProjectFolder(tmp_path / "shop").configure()
     schema = 'schema="id int, city string, ts int, op string"'

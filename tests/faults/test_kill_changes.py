@@ -132,6 +132,7 @@ def test_kills_at_every_step_of_a_batch_with_late_events(tmp_path: Path, connect
         check(shown, SCD2, seen)
 
 
+@pytest.mark.deep
 def test_two_writers_at_once_both_land(tmp_path: Path, connect: str) -> None:
     """From the first batch on, which makes the target: neither loses an event of the other."""
     target, seen = tmp_path / "db" / "target", list[Event]()

@@ -88,6 +88,7 @@ def test_kills_during_a_rename_and_an_evolution(shop: DriftShop) -> None:
     assert "CREATE OR REPLACE TABLE AS SELECT" not in shop.versions()[:-1], "nothing may be written again"
 
 
+@pytest.mark.deep
 def test_kills_during_a_widening_and_a_rebuild(shop: DriftShop) -> None:
     shop.project.raw("orders", "0002", batch([3], pa.array([2**40], pa.int64())))
     for point in ("staging.after_attempt", "staging.before_commit", "staging.after_commit"):

@@ -62,6 +62,7 @@ def check_done(
     check_gone(storage, gone)
 
 
+@pytest.mark.deep
 def test_kills_one_after_the_other(tmp_path: Path, connect: str) -> None:
     """Each run is killed one step later than the one before, until one completes."""
     ids = list(range(20))

@@ -42,7 +42,9 @@ def leftovers(table: Path) -> list[Path]:
     return list((table / ASIDE).glob("*"))
 
 
-@pytest.mark.parametrize("keys", [["id"], None], ids=["by key", "appended"])
+@pytest.mark.parametrize(
+    "keys", [pytest.param(["id"], id="by key"), pytest.param(None, id="appended", marks=pytest.mark.deep)]
+)
 def test_kills_at_every_step_of_increments(tmp_path: Path, connect: str, keys: list[str] | None) -> None:
     """Each kill is followed by the same load twice: what was committed is not done again, what was not is done once."""
     table, seen = tmp_path / "db" / f"t{bool(keys)}", list[tuple[int, int, str]]()
@@ -59,6 +61,7 @@ def test_kills_at_every_step_of_increments(tmp_path: Path, connect: str, keys: l
         assert leftovers(into) == [], "what the killed process landed is removed"
 
 
+@pytest.mark.deep
 def test_kills_at_every_step_of_a_refresh(tmp_path: Path, connect: str) -> None:
     table = tmp_path / "db" / "countries"
     run(connect, {"refresh": str(table), "rows": [(0, 0, "first")]})
@@ -75,6 +78,7 @@ def test_kills_at_every_step_of_a_refresh(tmp_path: Path, connect: str) -> None:
         assert leftovers(table) == []
 
 
+@pytest.mark.deep
 def test_two_writers_at_once_both_land(tmp_path: Path, connect: str) -> None:
     """From the first load on, which makes the table."""
     table = tmp_path / "db" / "orders"

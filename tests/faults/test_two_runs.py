@@ -13,6 +13,7 @@ from tests.projects import ProjectFolder
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.deep
 def test_the_second_run_waits_and_finds_nothing_left(tmp_path: Path, connect: str) -> None:
     shop = make_model_shop(tmp_path / "shop", connect)
     shop.add_batch()

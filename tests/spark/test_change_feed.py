@@ -153,7 +153,7 @@ DEEP = [pytest.mark.deep, pytest.mark.timeout(3600)]
 @pytest.mark.parametrize(
     ("count", "keys", "stops", "limits"),
     [
-        pytest.param(12, 4, (4, 5), LIMITS, id="short"),
+        pytest.param(12, 4, (4, 5), LIMITS, marks=DEEP, id="short"),
         pytest.param(40, 8, (11, 17), {}, marks=DEEP, id="long"),
         pytest.param(200, 20, (30, 70, 1), {}, marks=DEEP, id="longest"),
     ],

@@ -236,6 +236,7 @@ dp.create_auto_cdc_flow(
 )
 
 
+@pytest.mark.deep
 def test_a_table_of_two_flows_is_not_built_anew_when_one_of_them_cannot_be_read(
     project: ProjectFolder, spark: Any
 ) -> None:
@@ -316,6 +317,7 @@ dp.create_auto_cdc_flow(
 """
 
 
+@pytest.mark.deep
 def test_every_option_means_in_a_definition_what_it_means_in_python(project: ProjectFolder, spark: Any) -> None:
     project.define("feeds.py", OPTIONS)
     write_feed(

@@ -206,6 +206,7 @@ def _check_naive(world: World) -> None:
     assert any(count > 1 for history in histories for count in history.naive[1].seen.values())
 
 
+@pytest.mark.deep
 def test_hostile_histories_lose_and_double_nothing(live_through: Any) -> None:
     world = live_through(range(1), 2, [shape for shape in SHAPES if shape.name not in ("numbered", "file_numbers")])
     _check_naive(world)

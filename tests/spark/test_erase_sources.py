@@ -38,6 +38,7 @@ flow("debezium", envelope="debezium")
 """
 
 
+@pytest.mark.deep
 def test_every_source_of_a_project(empty_project: ProjectFolder, spark: Any) -> None:
     project = empty_project
     project.define("flows.py", FLOWS)

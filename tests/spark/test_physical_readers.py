@@ -40,6 +40,7 @@ def cities():
 """
 
 
+@pytest.mark.deep
 def test_readers_go_on_after_a_truncation(empty_project: ProjectFolder, spark: Any) -> None:
     empty_project.define("flows.py", DATASETS)
     empty_project.raw("places", "1", {"id": [1, 2], "city": ["Rome", "Oslo"], "ts": [1, 1]})

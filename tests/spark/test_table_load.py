@@ -370,6 +370,7 @@ erasure:
 """
 
 
+@pytest.mark.deep
 def test_erased_keys_are_kept_out_and_come_back(loads: Loads) -> None:
     (loads.project.root / "penstock.yml").write_text(ERASURE)
     loads.project.define(
@@ -406,6 +407,7 @@ dp.load("crm.whole", source=people, keys=["id"])
         assert loads.rows(table, "id", "name") == [(1, "Ann B."), (2, "Bob"), (3, "C")], table
 
 
+@pytest.mark.deep
 def test_a_delta_table_is_followed_by_its_version(loads: Loads, tmp_path: Path) -> None:
     import pyarrow as pa
     from deltalake import write_deltalake
