@@ -20,7 +20,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,8 +30,9 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src"), str(ROOT / "benchmarks")]
 
 import pyarrow as pa  # noqa: E402
 import pyarrow.parquet as pq  # noqa: E402
+from bars import Bar, report  # noqa: E402
 from residue import make_rows  # noqa: E402
-from staging import Bar, one_session  # noqa: E402
+from staging import one_session  # noqa: E402
 
 from penstock.engine import Engine, open_engine  # noqa: E402
 from penstock.kinds.undo import RowsUndo  # noqa: E402
@@ -327,13 +328,7 @@ def main() -> int:
         if options.only != "hiding":
             found, judged = measure_appends(Path(scratch) / "appends", options.rows, options.rounds + 1)
             figures, bars = {**figures, **found}, bars + judged
-    print("", *bars, sep="\n")
-    good = all(bar.holds for bar in bars)
-    if options.json:
-        judged_bars = [{**asdict(bar), "holds": bar.holds} for bar in bars]
-        options.json.write_text(json.dumps({**figures, "bars": judged_bars, "every bar holds": good}, indent=2) + "\n")
-    print(json.dumps({"every bar holds": good}))
-    return 0 if good else 1
+    return report(figures, bars, options.json)
 
 
 if __name__ == "__main__":

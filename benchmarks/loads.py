@@ -12,20 +12,20 @@ run without a database. dlt (pyarrow backend, Delta table) runs beside *whole* a
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import statistics
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "src"), str(ROOT / "benchmarks")]
 
+from bars import Bar, report  # noqa: E402
 from loads_contenders import (  # noqa: E402
     BY_TIMESTAMP,
     DRIVER,
@@ -38,7 +38,6 @@ from loads_contenders import (  # noqa: E402
     time_of,
 )
 from no_op import PENSTOCK, cpu_of, write_batch  # noqa: E402
-from staging import Bar  # noqa: E402
 from tests.postgres_servers import Server, postgres  # noqa: E402
 
 from penstock.model.project import SparkSettings  # noqa: E402
@@ -296,13 +295,7 @@ def main() -> int:
     options = read_options()
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as scratch, postgres() as server:
         figures, bars = measure_all(Path(scratch), server, options)
-    print("", *bars, sep="\n")
-    good = bool(bars) and all(bar.holds for bar in bars)
-    if options.json:
-        judged = [{**asdict(bar), "holds": bar.holds} for bar in bars]
-        options.json.write_text(json.dumps({**figures, "bars": judged, "every bar holds": good}, indent=2) + "\n")
-    print(json.dumps({"every bar holds": good}))
-    return 0 if good else 1
+    return report(figures, bars, options.json)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "src"), str(ROOT / "benchmarks")]
 
 import pyarrow as pa  # noqa: E402
+from bars import Bar, report  # noqa: E402
 from staging_data import add_column, make_batch, make_project, widen_amount, write_batch  # noqa: E402
 from staging_planning import load_everything, make_new_files, measure_in_subprocess  # noqa: E402
 
@@ -51,24 +52,6 @@ class Cost:
     seconds: float
     bytes: int = 0
     removed: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """A figure and what it must not pass."""
-
-    name: str
-    value: float
-    limit: float
-    at_least: bool = False
-
-    @property
-    def holds(self) -> bool:
-        return self.value >= self.limit if self.at_least else self.value <= self.limit
-
-    def __str__(self) -> str:
-        sign = ">=" if self.at_least else "<="
-        return f"{'PASS' if self.holds else 'FAIL'}  {self.name:58} {self.value:8.3f} {sign} {self.limit:g}"
 
 
 @dataclass(slots=True)
@@ -319,13 +302,7 @@ def main() -> int:
     options = read_options()
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as scratch:
         figures, bars = measure_all(Path(scratch), options)
-    print("", *bars, sep="\n")
-    good = all(bar.holds for bar in bars)
-    if options.json:
-        judged = [{**asdict(bar), "holds": bar.holds} for bar in bars]
-        options.json.write_text(json.dumps({**figures, "bars": judged, "every bar holds": good}, indent=2) + "\n")
-    print(json.dumps({"every bar holds": good}))
-    return 0 if good else 1
+    return report(figures, bars, options.json)
 
 
 if __name__ == "__main__":
