@@ -108,9 +108,22 @@ def test_null_breaks_an_expectation(empty_project: ProjectFolder) -> None:
         "from penstock import pipelines as dp\n\n@dp.table\n@dp.expect_all_or_drop({'a': 'amount > 0', 'b': 'id = 2'})\n"
         "def v():\n    return dp.spark.table('staging.orders')\n",
     )
-    open_engine(empty_project.root, environment={}).run()
-    assert empty_project.rows("main.v") == [(1.0, 2)]
-    assert empty_project.rows("main.v__quarantine")[0][0] == ["a", "b"]
+    empty_project.define(
+        "w.sql",
+        "CREATE MATERIALIZED VIEW w (CONSTRAINT a EXPECT (amount > 0) ON VIOLATION DROP ROW, CONSTRAINT b EXPECT (id = 2)"
+        " ON VIOLATION DROP ROW, CONSTRAINT c EXPECT (id = 1)) TAGS ('x') AS SELECT * FROM staging.orders",
+    )
+    result = open_engine(empty_project.root, environment={}).run()
+    for table in ("main.v", "main.w"):
+        assert empty_project.rows(table) == [(1.0, 2)]
+        assert empty_project.rows(f"{table}__quarantine")[0][0] == ["a", "b"]
+    load = by_name(result)["w"].load
+    assert load is not None
+    assert [(each.on_violation, each.violations) for each in load.expectations] == [
+        ("drop", 1),
+        ("drop", 1),
+        ("warn", 1),
+    ]
 
 
 def test_views_are_looked_through_and_names_are_found_in_sql(shop: ProjectFolder, open_shop: Open) -> None:

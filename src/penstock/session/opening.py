@@ -22,7 +22,7 @@ from penstock.session.failures import apply_settings, check_master, find_reason
 from penstock.session.jars import find_jars, resolve_jars, resolve_package, spark_home
 from penstock.session.java import Java, find_java
 from penstock.session.losses import best_effort
-from penstock.session.settings import CATALOG, EVERYWHERE, EXTENSION, LOADS, SessionRequest, to_session_options
+from penstock.session.settings import CATALOG, EVERYWHERE, EXTENSION, LOADS, QUICK, SessionRequest, to_session_options
 from penstock.session.signals import interrupts_kept, signals_later
 
 if TYPE_CHECKING:
@@ -62,8 +62,9 @@ def cancel_work(session: SparkSession) -> None:
 @contextmanager
 def borrow(session: SparkSession) -> Iterator[None]:
     """Set what loads need in a session that the user started, and restore its settings afterwards."""
-    before = {name: session.conf.get(name, None) for name in LOADS}
-    for name, value in LOADS.items():
+    settings = {**LOADS, **_find_quick(session)}
+    before = {name: session.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
         session.conf.set(name, value)
     try:
         yield
@@ -71,6 +72,12 @@ def borrow(session: SparkSession) -> Iterator[None]:
         for name, known in before.items():
             with best_effort():
                 session.conf.set(name, known) if known is not None else session.conf.unset(name)
+
+
+def _find_quick(session: SparkSession) -> dict[str, str]:
+    """What makes work on one machine faster, and the user has not set: a plain notebook session has Delta's own defaults."""
+    is_local = (session.conf.get("spark.master", None) or "").startswith("local")
+    return {name: value for name, value in QUICK.items() if is_local and session.conf.get(name, None) is None}
 
 
 def find_active_session() -> SparkSession | None:
@@ -83,6 +90,12 @@ def find_active_session() -> SparkSession | None:
         return SparkSession.getActiveSession()
     except Exception:  # noqa: BLE001 - a session whose JVM or server died counts as none
         return None
+
+
+def is_spark_frame(given: object) -> bool:
+    """Whether this is a DataFrame of Spark, classic or over Connect; does not import pyspark."""
+    is_spark = type(given).__module__.startswith("pyspark.sql")
+    return is_spark and hasattr(given, "isStreaming") and hasattr(given, "sparkSession")
 
 
 def carry_by_value(modules: Sequence[ModuleType]) -> None:
