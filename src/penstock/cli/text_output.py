@@ -130,6 +130,8 @@ class TextOutput:
         if spec:
             if spec.layout.comment:
                 facts.append(("comment", spec.layout.comment))
+            if spec.tags:
+                facts.append(("tags", ", ".join(spec.tags)))
             facts += [(f"{e.on_violation.value} unless", f"{e.condition}  ({e.name})") for e in spec.expectations]
         facts += info.shown.facts
         facts += [("note", note) for note in details.reader_notes]
