@@ -209,11 +209,11 @@ class _Reader:
         """A temporary view that the function makes for itself."""
         self.computation.local.add(name.lower())
 
-    def with_frames(self, query: str) -> tuple[str, dict[str, DataFrame]]:
+    def with_frames(self, query: str) -> tuple[str, dict[str, Any]]:
         """The query with places for the frames that it reads, as `spark.sql` fills them in; and these frames."""
         from penstock.definitions.sql_rename import rename_reads
 
-        frames: dict[str, DataFrame] = {}
+        frames: dict[str, Any] = {}
 
         def to_place(name: str) -> str | None:
             frame = self._frame(name)

@@ -6,7 +6,9 @@ from collections.abc import Callable
 
 import pytest
 from deltalake import DeltaTable
+from pyspark.sql import SparkSession
 
+import penstock
 from penstock.engine import Engine, open_engine
 from penstock.model.results import ItemResult, RunResult
 from tests.projects import BIG_PY, MORE_ORDERS, TOTALS_SQL, ProjectFolder
@@ -84,8 +86,11 @@ def test_dropped_rows_are_kept_in_quarantine(shop: ProjectFolder, open_shop: Ope
     assert rows.columns[-1] == "__failed_expectations"
     assert [(row[0], row[-1]) for row in rows.rows] == [(1, ["paid"])]
     shop.define("big.py", BIG_PY.replace('@dp.expect_or_drop("paid", "amount > 10")\n', ""))
-    open_shop().run()
-    assert open_shop().inspector.rows("big_orders", 10, quarantine=True).rows == ()
+    shown = penstock.open(shop.root).run()
+    shown.check()
+    assert ">main.big_orders</td>" in shown._repr_html_()
+    assert SparkSession.getActiveSession() is not None, "a notebook keeps its session"
+    assert penstock.open(shop.root).show("big_orders", quarantine=True).value.rows == ()
 
 
 def test_a_row_that_must_not_be_fails_the_table_and_writes_nothing(shop: ProjectFolder, open_shop: Open) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from sqlglot import exp
 
 from penstock.definitions.sql_parse import parse_with_reads
 from penstock.definitions.sql_text import SqlText
+from penstock.model.types import quote_name
 
 NewName = Callable[[str], str | None]
 """What to write for a table that a query reads; None to leave it as it is."""
@@ -30,7 +31,7 @@ def rename_reads(query: str, new_name: NewName) -> str:
             renamed[name.lower()] = new
             # TABLESAMPLE must stand between a table and its alias: then columns cannot be named by the table.
             keeps_name = not table.alias and not table.args.get("sample")
-            alias = f" AS {_quoted(table.name)}" if keeps_name else ""
+            alias = f" AS {quote_name(table.name)}" if keeps_name else ""
             edits.append((*_span(table.parts), new + alias))
     edits += _find_qualifiers(tree, renamed)
     for start, end, text in sorted(edits, reverse=True):
@@ -46,10 +47,6 @@ def _find_qualifiers(tree: exp.Expr, renamed: dict[str, str]) -> Iterator[tuple[
             yield _span([*above, *table])[0], _span(table)[0], ""
 
 
-def _span(parts: list[exp.Identifier]) -> tuple[int, int]:
+def _span(parts: Sequence[exp.Expr]) -> tuple[int, int]:
     """Where a name starts and ends in the text."""
     return int(parts[0].meta["start"]), int(parts[-1].meta["end"]) + 1
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -35,9 +35,9 @@ class Shown(Generic[T]):
 
     def __repr__(self) -> str:
         """As the command line shows it."""
-        console = Console(file=io.StringIO(), width=_WIDTH, highlight=False, color_system=None, soft_wrap=True)
-        self.draw(TextOutput(console))
-        return console.file.getvalue().rstrip("\n")  # type: ignore[attr-defined]  # a StringIO
+        text = io.StringIO()
+        self.draw(TextOutput(Console(file=text, width=_WIDTH, highlight=False, color_system=None, soft_wrap=True)))
+        return text.getvalue().rstrip("\n")
 
     def _repr_html_(self) -> str:
         output = HtmlOutput()
@@ -130,7 +130,9 @@ def _request(
             raise UsageError(
                 f"plan and run take no {name!r}", hint=f"{nearest_hint(name, _WISHES)}they take {', '.join(_WISHES)}"
             )
-    named = {name: ",".join(value) if isinstance(value, list | tuple) else value for name, value in wishes.items()}
+    named: dict[str, Any] = {
+        name: ",".join(value) if isinstance(value, list | tuple) else value for name, value in wishes.items()
+    }
     return engine.request(_texts(select), _texts(exclude), **named)
 
 
