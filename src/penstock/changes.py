@@ -76,8 +76,9 @@ def apply_changes(  # noqa: PLR0913 - the parameters of pyspark.pipelines.create
 def _check_changes(given: object) -> None:
     """ChangeFlowError for anything but a DataFrame of Spark with rows to read now."""
     if not is_spark_frame(given):
-        library = type(given).__module__.partition(".")[0]
-        is_other = library in {"pandas", "polars", "pyarrow"}
+        module = type(given).__module__
+        library = "pyspark.pandas" if module.startswith("pyspark.pandas") else module.partition(".")[0]
+        is_other = library in {"pandas", "polars", "pyarrow", "pyspark.pandas"}
         what = f"{library} {type(given).__name__}" if is_other else type(given).__name__
         hint = 'read the files first: spark.read.json("...")' if isinstance(given, str | Path) else _CONVERT
         raise ChangeFlowError("changes", f"changes is of type {what}; it must be a DataFrame of Spark", hint=hint)

@@ -6,7 +6,7 @@ Tables, storage and event log of the project are never opened, and the session n
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from penstock.kinds.derived.calling import call_function
 from penstock.kinds.derived.load import count_expectations
 from penstock.kinds.derived.reads import Instead
 from penstock.kinds.derived.values import resolve_views
-from penstock.model.names import DatasetName, to_dataset_name
+from penstock.model.names import DatasetName, match_names, to_dataset_name
 from penstock.model.nearest import nearest_hint
 from penstock.model.project import Project
 from penstock.model.spec import DatasetSpec
@@ -125,16 +125,13 @@ def load(
     return Definitions(project, {spec.name: spec for spec in specs})
 
 
-def _match(text: str, known: Any, database: str) -> DatasetName | None:
-    """The dataset that a text means: `database.name`, or `name`, in the project's database or the only one of that name."""
+def _match(text: str, known: Iterable[DatasetName], database: str) -> DatasetName | None:
+    """The dataset that a text means, if it is clear."""
     try:
-        name = to_dataset_name(text, database)
+        found = match_names(text, known, database)
     except ValueError:
         return None
-    if name in known:
-        return name
-    same = [each for each in known if each.name == name.name and "." not in text]
-    return same[0] if len(same) == 1 else None
+    return found[0] if len(found) == 1 else None
 
 
 def _find_session(frames: Mapping[DatasetName, DataFrame], given: SparkSession | None) -> SparkSession:

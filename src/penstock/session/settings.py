@@ -19,6 +19,8 @@ LOADS = {
     "spark.databricks.delta.typeWidening.allowAutomaticWidening": "always",
     # Otherwise Spark substitutes `${...}` in names and texts by settings and environment values.
     "spark.sql.variable.substitute": "false",
+    # The parser of Delta 4.4 does not pass on the new way in which Spark 4.2 fills in `args` of `spark.sql`: they stay unbound.
+    "spark.sql.legacy.parameterSubstitution.constantsOnly": "true",
     # Spark's default, INT96, is read as nanoseconds by other readers, which have no place for years before 1677 and after 2262.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
