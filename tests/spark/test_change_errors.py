@@ -189,6 +189,14 @@ def test_a_plain_session_gets_what_makes_commits_fast_while_changes_are_applied(
             with borrow(spark):
                 assert spark.conf.get(name) == within
             assert spark.conf.get(name, None) == theirs
+        one, other = borrow(spark), borrow(spark)  # two streams that apply changes at once
+        spark.conf.unset(name)
+        one.__enter__()
+        other.__enter__()
+        one.__exit__(None, None, None)
+        assert spark.conf.get(name) == "1", "the other one still works with it"
+        other.__exit__(None, None, None)
+        assert spark.conf.get(name, None) is None
     finally:
         spark.conf.set(name, before)
 

@@ -10,6 +10,7 @@ import logging
 import os
 import socket
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -17,6 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
 
 from penstock.errors import SessionError, first_line
 from penstock.session.failures import apply_settings, check_master, find_reason
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _CONNECT_PORT = 15002
+_borrowed: WeakKeyDictionary[SparkSession, tuple[int, dict[str, str | None]]] = WeakKeyDictionary()
+"""How many use a session of the user now, and what its settings were before."""
+_borrowing = threading.Lock()
 _CLEANING_SECONDS = 10.0
 
 
@@ -72,17 +77,24 @@ def drop_shuffled_rows(session: SparkSession, state_folder: Path) -> None:
 
 @contextmanager
 def borrow(session: SparkSession) -> Iterator[None]:
-    """Set what loads need in a session that the user started, and restore its settings afterwards."""
-    settings = {**LOADS, **_find_quick(session)}
-    before = {name: session.conf.get(name, None) for name in settings}
-    for name, value in settings.items():
-        session.conf.set(name, value)
+    """Set what loads need in a session that the user started; the last of several that use it at once restores its settings."""
+    with _borrowing:
+        users, before = _borrowed.get(session, (0, {}))
+        if not users:
+            settings = {**LOADS, **_find_quick(session)}
+            before = {name: session.conf.get(name, None) for name in settings}
+            for name, value in settings.items():
+                session.conf.set(name, value)
+        _borrowed[session] = users + 1, before
     try:
         yield
     finally:
-        for name, known in before.items():
-            with best_effort():
-                session.conf.set(name, known) if known is not None else session.conf.unset(name)
+        with _borrowing:
+            users, before = _borrowed[session]
+            _borrowed[session] = users - 1, before
+            for name, known in before.items() if users == 1 else ():
+                with best_effort():
+                    session.conf.set(name, known) if known is not None else session.conf.unset(name)
 
 
 def _find_quick(session: SparkSession) -> dict[str, str]:
