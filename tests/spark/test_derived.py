@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 from deltalake import DeltaTable
+from pyspark.sql import SparkSession
 
+import penstock
 from penstock.engine import Engine, open_engine
 from penstock.model.progress import TableState
 from penstock.model.results import ItemResult, RunResult
@@ -86,8 +88,11 @@ def test_dropped_rows_are_kept_in_quarantine(shop: ProjectFolder, open_shop: Ope
     assert rows.columns[-1] == "__failed_expectations"
     assert [(row[0], row[-1]) for row in rows.rows] == [(1, ["paid"])]
     shop.define("big.py", BIG_PY.replace('@dp.expect_or_drop("paid", "amount > 10")\n', ""))
-    open_shop().run()
-    assert open_shop().inspector.rows("big_orders", 10, quarantine=True).rows == ()
+    shown = penstock.open(shop.root).run()
+    shown.check()
+    assert ">main.big_orders</td>" in shown._repr_html_()
+    assert SparkSession.getActiveSession() is not None, "a notebook keeps its session"
+    assert penstock.open(shop.root).show("big_orders", quarantine=True).value.rows == ()
 
 
 def test_a_row_that_must_not_be_fails_the_table_and_writes_nothing(shop: ProjectFolder, open_shop: Open) -> None:
@@ -110,9 +115,22 @@ def test_null_breaks_an_expectation(empty_project: ProjectFolder) -> None:
         "from penstock import pipelines as dp\n\n@dp.table\n@dp.expect_all_or_drop({'a': 'amount > 0', 'b': 'id = 2'})\n"
         "def v():\n    return dp.spark.table('staging.orders')\n",
     )
-    open_engine(empty_project.root, environment={}).run()
-    assert empty_project.rows("main.v") == [(1.0, 2)]
-    assert empty_project.rows("main.v__quarantine")[0][0] == ["a", "b"]
+    empty_project.define(
+        "w.sql",
+        "CREATE MATERIALIZED VIEW w (CONSTRAINT a EXPECT (amount > 0) ON VIOLATION DROP ROW, CONSTRAINT b EXPECT (id = 2)"
+        " ON VIOLATION DROP ROW, CONSTRAINT c EXPECT (id = 1)) TAGS ('x') AS SELECT * FROM staging.orders",
+    )
+    result = open_engine(empty_project.root, environment={}).run()
+    for table in ("main.v", "main.w"):
+        assert empty_project.rows(table) == [(1.0, 2)]
+        assert empty_project.rows(f"{table}__quarantine")[0][0] == ["a", "b"]
+    load = by_name(result)["w"].load
+    assert load is not None
+    assert [(each.on_violation, each.violations) for each in load.expectations] == [
+        ("drop", 1),
+        ("drop", 1),
+        ("warn", 1),
+    ]
 
 
 def test_views_are_looked_through_and_names_are_found_in_sql(shop: ProjectFolder, open_shop: Open) -> None:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
@@ -15,12 +15,13 @@ from penstock.definitions.sql_files import read_query
 from penstock.definitions.user_code import UserCode
 from penstock.errors import DefinitionError, ExpectationError, UnplannedReadError, UserCodeError
 from penstock.faults import fault_point
+from penstock.kinds.derived.calling import call_function
 from penstock.kinds.derived.decide import DerivedItem
 from penstock.kinds.derived.descriptions import describe_again
 from penstock.kinds.derived.erase import erase_rows
 from penstock.kinds.derived.local_views import LocalViews
 from penstock.kinds.derived.progress import CODEC, DerivedProgress
-from penstock.kinds.derived.reads import unwatched, watch_reads
+from penstock.kinds.derived.reads import unwatched
 from penstock.kinds.derived.same_rows import find_same_rows
 from penstock.kinds.derived.values import describe_table, mark_input
 from penstock.kinds.protocol import PipelineRun
@@ -33,7 +34,6 @@ from penstock.model.progress import InputMark, Manifest, TableState
 from penstock.model.project import Scalar
 from penstock.model.results import ExpectationOutcome, LoadResult
 from penstock.model.spec import DatasetSpec, Expectation, OnViolation, TableLayout
-from penstock.pipelines.registry import use_reader, use_variables
 from penstock.tombstones.suppression import Suppression
 from penstock.transforms.expectations import count_violations, is_kept, is_met, keep_dropped
 from penstock.transforms.suppress import Screen, check_key_columns
@@ -95,7 +95,7 @@ class DerivedLoad:
         fault_point("derive.after_attempt", name)
         code = UserCode(self.root, spec)
         with code.boundary("the computation"):
-            outcomes = _check_expectations(rows, spec)
+            outcomes = count_expectations(rows, spec)
             self._quarantine(rows, spec, outcomes, manifest.number)
             fault_point("derive.after_quarantine", name)
             kept = rows.where(_is_admitted(spec.expectations)) if spec.expectations else rows
@@ -139,32 +139,13 @@ class DerivedLoad:
         with UserCode(self.root, spec).boundary("the query" if spec.sql is not None else "your function"):
             if spec.sql is not None:
                 return self.lake.session.sql(spec.sql)
-            return self._call(spec)
+            return call_function(spec, _Reader(self, spec), self.variables)
 
     def without_suppressed(self, spec: DatasetSpec, rows: DataFrame) -> DataFrame:
         """The rows without suppressed keys. None is kept aside: when a tombstone is withdrawn, the table is recomputed."""
         suppressed = self.suppression.of(spec.name)
         check_key_columns(suppressed, rows.columns)
         return Screen(suppressed).drop(rows)
-
-    def _call(self, spec: DatasetSpec) -> DataFrame:
-        reader = _Reader(self, spec)
-        with (
-            use_reader(reader),
-            use_variables(self.variables),
-            watch_reads(self.lake.session, reader.check, reader.check_query, reader.check_view),
-        ):
-            rows: Any = spec.function() if spec.function else None
-        if not hasattr(rows, "isStreaming"):
-            raise _not_rows(spec, rows)
-        if rows.isStreaming:
-            raise UserCodeError(
-                f"{spec.name}: the function returned a streaming DataFrame",
-                hint="use spark.read or dp.read instead of readStream",
-                location=spec.location,
-            )
-        frame: DataFrame = rows
-        return frame
 
     def view(self, name: DatasetName) -> DataFrame:
         """The rows of a temporary view, not yet computed; made for the first definition that reads it."""
@@ -191,18 +172,6 @@ class DerivedLoad:
             self.lake.replace(keep_dropped(rows, spec.expectations), spec.name.quarantine, number, layout)
 
 
-def _not_rows(spec: DatasetSpec, found: Any) -> UserCodeError:
-    library = type(found).__module__.partition(".")[0]
-    what = f"a {library} {type(found).__name__}" if library in {"pandas", "polars", "pyarrow"} else type(found).__name__
-    hint = "return the DataFrame that the dataset should hold"
-    if library in {"pandas", "polars", "pyarrow"}:
-        convert = {"pandas": "rows", "polars": "rows.to_arrow()", "pyarrow": "rows"}[library]
-        hint = f"convert it: return dp.spark.createDataFrame({convert})"
-    return UserCodeError(
-        f"{spec.name}: the function returned {what}, not a Spark DataFrame", hint=hint, location=spec.location
-    )
-
-
 def check_layout(spec: DatasetSpec, columns: Sequence[str]) -> None:
     """The columns that the table is partitioned or clustered by must be in the result."""
     known = {column.lower() for column in columns}
@@ -222,7 +191,7 @@ def _mark_inputs(item: DerivedItem, inputs: Mapping[DatasetName, TableState[None
     return {str(name): mark_input(state, state.schema, columns.get(name)) for name, state in inputs.items()}
 
 
-def _check_expectations(rows: DataFrame, spec: DatasetSpec) -> tuple[ExpectationOutcome, ...]:
+def count_expectations(rows: DataFrame, spec: DatasetSpec) -> tuple[ExpectationOutcome, ...]:
     """Count the rows that fail each expectation in one pass; ExpectationError when a row fails an `expect_or_fail`."""
     if not spec.expectations:
         return ()
