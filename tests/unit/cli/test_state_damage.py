@@ -26,7 +26,7 @@ def loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ProjectFolder:
     return shop
 
 
-@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
 def test_a_damaged_file_of_the_state_is_healed_or_told(
     damage: Callable[[Path], None], loaded: ProjectFolder, tmp_path: Path, penstock
 ) -> None:
