@@ -142,12 +142,18 @@ class Engine:
     @contextmanager
     def lake(self, places: Sequence[str]) -> Iterator[Lake]:
         """The tables of the project, through the session of its runs."""
+        with self._executing() as executor:
+            yield executor.open_lake(tuple(places), is_short=not self.is_long_lived)
+
+    @contextmanager
+    def _executing(self) -> Iterator[Executor]:
+        """What works on Spark; its session ends with the block, unless the engine is in a `with` block itself."""
         from penstock.run.executor import Executor
 
         if self._executor is None:
             self._executor = Executor(self.workspace, self.kinds, is_long_lived=self.is_long_lived)
         try:
-            yield self._executor.open_lake(tuple(places), is_short=not self.is_long_lived)
+            yield self._executor
         finally:
             if not self._is_entered:
                 self.close()
@@ -168,6 +174,11 @@ class Engine:
     def plan(self, request: PlanRequest | None = None) -> Plan:
         """What a run would do, and why; writes nothing and starts no JVM."""
         return Planner(self.workspace, self.kinds).plan(request or PlanRequest())
+
+    def analyze(self, plan: Plan) -> Plan:
+        """The plan with what Spark finds wrong in its definitions: they are analyzed, nothing is computed or written."""
+        with self._executing() as executor:
+            return executor.analyze(plan)
 
     def run(
         self,
@@ -307,16 +318,9 @@ class Engine:
     def _execute(self, plan: Plan, recorder: RunRecorder, hooks: Hooks) -> tuple[ItemResult, ...]:
         if not plan.has_work:
             return settle(plan, hooks.listeners)
-        from penstock.run.executor import Executor
-
-        if self._executor is None:
-            self._executor = Executor(self.workspace, self.kinds, is_long_lived=self.is_long_lived)
-        try:
+        with self._executing() as executor:
             listeners = (recorder, *hooks.listeners)
-            return self._executor.execute(plan, recorder.events.build_request_id, listeners, hooks.tell)
-        finally:
-            if not self._is_entered:
-                self.close()
+            return executor.execute(plan, recorder.events.build_request_id, listeners, hooks.tell)
 
     def now(self) -> datetime:
         """The time by the engine's clock."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from deltalake import DeltaTable
@@ -10,8 +11,9 @@ from pyspark.sql import SparkSession
 
 import penstock
 from penstock.engine import Engine, open_engine
+from penstock.model.progress import TableState
 from penstock.model.results import ItemResult, RunResult
-from tests.projects import BIG_PY, MORE_ORDERS, TOTALS_SQL, ProjectFolder
+from tests.projects import BIG_PY, MORE_ORDERS, ORDERS, TOTALS_SQL, ProjectFolder
 
 pytestmark = pytest.mark.spark
 
@@ -304,3 +306,30 @@ def test_the_tables_ask_little_of_readers(shop: ProjectFolder, open_shop: Open, 
         assert (protocol.min_reader_version, protocol.min_writer_version) == (1, 2)
     path = str(shop.root / "storage/main/totals")
     assert spark.read.format("delta").load(path).count() == 2  # type: ignore[attr-defined]
+
+
+def test_what_reads_a_table_that_came_out_the_same_is_not_recomputed(empty_project: ProjectFolder) -> None:
+    """Also in later runs, and whatever the order of the rows; a table without readers pays nothing."""
+    project = empty_project
+    project.raw("orders", "1", ORDERS)
+    project.define("top.sql", "CREATE MATERIALIZED VIEW top AS SELECT max(total) AS most FROM totals")
+
+    def run(definition: str) -> tuple[TableState[Any], TableState[Any]]:
+        project.define("totals.sql", definition)
+        result = open_engine(project.root, environment={}).run()
+        assert not result.has_failed, [str(item.problem) for item in result.items if item.problem]
+        engine = open_engine(project.root, environment={})
+        assert not engine.plan().has_work
+        totals, top = (engine.catalog.state(engine.catalog.find(name)) for name in ("totals", "top"))
+        return totals, top
+
+    totals, top = run(TOTALS_SQL)
+    for edit, order in (("sum(1 * amount)", "customer DESC"), ("sum(amount * 1)", "customer")):
+        totals_now, top_now = run(TOTALS_SQL.replace("sum(amount)", edit) + f"ORDER BY {order}")
+        assert (totals_now.version, totals_now.data_version) != (totals.version, totals.version), "it was written"
+        assert (totals_now.data_version, totals_now.data_at) == (totals.data_version, totals.data_at)
+        assert top_now.version == top.version
+    assert not (project.root / "storage/main/top/_penstock/rows.json").exists()
+    totals_now, top_now = run(TOTALS_SQL.replace("sum(amount)", "max(amount)"))
+    assert totals_now.data_version != totals.data_version
+    assert project.rows("main.top") == [(30.0,)]

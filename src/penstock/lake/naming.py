@@ -99,11 +99,15 @@ def name_table(session: SparkSession, table: str, location: str) -> None:
 
 
 @contextmanager
-def use_database(session: SparkSession, files: Files, database: str) -> Iterator[None]:
-    """Make this the current database for the block; afterwards the session's own one is current again."""
+def use_database(session: SparkSession, files: Files, database: str, *, in_storage: bool = True) -> Iterator[None]:
+    """Make this the current database for the block; afterwards the session's own one is current again.
+
+    A database that only helps to analyze is not created in the storage.
+    """
+    location = f" LOCATION {text(files.spark_path(database))}" if in_storage else ""
     try:
         before = session.catalog.currentDatabase()
-        session.sql(f"CREATE DATABASE IF NOT EXISTS {quote(database)} LOCATION {text(files.spark_path(database))}")
+        session.sql(f"CREATE DATABASE IF NOT EXISTS {quote(database)}{location}")
         session.catalog.setCurrentDatabase(database)
     except Exception as error:  # noqa: BLE001 - whatever Spark's file system finds wrong with the place
         raise StorageError(

@@ -37,6 +37,8 @@ _borrowed: WeakKeyDictionary[SparkSession, tuple[int, dict[str, str | None]]] = 
 """How many use a session of the user now, and what its settings were before."""
 _borrowing = threading.Lock()
 _CLEANING_SECONDS = 10.0
+_ours: list[SparkSession] = []
+"""Sessions that we started: their thread stops them, so that other threads must not use them."""
 
 
 @contextmanager
@@ -53,11 +55,13 @@ def open_session(request: SessionRequest) -> Iterator[SparkSession]:
             yield active
         return
     session = _connect(request) if request.settings.remote else _start(request)
+    _ours.append(session)
     try:
         check_delta(session)
         apply_settings(session, request.configuration)
         yield session
     finally:
+        _ours.remove(session)
         with best_effort():
             session.stop()
 
@@ -104,13 +108,13 @@ def _find_quick(session: SparkSession) -> dict[str, str]:
 
 
 def find_active_session() -> SparkSession | None:
-    """The session that the user started, if any; does not import pyspark."""
+    """The session of this thread, or the one that the user started in another; does not import pyspark."""
     if "pyspark.sql" not in sys.modules:
         return None
     from pyspark.sql import SparkSession
 
     try:
-        return SparkSession.getActiveSession()
+        return SparkSession.getActiveSession() or next((s for s in [SparkSession.active()] if s not in _ours), None)
     except Exception:  # noqa: BLE001 - a session whose JVM or server died counts as none
         return None
 

@@ -32,6 +32,8 @@ EVERYWHERE = {
     "spark.sql.session.timeZone": "UTC",
     # Spark 4.2.0 hangs forever when a Python UDF reads a file scan directly (ColumnarArrowEvalPython).
     "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false",
+    # Delta's files have checksums of their pages, which Spark does not look at otherwise: damage could pass for other values.
+    "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
     **LOADS,
 }
 

@@ -22,6 +22,7 @@ from penstock.kinds.derived.erase import erase_rows
 from penstock.kinds.derived.local_views import LocalViews
 from penstock.kinds.derived.progress import CODEC, DerivedProgress
 from penstock.kinds.derived.reads import unwatched
+from penstock.kinds.derived.same_rows import find_same_rows
 from penstock.kinds.derived.values import describe_table, mark_input
 from penstock.kinds.protocol import PipelineRun
 from penstock.lake.naming import check_no_shadows
@@ -48,7 +49,10 @@ def open_load(lake: Lake, run: PipelineRun) -> DerivedLoad:
     views = {name: spec for found in resolved for name, spec in found.views.items()}
     tables = {name.name for found in resolved for name in found.inputs if name.database == project.database}
     check_no_shadows(lake.session, tables | {name.name for name in views})
-    return DerivedLoad(lake, project.root, project.database, views, run.build_request_id, project.vars, run.suppression)
+    read = frozenset(name for spec in run.workspace.specs for name in spec.inputs)
+    return DerivedLoad(
+        lake, project.root, project.database, views, run.build_request_id, project.vars, run.suppression, read
+    )
 
 
 @dataclass(slots=True)
@@ -62,6 +66,8 @@ class DerivedLoad:
     build_request_id: str
     variables: Mapping[str, Scalar]
     suppression: Suppression = field(default_factory=Suppression)
+    readable: frozenset[DatasetName] = frozenset()
+    """What other definitions read: of these it matters whether rows change."""
     _frames: dict[DatasetName, DataFrame] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
     local: LocalViews = field(default_factory=LocalViews)
@@ -82,8 +88,8 @@ class DerivedLoad:
         inputs = {table: self.lake.state(table) for table in item.work.resolved.inputs}
         if self._is_current(item, inputs):
             return LoadResult(self.lake.state(spec.name).version, 0)
-        rows = self._without_suppressed(spec, self._evaluate(spec))
-        _check_layout(spec, rows.columns)
+        rows = self.without_suppressed(spec, self.evaluate(spec))
+        check_layout(spec, rows.columns)
         marks = _mark_inputs(item, inputs)
         manifest = self.lake.begin(self._to_manifest(item, marks), spec.name, also=spec.name.quarantine)
         fault_point("derive.after_attempt", name)
@@ -93,10 +99,15 @@ class DerivedLoad:
             self._quarantine(rows, spec, outcomes, manifest.number)
             fault_point("derive.after_quarantine", name)
             kept = rows.where(_is_admitted(spec.expectations)) if spec.expectations else rows
+            same = find_same_rows(self.lake, item, kept) if spec.name in self.readable else None
             fault_point("derive.before_commit", name)
-            commit = self.lake.replace(kept, spec.name, manifest.number, spec.layout)
+            if same is not None:
+                commit = same.write(kept, manifest.number)
+            else:
+                commit = self.lake.replace(kept, spec.name, manifest.number, spec.layout)
         fault_point("derive.after_commit", name)
-        return LoadResult(commit.version, int(commit.metrics.get("numOutputRows", 0)), outcomes)
+        version = same.settle(commit).version if same is not None else commit.version
+        return LoadResult(version, int(commit.metrics.get("numOutputRows", 0)), outcomes)
 
     def _is_current(self, item: DerivedItem, inputs: Mapping[DatasetName, TableState[None]]) -> bool:
         """Whether it was only planned because inputs might change, and none of them did: a load can find the same rows."""
@@ -118,11 +129,11 @@ class DerivedLoad:
             ),
         )
 
-    def _evaluate(self, spec: DatasetSpec) -> DataFrame:
+    def evaluate(self, spec: DatasetSpec) -> DataFrame:
         """The rows of a definition, not yet computed; its inputs are registered by name and nothing else may be read."""
         for name in spec.inputs:
             if name in self.views:
-                self._view(name)
+                self.view(name)
             elif spec.sql is not None:
                 self.lake.register(name)
         with UserCode(self.root, spec).boundary("the query" if spec.sql is not None else "your function"):
@@ -130,16 +141,17 @@ class DerivedLoad:
                 return self.lake.session.sql(spec.sql)
             return call_function(spec, _Reader(self, spec), self.variables)
 
-    def _without_suppressed(self, spec: DatasetSpec, rows: DataFrame) -> DataFrame:
+    def without_suppressed(self, spec: DatasetSpec, rows: DataFrame) -> DataFrame:
         """The rows without suppressed keys. None is kept aside: when a tombstone is withdrawn, the table is recomputed."""
         suppressed = self.suppression.of(spec.name)
         check_key_columns(suppressed, rows.columns)
         return Screen(suppressed).drop(rows)
 
-    def _view(self, name: DatasetName) -> DataFrame:
+    def view(self, name: DatasetName) -> DataFrame:
+        """The rows of a temporary view, not yet computed; made for the first definition that reads it."""
         with self._lock:
             if name not in self._frames:
-                rows = self._evaluate(self.views[name])
+                rows = self.evaluate(self.views[name])
                 with unwatched():
                     rows.createOrReplaceTempView(name.name)
                 self._frames[name] = rows
@@ -160,7 +172,7 @@ class DerivedLoad:
             self.lake.replace(keep_dropped(rows, spec.expectations), spec.name.quarantine, number, layout)
 
 
-def _check_layout(spec: DatasetSpec, columns: Sequence[str]) -> None:
+def check_layout(spec: DatasetSpec, columns: Sequence[str]) -> None:
     """The columns that the table is partitioned or clustered by must be in the result."""
     known = {column.lower() for column in columns}
     for word, names in (("partition", spec.layout.partition_cols), ("cluster", spec.layout.cluster_by)):
@@ -231,7 +243,7 @@ class _Reader:
             raise UserCodeError(f"{self.spec.name}: {error}") from None
         self._check_planned(dataset)
         if dataset in self.load.views:
-            return self.load._view(dataset)  # noqa: SLF001 - same module
+            return self.load.view(dataset)
         with unwatched():
             return self.load.lake.read_shown(dataset)
 
