@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from penstock.run.erasing import Erasing
     from penstock.run.executor import Executor
     from penstock.run.maintaining import Maintaining
+    from penstock.run.partition_builds import PartitionBuilds
     from penstock.run.verifying import Verifying
 
 _EVENT_LOG = "PENSTOCK__EVENT_LOG"
@@ -127,6 +128,13 @@ class Engine:
         return Maintaining(self)
 
     @property
+    def partition_builds(self) -> PartitionBuilds:
+        """Makes requests for partitions, backfills and retries."""
+        from penstock.run.partition_builds import PartitionBuilds
+
+        return PartitionBuilds(self)
+
+    @property
     def verification(self) -> Verifying:
         """Compares loaded tables with their sources, and repairs them."""
         from penstock.run.verifying import Verifying
@@ -183,10 +191,10 @@ class Engine:
 
         An interrupt raises StoppedError, a KeyboardInterrupt that has the results so far; `on_stop` gets it at once.
         """
-        hooks = Hooks(listeners, on_plan or _ignore, on_stop)
+        hooks, asked = Hooks(listeners, on_plan or _ignore, on_stop), request or PlanRequest()
         self._hide_again()
         with self._recorded(hooks, wait_seconds, on_wait or _ignore) as recorder:
-            return self._run(lambda: self.plan(request), recorder, hooks)
+            return self._run(lambda: self.plan(asked), recorder, hooks, asked.message)
 
     def apply(self, plan: Plan, listeners: tuple[RunListener, ...] = ()) -> tuple[ItemResult, ...]:
         """Execute exactly this plan, under the project's lock; `run` plans and then does this."""
@@ -289,9 +297,7 @@ class Engine:
                     write_artifacts(self.workspace, plan, stopped.result)
             raise stopped from None
         except BaseException as error:
-            if plan is not None or not isinstance(
-                error, EventLogError
-            ):  # a log that takes no first event takes no last one
+            if plan is not None or not isinstance(error, EventLogError):  # a log that takes no event takes no last one
                 with suppress(EventLogError):  # the error itself says more; the next run records the end
                     recorder.failed(error.message if isinstance(error, PenstockError) else type(error).__name__)
             raise
@@ -312,8 +318,8 @@ class Engine:
         if self._executor is None:
             self._executor = Executor(self.workspace, self.kinds, is_long_lived=self.is_long_lived)
         try:
-            listeners = (recorder, *hooks.listeners)
-            return self._executor.execute(plan, recorder.events.build_request_id, listeners, hooks.tell)
+            build = recorder.events.build_request_id
+            return self._executor.execute(plan, build, (recorder, *hooks.listeners), hooks.tell)
         finally:
             if not self._is_entered:
                 self.close()
@@ -388,8 +394,9 @@ def check_machine(
     """Check what a run needs, with the fix for whatever is missing."""
     from penstock.inspect.doctor import check_project, run_checks
 
-    found, project = check_project(lambda: open_project(start, target=target, variables=variables, event_log=event_log))
-    return run_checks(found, project)
+    return run_checks(
+        *check_project(lambda: open_project(start, target=target, variables=variables, event_log=event_log))
+    )
 
 
 __all__ = ["Engine", "PlanRequest", "Rows", "check_machine", "open_engine", "open_project"]

@@ -11,6 +11,7 @@ import typer
 from penstock import __version__
 from penstock.cli import (
     advise,
+    build,
     compact,
     datasets,
     demo,
@@ -49,6 +50,9 @@ _COMMANDS = (
     ("plan", pipeline.plan, _BUILD),
     ("run", pipeline.run, _BUILD),
     ("rebuild", pipeline.rebuild, _BUILD),
+    ("build", build.build, _BUILD),
+    ("backfill", build.backfill, _BUILD),
+    ("retry", build.retry, _BUILD),
     ("compact", compact.compact, _MAINTAIN),
     ("maintain", compact.maintain, _MAINTAIN),
     ("advise", advise.advise, _LOOK),

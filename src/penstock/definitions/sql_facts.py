@@ -76,6 +76,22 @@ class QueryFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class SqlPartitions:
+    """The clauses of a CREATE statement about partitions; nothing is checked yet."""
+
+    unit: str
+    """`day`, `hour`, `month` or `list`."""
+    key: str
+    start: str = ""
+    end: str | None = None
+    zone: str | None = None
+    values: tuple[str, ...] = ()
+    takes_many: bool = False
+    inputs: tuple[tuple[str, str, str, int], ...] = ()
+    """By input: its name, `same`, `all`, `window` or `column`, the column, and how many partitions before."""
+
+
+@dataclass(frozen=True, slots=True)
 class SqlStatement:
     """One CREATE statement of a SQL file; `query` is the user's own text."""
 
@@ -90,6 +106,7 @@ class SqlStatement:
     partition_cols: tuple[str, ...] = ()
     cluster_by: tuple[str, ...] = ()
     table_properties: tuple[tuple[str, str], ...] = ()
+    partitions: SqlPartitions | None = None
 
 
 def to_json(value: SqlStatement | QueryFacts) -> dict[str, Any]:
@@ -111,6 +128,24 @@ def statement_from_json(value: Mapping[str, Any]) -> SqlStatement:
         partition_cols=_texts(value["partition_cols"]),
         cluster_by=_texts(value["cluster_by"]),
         table_properties=tuple((_typed(k, str), _typed(v, str)) for k, v in value["table_properties"]),
+        partitions=None if value["partitions"] is None else _partitions(value["partitions"]),
+    )
+
+
+def _partitions(value: Mapping[str, Any]) -> SqlPartitions:
+    optional = {name: None if value[name] is None else _typed(value[name], str) for name in ("end", "zone")}
+    inputs = [
+        (_typed(name, str), _typed(how, str), _typed(column, str), _typed(before, int))
+        for name, how, column, before in value["inputs"]
+    ]
+    return SqlPartitions(
+        unit=_typed(value["unit"], str),
+        key=_typed(value["key"], str),
+        start=_typed(value["start"], str),
+        values=_texts(value["values"]),
+        takes_many=_typed(value["takes_many"], bool),
+        inputs=tuple(inputs),
+        **optional,
     )
 
 

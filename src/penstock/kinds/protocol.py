@@ -68,6 +68,14 @@ class Loader(Protocol):
 
 
 @runtime_checkable
+class Expands(Protocol):
+    """What a loader also has if only the rows of its inputs show which partitions are to be built."""
+
+    def expand(self, item: Item) -> Sequence[Item]:
+        """The items with partitions that an item without them stands for, once its inputs are done."""
+
+
+@runtime_checkable
 class Repairs(Protocol):
     """What a loader also has whose source can be asked for single rows again."""
 

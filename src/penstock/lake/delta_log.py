@@ -165,8 +165,9 @@ def _to_commit(version: int, content: bytes) -> Commit:
         if not line.strip():
             continue
         action = json.loads(line)
-        if "txn" in action and action["txn"]["appId"] == APPLICATION:
-            number = int(action["txn"]["version"])
+        if "txn" in action:
+            found = _number_of(action["txn"])
+            number = found if found is not None else number
         elif "commitInfo" in action:
             info = action["commitInfo"]
         elif "metaData" in action:
@@ -184,6 +185,20 @@ def _to_commit(version: int, content: bytes) -> Commit:
         schema_json=schema_json,
         parameters={str(key): str(value) for key, value in (info.get("operationParameters") or {}).items()},
     )
+
+
+def to_application(number: int) -> str:
+    """The application id of a commit that may run beside others of the same table: Delta skips none of them."""
+    return f"{APPLICATION}/{number}"
+
+
+def _number_of(transaction: Mapping[str, Any]) -> int | None:
+    """Penstock's load number: the version of our application, or a part of an application id of its own."""
+    application = transaction["appId"]
+    if application == APPLICATION:
+        return int(transaction["version"])
+    name, _, number = application.partition("/")
+    return int(number) if name == APPLICATION and number.isdigit() else None
 
 
 def read_columns(schema_json: str) -> tuple[Column, ...]:

@@ -147,6 +147,8 @@ def _to_json(manifest: Manifest) -> dict[str, Any]:
         optional["data"] = [manifest.data_version, manifest.data_at]
     if manifest.hides is not None:
         optional["hides"] = manifest.hides
+    if manifest.as_of is not None:
+        optional["as_of"] = manifest.as_of
     return {
         "format": FORMAT,
         "dataset": manifest.dataset,
@@ -179,4 +181,5 @@ def _from_json(value: dict[str, Any]) -> Manifest:
         data_version=check_type(data_version, int, None),
         data_at=check_type(data_at, int, None),
         hides=check_type(value.get("hides"), str, None),
+        as_of=check_type(value.get("as_of"), int, None),
     )

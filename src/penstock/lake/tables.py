@@ -136,7 +136,7 @@ class Lake:
 
     def _save(self, writer: DataFrameWriter, name: DatasetName, number: int) -> Commit:
         numbered = writer.format("delta").options(txnAppId=APPLICATION, txnVersion=str(number))
-        with self._writing(name):
+        with self.writing(name):
             numbered.save(self.files.spark_path(name.path))
         return self._read_back(name, number)
 
@@ -178,7 +178,7 @@ class Lake:
         view = f"penstock_{uuid4().hex}"
         source.createGlobalTempView(view)
         try:
-            with self._writing(name), sibling_of(self.session) as session:
+            with self.writing(name), sibling_of(self.session) as session:
                 session.conf.set("spark.databricks.delta.write.txnAppId", APPLICATION)
                 session.conf.set("spark.databricks.delta.write.txnVersion", str(number))
                 if is_stable:
@@ -218,7 +218,7 @@ class Lake:
         Larger files are kept: rewriting the whole table again and again costs more than its small files do,
         and would mix rows that were stored in separate files on purpose.
         """
-        with suppress(ConcurrentRunError), self._writing(name, wait=0), sibling_of(self.session) as session:
+        with suppress(ConcurrentRunError), self.writing(name, wait=0), sibling_of(self.session) as session:
             session.conf.set("spark.databricks.delta.optimize.minFileSize", str(_SMALL_FILE))
             session.sql(f"OPTIMIZE delta.{quote(self.files.spark_path(name.path))}")
 
@@ -242,7 +242,7 @@ class Lake:
 
     def restore(self, name: DatasetName, version: int) -> None:
         """Make the table what it was at this version; needs the exclusive lease, and `restate` afterwards."""
-        with self._writing(name), sibling_of(self.session) as session:
+        with self.writing(name), sibling_of(self.session) as session:
             # Otherwise a table whose removed files may go at once cannot be restored, even while they are there.
             session.conf.set(
                 "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration", "false"
@@ -253,7 +253,7 @@ class Lake:
         """Replace the whole table, its schema and its layout in one commit under this number."""
         complete = complete_layout(layout, type_from_json(rows.schema.jsonValue()))
         statement = replace_statement(self.files.spark_path(name.path), number, complete)
-        with self._writing(name, replaces=True):
+        with self.writing(name, replaces=True):
             rows.sparkSession.sql(statement, rows=rows)
         return self._read_back(name, number)
 
@@ -289,7 +289,7 @@ class Lake:
             self._alter(name, f"UNSET TBLPROPERTIES IF EXISTS ({', '.join(map(text, unset))})")
 
     def _alter(self, name: DatasetName, what: str) -> None:
-        with self._writing(name):
+        with self.writing(name):
             self.session.sql(f"ALTER TABLE delta.{quote(self.files.spark_path(name.path))} {what}")
 
     def drop(self, name: DatasetName) -> None:
@@ -299,13 +299,13 @@ class Lake:
             files = [file.path for file in self.files.walk(table.path) if f"/{LEASES}/" not in file.path]
             if not files:
                 continue
-            with self._writing(table):
+            with self.writing(table):
                 for path in sorted(files, key=_drop_order):
                     self.files.remove(path)
                     fault_point("drop.after_file", path)
 
     @contextmanager
-    def _writing(self, name: DatasetName, wait: float | None = None, *, replaces: bool = False) -> Iterator[None]:
+    def writing(self, name: DatasetName, wait: float | None = None, *, replaces: bool = False) -> Iterator[None]:
         """Hold the table's lease for writers, and name conflicts; a table that is replaced need not have a readable log."""
         terms = TERMS if wait is None else replace(TERMS, writer_wait=wait)
         log = repaired_log(self.files, name.path) if replaces else nullcontext()
@@ -315,7 +315,7 @@ class Lake:
     @contextmanager
     def _rewriting(self, name: DatasetName, codec: str | None, largest: int) -> Iterator[SparkSession]:
         """A session of its own for a rewrite of files."""
-        with self._writing(name), sibling_of(self.session) as session:
+        with self.writing(name), sibling_of(self.session) as session:
             if codec is not None:
                 session.conf.set("spark.sql.parquet.compression.codec", codec)
             session.conf.set("spark.databricks.delta.optimize.maxFileSize", str(largest))

@@ -15,6 +15,7 @@ from penstock.lake.tables import Lake
 from penstock.model.loads import find_drivers
 from penstock.model.plan import Item, Plan
 from penstock.model.results import ItemResult, LoadResult
+from penstock.run.partition_runs import load_item
 from penstock.run.scheduler import OnStop, RunListener, Scheduler
 from penstock.session.losses import best_effort, loss_of_session_named
 from penstock.session.opening import cancel_work, carry_by_value, open_session
@@ -47,13 +48,18 @@ class Executor:
         with ExitStack() as stack:
             loaders = self._open_loaders(lake, plan, build_request_id, stack)
 
-            def apply(item: Item) -> LoadResult:
+            def load(item: Item) -> LoadResult:
                 with loss_of_session_named(item.dataset, self.workspace.project.state_folder):
                     return loaders[item.kind].load(item)
 
+            def apply(item: Item) -> LoadResult:
+                return load_item(loaders[item.kind], load, item, listeners)
+
             cancel = partial(cancel_work, lake.session)
-            threads = self.workspace.project.threads
-            return Scheduler(apply, listeners, threads, cancel=cancel, on_stop=on_stop).execute(plan)
+            threads = plan.parallel or self.workspace.project.threads
+            return Scheduler(
+                apply, listeners, threads, cancel=cancel, on_stop=on_stop, max_failures=plan.max_failures
+            ).execute(plan)
 
     def _open_loaders(self, lake: Lake, plan: Plan, build_request_id: str, stack: ExitStack) -> dict[str, Loader]:
         """The loader of every kind that has work, by the names of its datasets; closed with the stack."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 from penstock.definitions.user_code import describe
 from penstock.errors import ConfigError, PenstockError, RawFileError, StorageError, UsageError
@@ -14,8 +15,10 @@ from penstock.lake.delta_log import DamagedLogError, check_commits
 from penstock.model.dataset import Dataset
 from penstock.model.graph import order
 from penstock.model.names import DatasetName
+from penstock.model.partitions.declared import PartitionRequest
 from penstock.model.plan import Action, Item, Plan, PlanLine, Problem, Upstream, Wishes, WorkItem
 from penstock.model.progress import Damage, TableState
+from penstock.run.partition_requests import Asked, find_scheme, resolve_refs
 from penstock.run.selection import select_datasets
 from penstock.tombstones.suppression import Suppressions
 
@@ -37,6 +40,16 @@ class PlanRequest:
     """What the user typed before the names in `select`."""
     continuous: bool = False
     """Only what can be kept up to date while waiting for changes."""
+    partitions: tuple[str, ...] = ()
+    """The datasets and partitions to build, with all that they read; instead of `select`."""
+    chunk: int | None = None
+    """The most partitions in one job run; None lets the engine choose."""
+    is_descending: bool = False
+    """Whether the last partitions are built first."""
+    parallel: int | None = None
+    max_failures: int | None = None
+    message: str = "penstock run"
+    """What the user typed, for the event log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +62,22 @@ class Planner:
     def plan(self, request: PlanRequest) -> Plan:
         """What a pipeline run would do, and why, for every selected dataset."""
         catalog = open_catalog(self.workspace, self.kinds)
-        selected = _select(catalog, request)
-        wishes = _to_wishes(catalog, selected, request)
+        asked = resolve_refs(catalog, request.partitions, datetime.now(UTC)) if request.partitions else Asked()
+        selected = asked.selected if request.partitions else _select(catalog, request)
+        wishes = _to_wishes(catalog, selected, request, asked)
         states = catalog.states(selected | {name for read in selected for name in catalog.graph[read]})
         suppressions = Suppressions(self.workspace.project, self.workspace.storage)
         planned: dict[DatasetName, tuple[Item, ...]] = {}
         for name in order(catalog.graph):
             if name in selected:
                 inputs = catalog.datasets[name].inputs
-                upstream = {read: Upstream(read, states[read], planned.get(read, ())) for read in inputs}
+                upstream = {
+                    read: Upstream(read, states[read], planned.get(read, ()), find_scheme(catalog, read))
+                    for read in inputs
+                }
                 found = self._decide_safely(catalog.datasets[name], states[name], wishes[name], upstream)
                 planned[name] = tuple(_with_secrets(item, suppressions) for item in found)
-        unusable = () if request.select or request.continuous else catalog.unusable
+        unusable = () if request.select or request.continuous or request.partitions else catalog.unusable
         items = (*unusable, *(item for found in planned.values() for item in found))
         _check_ids(items)
         project = self.workspace.project
@@ -71,6 +88,8 @@ class Planner:
             {item.id: _describe(catalog, item) for item in items},
             catalog.warnings,
             _find_places(catalog, selected),
+            parallel=request.parallel,
+            max_failures=request.max_failures,
         )
 
     def _decide_safely(
@@ -168,7 +187,9 @@ def _find_files(catalog: Catalog) -> dict[DatasetName, str]:
     return {name: dataset.spec.location.file for name, dataset in catalog.datasets.items() if dataset.spec is not None}
 
 
-def _to_wishes(catalog: Catalog, selected: frozenset[DatasetName], request: PlanRequest) -> dict[DatasetName, Wishes]:
+def _to_wishes(
+    catalog: Catalog, selected: frozenset[DatasetName], request: PlanRequest, asked: Asked
+) -> dict[DatasetName, Wishes]:
     for text in request.full_refresh:
         if text.startswith("-"):
             raise UsageError(f"--full-refresh needs the name of a table before {text}", hint=REFRESH_ALL)
@@ -178,7 +199,11 @@ def _to_wishes(catalog: Catalog, selected: frozenset[DatasetName], request: Plan
     may_lose = {catalog.find(text).name for text in request.allow_history_loss}
     return {
         name: Wishes(
-            request.full_refresh_all or name in refresh, name in may_lose, request.drop_retired, request.continuous
+            request.full_refresh_all or name in refresh,
+            name in may_lose,
+            request.drop_retired,
+            request.continuous,
+            PartitionRequest(asked.partitions.get(name), request.chunk, request.is_descending),
         )
         for name in selected
     }

@@ -37,6 +37,10 @@ class RunRecorder:
     owner: str = ""
     """By which process, and under which lock."""
     _jobs: dict[str, str] = field(default_factory=dict)
+    _refs: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """What each item builds."""
+    _planned: set[str] = field(default_factory=set)
+    """The items of the plan: others are batches that such an item is worked off in."""
     _ended_jobs: set[str] = field(default_factory=set)
     _reasons: dict[str, str] = field(default_factory=dict)
     """Why items were not started."""
@@ -61,6 +65,8 @@ class RunRecorder:
     def planned(self, plan: Plan) -> None:
         """The plan is ready; work begins."""
         work = [item for item in plan.items if item.action.is_work]
+        refs = [ref for item in work for ref in item.refs]
+        self._planned = {item.id for item in work}
         graph = [
             {
                 "dataset": item.id,
@@ -72,10 +78,15 @@ class RunRecorder:
         ]
         self._write(
             lambda: [
-                self.events.build(BuildStatus.ANALYSIS_COMPLETED, requested_partitions=[item.id for item in work]),
+                self.events.build(BuildStatus.ANALYSIS_COMPLETED, requested_partitions=refs),
                 self.events.job_graph({"datasets": graph}),
-                *(self.events.invalidate(item.id, _why(item)) for item in work if item.effect.replaces_rows),
-                *(self.events.partition(item.id, PartitionStatus.REQUESTED) for item in work),
+                *(
+                    self.events.invalidate(ref, _why(item))
+                    for item in work
+                    if item.effect.replaces_rows
+                    for ref in item.refs
+                ),
+                *(self.events.partition(ref, PartitionStatus.REQUESTED) for ref in refs),
                 self.events.build(BuildStatus.EXECUTING),
             ]
         )
@@ -88,15 +99,17 @@ class RunRecorder:
             if (known := self._jobs.get(item.id)) is not None:
                 attempt = self.events.history.jobs[known].attempts + 1
                 return [self.events.job(known, JobStatus.RUNNING, config={ATTEMPT: attempt})]
-            run = self._jobs[item.id] = self.events.new_job_run()
-            scheduled = self.events.job(
-                run, JobStatus.SCHEDULED, job_label=str(item.dataset), target_partitions=[item.id], config=config
-            )
+            run, refs = self.events.new_job_run(), item.refs
+            self._jobs[item.id], self._refs[item.id] = run, refs
+            new = [ref for ref in refs if ref not in self.events.history.partitions]
             return [
-                scheduled,
-                self.events.partition(item.id, PartitionStatus.SCHEDULED, job_run_id=run),
+                *(self.events.partition(ref, PartitionStatus.REQUESTED) for ref in new),
+                self.events.job(
+                    run, JobStatus.SCHEDULED, job_label=str(item.dataset), target_partitions=refs, config=config
+                ),
+                *(self.events.partition(ref, PartitionStatus.SCHEDULED, job_run_id=run) for ref in refs),
                 self.events.job(run, JobStatus.RUNNING),
-                self.events.partition(item.id, PartitionStatus.BUILDING, job_run_id=run),
+                *(self.events.partition(ref, PartitionStatus.BUILDING, job_run_id=run) for ref in refs),
             ]
 
         self._write(make)
@@ -115,17 +128,24 @@ class RunRecorder:
         self._ended_jobs.add(run)
         if result.outcome is Outcome.ERROR:
             message = result.problem.message if result.problem else ""
-            job = self.events.job(run, JobStatus.FAILED, message=message)
-            partition = self.events.partition(result.id, PartitionStatus.FAILED, message=message, job_run_id=run)
+            job, status = self.events.job(run, JobStatus.FAILED, message=message), PartitionStatus.FAILED
         elif result.outcome is Outcome.SKIP:
             message = "there is nothing to build it from yet"
-            job = self.events.job(run, JobStatus.COMPLETED, message=message)
-            partition = self.events.partition(result.id, PartitionStatus.FAILED, message=message, job_run_id=run)
+            job, status = self.events.job(run, JobStatus.COMPLETED, message=message), PartitionStatus.FAILED
         else:
+            message = ""
             job = self.events.job(run, JobStatus.COMPLETED, manifests=_what_was_written(result.load))
-            partition = self.events.partition(result.id, PartitionStatus.AVAILABLE, job_run_id=run)
+            status = PartitionStatus.AVAILABLE
         gone = [self.events.invalidate(result.id, "dropped")] if result.action.removes_table else []
-        return [job, partition, *gone]
+        ends = [self.events.partition(ref, status, message=message, job_run_id=run) for ref in self._open_refs(result)]
+        return [job, *ends, *gone]
+
+    def _open_refs(self, result: ItemResult) -> list[str]:
+        """What ends with an item: of a smaller batch that fails nothing does, because its partitions are searched further."""
+        refs, known = self._refs[result.id], self.events.history.partitions
+        if result.outcome is Outcome.ERROR and len(refs) > 1 and result.id not in self._planned:
+            return []
+        return [ref for ref in refs if not known[ref].is_final]
 
     def finished(self, result: RunResult) -> None:
         """The pipeline run is done."""

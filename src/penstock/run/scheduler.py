@@ -57,6 +57,8 @@ class Scheduler:
     grace_seconds: float = GRACE_SECONDS
     limits: Callable[[Item], Limits] = lambda _: NO_LIMITS
     """How often an item is tried when its error is retryable, and how long it may take."""
+    max_failures: int | None = None
+    """After more failed items than this, nothing new begins."""
     _results: dict[str, ItemResult] = field(default_factory=dict)
     _running: dict[Future[ItemResult], Item] = field(default_factory=dict)
 
@@ -122,6 +124,20 @@ class Scheduler:
         skips = dispatch.finish(result.id, verdict, time.monotonic())
         del self._running[future]
         self._skip(skips, items)
+        self._stop_early(dispatch, items)
+
+    def _stop_early(self, dispatch: Dispatch, items: Mapping[str, Item]) -> None:
+        """Start nothing more once too many items have failed."""
+        if self.max_failures is None:
+            return
+        failed = sum(result.outcome is Outcome.ERROR for result in self._results.values())
+        if failed <= self.max_failures:
+            return
+        waiting, _ = dispatch.cancel()
+        reason = Reason("too_many_failures", f"{failed} items failed, more than --max-failures {self.max_failures}")
+        for task in waiting:
+            item = items[task.id]
+            self._settle(ItemResult(item.id, item.dataset, Action.SKIP, Outcome.SKIP, (reason,)))
 
     def _give_up(self, pool: Workers[ItemResult], dispatch: Dispatch, items: Mapping[str, Item], task: Task) -> None:
         """An attempt takes too long: its thread cannot be ended, so its result will be ignored and another takes its place."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.kinds.derived import observe
 from penstock.kinds.derived.decide import decide
+from penstock.kinds.derived.partition_decide import decide_partitions
 from penstock.kinds.derived.progress import CODEC, DerivedCodec
 from penstock.kinds.protocol import Loader, Needs, PipelineRun, Workspace
 from penstock.model.dataset import Dataset, Found, Place, Shown, table_places
@@ -39,6 +40,8 @@ class DerivedKind:
     def decide(
         self, observation: Any, wishes: Wishes, upstream: Mapping[DatasetName, Upstream]
     ) -> Sequence[Item] | Needs:
+        if observation.partitions is not None:
+            return decide_partitions(observation, observation.partitions, wishes, upstream)
         return decide(observation, wishes, upstream)
 
     def open(self, lake: Lake, run: PipelineRun) -> Loader:

@@ -8,17 +8,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import functions as F
-
 from penstock.definitions.parse_cache import ParseCache
 from penstock.definitions.sql_files import read_query
 from penstock.definitions.user_code import UserCode
-from penstock.errors import DefinitionError, ExpectationError, UnplannedReadError, UserCodeError
+from penstock.errors import DefinitionError, UnplannedReadError, UserCodeError
 from penstock.faults import fault_point
 from penstock.kinds.derived.decide import DerivedItem
 from penstock.kinds.derived.descriptions import describe_again
 from penstock.kinds.derived.erase import erase_rows
+from penstock.kinds.derived.expectations import check_expectations, is_admitted
 from penstock.kinds.derived.local_views import LocalViews
+from penstock.kinds.derived.partition_facts import Schemes, schemes_of
+from penstock.kinds.derived.partition_load import PartitionLoad
 from penstock.kinds.derived.progress import CODEC, DerivedProgress
 from penstock.kinds.derived.reads import unwatched, watch_reads
 from penstock.kinds.derived.values import describe_table, mark_input
@@ -31,14 +32,15 @@ from penstock.model.plan import Action
 from penstock.model.progress import InputMark, Manifest, TableState
 from penstock.model.project import Scalar
 from penstock.model.results import ExpectationOutcome, LoadResult
-from penstock.model.spec import DatasetSpec, Expectation, OnViolation, TableLayout
+from penstock.model.spec import DatasetSpec, OnViolation, TableLayout
+from penstock.pipelines.partitions import PartitionContext
 from penstock.pipelines.registry import use_reader, use_variables
 from penstock.tombstones.suppression import Suppression
-from penstock.transforms.expectations import count_violations, is_kept, is_met, keep_dropped
+from penstock.transforms.expectations import keep_dropped
 from penstock.transforms.suppress import Screen, check_key_columns
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 def open_load(lake: Lake, run: PipelineRun) -> DerivedLoad:
@@ -48,7 +50,10 @@ def open_load(lake: Lake, run: PipelineRun) -> DerivedLoad:
     views = {name: spec for found in resolved for name, spec in found.views.items()}
     tables = {name.name for found in resolved for name in found.inputs if name.database == project.database}
     check_no_shadows(lake.session, tables | {name.name for name in views})
-    return DerivedLoad(lake, project.root, project.database, views, run.build_request_id, project.vars, run.suppression)
+    schemes = schemes_of(run.workspace.specs)
+    return DerivedLoad(
+        lake, project.root, project.database, views, run.build_request_id, project.vars, run.suppression, schemes
+    )
 
 
 @dataclass(slots=True)
@@ -62,6 +67,8 @@ class DerivedLoad:
     build_request_id: str
     variables: Mapping[str, Scalar]
     suppression: Suppression = field(default_factory=Suppression)
+    schemes: Schemes = field(default_factory=dict)
+    _tables: threading.Lock = field(default_factory=threading.Lock)
     _frames: dict[DatasetName, DataFrame] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
     local: LocalViews = field(default_factory=LocalViews)
@@ -77,6 +84,8 @@ class DerivedLoad:
         fault_point("derive.before_attempt", name)
         if item.action is Action.EVOLVE:
             return LoadResult(describe_again(self.lake, spec).version, 0)
+        if spec.partitioning is not None:
+            return self._partitions().load(item)
         if item.work.hidden:
             return erase_rows(self.lake, item, self._to_manifest(item, item.work.marks), self.suppression.secrets)
         inputs = {table: self.lake.state(table) for table in item.work.resolved.inputs}
@@ -89,14 +98,29 @@ class DerivedLoad:
         fault_point("derive.after_attempt", name)
         code = UserCode(self.root, spec)
         with code.boundary("the computation"):
-            outcomes = _check_expectations(rows, spec)
+            outcomes = check_expectations(rows, spec)
             self._quarantine(rows, spec, outcomes, manifest.number)
             fault_point("derive.after_quarantine", name)
-            kept = rows.where(_is_admitted(spec.expectations)) if spec.expectations else rows
+            kept = rows.where(is_admitted(spec.expectations)) if spec.expectations else rows
             fault_point("derive.before_commit", name)
             commit = self.lake.replace(kept, spec.name, manifest.number, spec.layout)
         fault_point("derive.after_commit", name)
         return LoadResult(commit.version, int(commit.metrics.get("numOutputRows", 0)), outcomes)
+
+    def expand(self, item: DerivedItem) -> Sequence[DerivedItem]:
+        """The batches of partitions that an item stands for, if only its inputs could tell."""
+        is_late = item.work.resolved.spec.partitioning is not None and item.action is Action.RECOMPUTE
+        return self._partitions().expand(item) if is_late and not item.parts else (item,)
+
+    def _partitions(self) -> PartitionLoad:
+        return PartitionLoad(
+            self.lake, self.build_request_id, self.schemes, self._evaluate_partitions, self.root, self._tables
+        )
+
+    def _evaluate_partitions(
+        self, spec: DatasetSpec, context: PartitionContext, parameters: Mapping[str, Any]
+    ) -> DataFrame:
+        return self._without_suppressed(spec, self._evaluate(spec, context, parameters))
 
     def _is_current(self, item: DerivedItem, inputs: Mapping[DatasetName, TableState[None]]) -> bool:
         """Whether it was only planned because inputs might change, and none of them did: a load can find the same rows."""
@@ -118,7 +142,9 @@ class DerivedLoad:
             ),
         )
 
-    def _evaluate(self, spec: DatasetSpec) -> DataFrame:
+    def _evaluate(
+        self, spec: DatasetSpec, context: PartitionContext | None = None, parameters: Mapping[str, Any] | None = None
+    ) -> DataFrame:
         """The rows of a definition, not yet computed; its inputs are registered by name and nothing else may be read."""
         for name in spec.inputs:
             if name in self.views:
@@ -127,8 +153,12 @@ class DerivedLoad:
                 self.lake.register(name)
         with UserCode(self.root, spec).boundary("the query" if spec.sql is not None else "your function"):
             if spec.sql is not None:
-                return self.lake.session.sql(spec.sql)
-            return self._call(spec)
+                return (
+                    self.lake.session.sql(spec.sql, args=dict(parameters))
+                    if parameters
+                    else self.lake.session.sql(spec.sql)
+                )
+            return self._call(spec, () if context is None else (context,))
 
     def _without_suppressed(self, spec: DatasetSpec, rows: DataFrame) -> DataFrame:
         """The rows without suppressed keys. None is kept aside: when a tombstone is withdrawn, the table is recomputed."""
@@ -136,14 +166,14 @@ class DerivedLoad:
         check_key_columns(suppressed, rows.columns)
         return Screen(suppressed).drop(rows)
 
-    def _call(self, spec: DatasetSpec) -> DataFrame:
+    def _call(self, spec: DatasetSpec, arguments: tuple[PartitionContext, ...]) -> DataFrame:
         reader = _Reader(self, spec)
         with (
             use_reader(reader),
             use_variables(self.variables),
             watch_reads(self.lake.session, reader.check, reader.check_query, reader.check_view),
         ):
-            rows: Any = spec.function() if spec.function else None
+            rows: Any = spec.function(*arguments) if spec.function else None
         if not hasattr(rows, "isStreaming"):
             raise _not_rows(spec, rows)
         if rows.isStreaming:
@@ -208,39 +238,6 @@ def _check_layout(spec: DatasetSpec, columns: Sequence[str]) -> None:
 def _mark_inputs(item: DerivedItem, inputs: Mapping[DatasetName, TableState[None]]) -> dict[str, InputMark]:
     columns = item.work.resolved.columns
     return {str(name): mark_input(state, state.schema, columns.get(name)) for name, state in inputs.items()}
-
-
-def _check_expectations(rows: DataFrame, spec: DatasetSpec) -> tuple[ExpectationOutcome, ...]:
-    """Count the rows that fail each expectation in one pass; ExpectationError when a row fails an `expect_or_fail`."""
-    if not spec.expectations:
-        return ()
-    counts = rows.agg(*count_violations(spec.expectations)).collect()[0]
-    outcomes = tuple(
-        ExpectationOutcome(expectation.name, expectation.on_violation, int(counts[index]))
-        for index, expectation in enumerate(spec.expectations)
-    )
-    broken = [
-        f"{expectation.name} ({expectation.condition}): {outcome.violations} rows"
-        for expectation, outcome in zip(spec.expectations, outcomes, strict=True)
-        if outcome.violations and outcome.on_violation is OnViolation.FAIL
-    ]
-    if broken:
-        raise ExpectationError(
-            f"{spec.name}: rows failed expectations: {'; '.join(broken)}; nothing was written",
-            hint="fix the source, or use expect_or_drop to write such rows to the quarantine table",
-            location=spec.location,
-        )
-    return outcomes
-
-
-def _is_admitted(expectations: Sequence[Expectation]) -> Column:
-    """Rows to write; the write itself fails on a row that fails an `expect_or_fail`, even if the input changed since."""
-    must = [expectation for expectation in expectations if expectation.on_violation is OnViolation.FAIL]
-    admitted = is_kept(expectations)
-    for expectation in must:
-        stop = F.raise_error(F.lit(f"a row failed the expectation {expectation.name}")).cast("boolean")
-        admitted = F.when(is_met(expectation), admitted).otherwise(stop)
-    return admitted
 
 
 @dataclass(frozen=True, slots=True)
