@@ -13,6 +13,7 @@ from penstock.cli.options import current_settings
 from penstock.cli.output import make_output
 from penstock.cli.pipeline import run_project
 from penstock.errors import UsageError
+from penstock.model.partitions.declared import BuildOptions
 from penstock.model.wording import counted
 
 if TYPE_CHECKING:
@@ -43,11 +44,9 @@ def build(
     full_refresh: Refresh = False,
 ) -> None:
     """Build partitions and datasets with everything that they read. What is up to date is not built again."""
-    from penstock.run.partition_builds import BackfillOptions
-
     settings = current_settings()
     with open_from_settings(settings) as engine:
-        options = BackfillOptions(parallel, full_refresh=full_refresh)
+        options = BuildOptions(parallel, full_refresh=full_refresh)
         run_project(engine, settings, engine.partition_builds.build(refs, options))
 
 
@@ -65,13 +64,11 @@ def backfill(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be built, and why.")] = False,
 ) -> None:
     """Build a range of partitions. A failed one stops no other, and what is up to date is not built again."""
-    from penstock.run.partition_builds import BackfillOptions
-
     settings = current_settings()
     with open_from_settings(settings) as engine:
         builds = engine.partition_builds
         wanted = builds.find_slice(dataset, start, end)
-        options = BackfillOptions(parallel, _to_size(chunk), max_failures, _is_descending(order), full_refresh)
+        options = BuildOptions(parallel, _to_size(chunk), max_failures, _is_descending(order), full_refresh)
         request = replace(builds.backfill(wanted, options), message=f"penstock backfill {wanted}")
         if dry_run:
             found = builds.preview(wanted, engine.plan(request))
@@ -88,11 +85,9 @@ def retry(
     parallel: Parallel = None,
 ) -> None:
     """Build again what failed or never ran in a build, and nothing else."""
-    from penstock.run.partition_builds import BackfillOptions
-
     settings = current_settings()
     with open_from_settings(settings) as engine:
-        request = engine.partition_builds.retry(build_id, BackfillOptions(parallel))
+        request = engine.partition_builds.retry(build_id, BuildOptions(parallel))
         if request is None:
             make_output(settings).show(
                 {"retried": []}, lambda output: output.text("Nothing to retry: everything in this build was built.")

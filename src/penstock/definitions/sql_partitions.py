@@ -34,15 +34,13 @@ def read_partitions(words: SqlWords) -> SqlPartitions:
     words.need("(")
     key = words.identifier("a column")
     words.need(")")
-    start, end, zone, values = "", None, None, ()
     if unit == "list":
-        values = _read_values(words)
-    else:
-        words.need("START")
-        start = words.text("the first partition")
-        end = words.text("the last partition") if words.take("END") else None
-        zone = words.text("a time zone") if unit != "hour" and words.take("ZONE") else None
-    return SqlPartitions(unit, key, start, end, zone, values, words.take("BATCH"))
+        return SqlPartitions(unit, key, values=_read_values(words), takes_many=words.take("BATCH"))
+    words.need("START")
+    start = words.text("the first partition")
+    end = words.text("the last partition") if words.take("END") else None
+    zone = words.text("a time zone") if unit != "hour" and words.take("ZONE") else None
+    return SqlPartitions(unit, key, start, end, zone, (), words.take("BATCH"))
 
 
 def read_mapping(words: SqlWords, name: str) -> Mapped:

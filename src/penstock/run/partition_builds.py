@@ -12,7 +12,7 @@ from penstock.errors import UsageError
 from penstock.eventlog import projections
 from penstock.eventlog.opening import open_event_log
 from penstock.model.build_history import BuildHistory
-from penstock.model.partitions.declared import write_ordinals
+from penstock.model.partitions.declared import BuildOptions, write_ordinals
 from penstock.model.partitions.ordinals import Ordinals, from_numbers, members, size, to_ordinals, without
 from penstock.model.partitions.refs import PartitionError, PartitionRef, to_part
 from penstock.model.partitions.requests import RANGE, Slice, read_request
@@ -28,17 +28,6 @@ if TYPE_CHECKING:
     from penstock.model.names import DatasetName
 
 _STOPPED = (BuildStatus.FAILED, BuildStatus.CANCELLED)
-
-
-@dataclass(frozen=True, slots=True)
-class BackfillOptions:
-    """How the partitions of a range are built."""
-
-    parallel: int | None = None
-    chunk: int | None = None
-    max_failures: int | None = None
-    is_descending: bool = False
-    full_refresh: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +89,9 @@ class PartitionBuilds:
 
     engine: Engine
 
-    def build(self, refs: Sequence[str], options: BackfillOptions | None = None) -> PlanRequest:
+    def build(self, refs: Sequence[str], options: BuildOptions | None = None) -> PlanRequest:
         """A request for these partitions and datasets, with all that they read."""
-        given = options or BackfillOptions()
+        given = options or BuildOptions()
         names = {ref.partition("/")[0] for ref in refs} if given.full_refresh else set()
         return PlanRequest(
             partitions=tuple(refs),
@@ -140,7 +129,7 @@ class PartitionBuilds:
             raise TypeError(f"{found} is not a range")
         return found
 
-    def backfill(self, wanted: Slice, options: BackfillOptions) -> PlanRequest:
+    def backfill(self, wanted: Slice, options: BuildOptions) -> PlanRequest:
         """A request for the partitions of a slice that are not up to date."""
         refs = [str(wanted)] if isinstance(wanted.scheme, TimeScheme) else list(map(str, wanted))
         return self.build(refs, options)
@@ -168,7 +157,7 @@ class PartitionBuilds:
         runs = sum(bool(item.parts) for item in items)
         return Preview(wanted.dataset, scheme, built, kept, runs, late.reasons[0].text if late else None)
 
-    def retry(self, build: str | None, options: BackfillOptions | None = None) -> PlanRequest | None:
+    def retry(self, build: str | None, options: BuildOptions | None = None) -> PlanRequest | None:
         """A request for what failed or never ran in a build, by the start of its id; None when everything was built.
 
         Without a build, it is the newest one that did not succeed.

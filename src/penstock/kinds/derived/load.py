@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.definitions.parse_cache import ParseCache
 from penstock.definitions.sql_files import read_query
+from penstock.definitions.sql_parameters import fill_parameters
 from penstock.definitions.user_code import UserCode
 from penstock.errors import DefinitionError, UnplannedReadError, UserCodeError
 from penstock.faults import fault_point
@@ -153,11 +154,7 @@ class DerivedLoad:
                 self.lake.register(name)
         with UserCode(self.root, spec).boundary("the query" if spec.sql is not None else "your function"):
             if spec.sql is not None:
-                return (
-                    self.lake.session.sql(spec.sql, args=dict(parameters))
-                    if parameters
-                    else self.lake.session.sql(spec.sql)
-                )
+                return self.lake.session.sql(fill_parameters(spec.sql, parameters) if parameters else spec.sql)
             return self._call(spec, () if context is None else (context,))
 
     def _without_suppressed(self, spec: DatasetSpec, rows: DataFrame) -> DataFrame:

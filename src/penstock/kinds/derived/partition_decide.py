@@ -35,7 +35,7 @@ from penstock.model.partitions.ordinals import (
     without,
 )
 from penstock.model.partitions.refs import PartitionError, name_parts, to_part
-from penstock.model.partitions.schemes import Countable
+from penstock.model.partitions.schemes import Countable, TimeScheme
 from penstock.model.plan import Action, Effect, Item, Reason, Upstream, Wishes
 from penstock.model.wording import counted
 
@@ -241,7 +241,8 @@ def _to_index(partitioning: Partitioning, name: DatasetName, upstream: Upstream)
             first, last = (mapping.reads(reader, source, each) for each in (span.start, span.stop - 1))
             return range(first.start, last.stop)
 
-        reads(range(items[0][0], items[0][0] + 1))
+        first = reader.start if isinstance(reader, TimeScheme) else 0
+        reads(range(first, first + 1))  # lists cannot be mapped to times
     except (PartitionError, IndexError):
         return None
     return _Index(items, reads)

@@ -71,6 +71,17 @@ DUE = PartitionRequest()
 
 
 @dataclass(frozen=True, slots=True)
+class BuildOptions:
+    """How the partitions of a build request are built."""
+
+    parallel: int | None = None
+    chunk: int | None = None
+    max_failures: int | None = None
+    is_descending: bool = False
+    full_refresh: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Partition:
     """One partition, as a definition sees it while it is computed."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,7 +22,7 @@ def test_sets_of_ranges_are_sets(some: set[int], others: set[int]) -> None:
     assert set(members(without(left, right))) == some - others
     assert size(left) == len(some)
     for found in (left, common(left, right), union(left, right), without(left, right)):
-        assert all(before.stop < after.start for before, after in zip(found, found[1:], strict=False))
+        assert all(before.stop < after.start for before, after in itertools.pairwise(found))
         assert all(found)
 
 
