@@ -96,20 +96,24 @@ class RunRecorder:
         config = {"action": item.action.value, "reasons": [reason.code for reason in item.reasons]}
 
         def make() -> list[Event]:
-            if (known := self._jobs.get(item.id)) is not None:
+            known = self._jobs.get(item.id)
+            if known is not None and not self.events.history.jobs[known].status.is_final:
                 attempt = self.events.history.jobs[known].attempts + 1
                 return [self.events.job(known, JobStatus.RUNNING, config={ATTEMPT: attempt})]
             run, refs = self.events.new_job_run(), item.refs
             self._jobs[item.id], self._refs[item.id] = run, refs
-            new = [ref for ref in refs if ref not in self.events.history.partitions]
+            found = self.events.history.partitions
+            new = [ref for ref in refs if ref not in found]
+            # A batch that is tried again may have partitions that were built the first time.
+            todo = [ref for ref in refs if ref not in found or not found[ref].is_final]
             return [
                 *(self.events.partition(ref, PartitionStatus.REQUESTED) for ref in new),
                 self.events.job(
                     run, JobStatus.SCHEDULED, job_label=str(item.dataset), target_partitions=refs, config=config
                 ),
-                *(self.events.partition(ref, PartitionStatus.SCHEDULED, job_run_id=run) for ref in refs),
+                *(self.events.partition(ref, PartitionStatus.SCHEDULED, job_run_id=run) for ref in todo),
                 self.events.job(run, JobStatus.RUNNING),
-                *(self.events.partition(ref, PartitionStatus.BUILDING, job_run_id=run) for ref in refs),
+                *(self.events.partition(ref, PartitionStatus.BUILDING, job_run_id=run) for ref in todo),
             ]
 
         self._write(make)

@@ -19,6 +19,7 @@ from penstock.model.plan import Action, Item, Plan
 from penstock.model.recording import BuildRecorder
 from penstock.model.results import ItemResult, LoadResult, Outcome, RunResult
 from penstock.model.status import JobStatus, PartitionStatus
+from penstock.run.dispatch import Limits, RetryRule
 from penstock.run.partition_runs import load_item
 from penstock.run.recording import RunRecorder
 from penstock.run.scheduler import Scheduler
@@ -129,6 +130,28 @@ def test_transient_errors_are_not_searched(log: EventLog) -> None:
     table = Table({PARTS[5]: ConcurrentRunError("overtaken")})
     (result,) = run(log, table, batch())
     assert (len(table.runs), result.problem and result.problem.code) == (1, "concurrent_run")
+
+
+def test_a_batch_that_is_tried_again_leaves_what_was_built(log: EventLog) -> None:
+    """The first search is broken off by a transient error, after some partitions were built."""
+    table = Table({PARTS[1]: broken(), PARTS[60]: ConcurrentRunError("overtaken")})
+    first = table.load
+
+    def load(item: Item) -> LoadResult:
+        if len(table.runs) > 8:
+            table.bad.pop(PARTS[60], None)
+        return first(item)
+
+    recorder = RunRecorder(log, BuildRecorder(ManualClock(), "build-1"))
+    plan = Plan("shop", None, (batch(),))
+    apply: Callable[[Item], LoadResult] = lambda item: load_item(table, load, item, (recorder,))  # noqa: E731
+    recorder.received("penstock build")
+    recorder.planned(plan)
+    limits = Limits(RetryRule(5, 0.01))
+    results = Scheduler(apply, (recorder,), 1, limits=lambda _: limits).execute(plan)
+    recorder.finished(RunResult("build-1", results, 1.0))
+    failed = [ref for ref, status in statuses(log).items() if status is PartitionStatus.FAILED]
+    assert (failed, set(table.built)) == ([f"main.daily/{PARTS[1]}"], set(PARTS) - {PARTS[1]})
 
 
 def test_a_single_partition_has_its_own_error(log: EventLog) -> None:
