@@ -44,14 +44,17 @@ WEEKLY = """CREATE MATERIALIZED VIEW weekly PARTITIONED BY DAY (date) START '202
 READS daily_sales WINDOW 6
 AS SELECT date_sub(:partition_end, 1) AS date, sum(total) AS total FROM daily_sales
 WHERE date >= date_sub(:partition_end, 7) AND date < :partition_end"""
+SIZES = """CREATE MATERIALIZED VIEW sizes PARTITIONED BY COLUMN (size) READS staging.sales BY COLUMN (size)
+AS SELECT size, count(*) AS count FROM staging.sales WHERE size = :partition GROUP BY size"""
 STRAY = """CREATE MATERIALIZED VIEW stray PARTITIONED BY DAY (date) START '2024-01-01' END '2024-01-02'
 READS daily_sales SAME AS SELECT date, total FROM daily_sales WHERE date >= :partition_start"""
 
 
 def sell(shop: ProjectFolder, batch: str, days: list[date], amount: float = 1.0) -> None:
-    rows = [(day, amount, f"{day} {number:050}") for day in days for number in range(20)]
+    size = "L" if amount > 1 else "S"
+    rows = [(day, amount, f"{day} {number:050}", size) for day in days for number in range(20)]
     columns = [pa.array(column) for column in zip(*rows, strict=True)]
-    shop.raw("sales", batch, pa.table(columns, names=["day", "amount", "note"]))
+    shop.raw("sales", batch, pa.table(columns, names=["day", "amount", "note", "size"]))
 
 
 def by_id(result: RunResult) -> dict[str, ItemResult]:
@@ -160,8 +163,10 @@ def check_partitions_side_by_side_and_strays(shop: ProjectFolder) -> None:
     """Each commit has an application id of its own; rows of another partition are refused, and nothing is written."""
     shop.define("weekly.sql", WEEKLY)
     shop.define("stray.sql", STRAY)
-    request = open_shop(shop).partition_builds.build(["weekly", "stray"], BuildOptions(parallel=4))
+    shop.define("sizes.sql", SIZES)
+    request = open_shop(shop).partition_builds.build(["weekly", "stray", "sizes"], BuildOptions(parallel=4))
     result = open_shop(shop).run(request)
+    assert shop.rows("main.sizes") == [(20, "L"), (1800, "S")], by_id(result)["main.sizes"]
     outcomes = {i.id: i.outcome for i in result.items if i.id.startswith("main.weekly/")}
     assert outcomes == {f"main.weekly/date=2024-01-{day:02}": Outcome.PASS for day in range(7, 11)}, result.items
     assert [row[1] for row in sorted(shop.rows("main.weekly"))] == [180.0, 180.0, 180.0, 180.0]
@@ -169,7 +174,8 @@ def check_partitions_side_by_side_and_strays(shop: ProjectFolder) -> None:
     assert len(set(applications)) == len(applications) == 5
     assert all(each.startswith("penstock/") for each in applications)
     plan = open_shop(shop).plan()
-    assert {i.id: i.action.value for i in plan.items if i.dataset.name == "weekly"} == {"main.weekly": "none"}
+    found = {i.id: i.action.value for i in plan.items if i.dataset.name in {"weekly", "sizes"}}
+    assert found == {"main.weekly": "none", "main.sizes": "none"}
     stray = by_id(result)["main.stray/date=2024-01-01"]
     assert stray.problem is not None
     assert "rows that do not belong to date=2024-01-01; nothing was written" in stray.problem.message

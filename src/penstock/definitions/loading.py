@@ -25,7 +25,9 @@ from penstock.model.erasure import ErasableTable, check_tables
 from penstock.model.graph import CycleError, order
 from penstock.model.names import STAGING_DATABASE, DatasetName, to_dataset_name
 from penstock.model.nearest import nearest_names
-from penstock.model.partitions.declared import Partitioning
+from penstock.model.partitions.declared import Partitioning, by_values
+from penstock.model.partitions.refs import PartitionError
+from penstock.model.partitions.schemes import ColumnScheme
 from penstock.model.project import Project
 from penstock.model.spec import DatasetKind, DatasetSpec, OnViolation, TableLayout, Untraced
 from penstock.pipelines.registry import Definition, Registry, bind_variables, collect_definitions
@@ -252,7 +254,12 @@ class _Loader:
         if given is None:
             return None
         mapped = {self._source_name(text, location): mapping for text, mapping in given.inputs.items()}
-        return Partitioning(given.scheme, mapped, given.takes_many)
+        if not isinstance(given.scheme, ColumnScheme):
+            return Partitioning(given.scheme, mapped, given.takes_many)
+        try:
+            return by_values(given.scheme.key, mapped, takes_many=given.takes_many)
+        except PartitionError as error:
+            raise DefinitionError(error.message, hint=error.hint, location=location) from None
 
     def _source_name(self, text: str, location: Location) -> DatasetName:
         return self._input_names([text], location)[0]

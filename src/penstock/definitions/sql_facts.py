@@ -80,7 +80,7 @@ class SqlPartitions:
     """The clauses of a CREATE statement about partitions; nothing is checked yet."""
 
     unit: str
-    """`day`, `hour`, `month` or `list`."""
+    """`day`, `hour`, `month`, `list` or `column`."""
     key: str
     start: str = ""
     end: str | None = None

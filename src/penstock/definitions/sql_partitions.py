@@ -2,6 +2,7 @@
 
     PARTITIONED BY DAY (date) START '2024-01-01' [END '2024-12-31'] [ZONE 'Europe/Paris'] [BATCH]
     PARTITIONED BY LIST (region) VALUES ('EU', 'US')
+    PARTITIONED BY COLUMN (region)           its values are those of the input that is read BY COLUMN
     READS staging.sales BY COLUMN (day)      READS daily WINDOW 6      READS rates ALL      READS hours SAME
 
 `HOUR` and `MONTH` are written as `DAY` is.
@@ -16,7 +17,7 @@ from penstock.definitions.sql_facts import SqlPartitions
 from penstock.errors import DefinitionError, Location
 from penstock.model.names import DatasetName
 from penstock.model.partitions import schemes
-from penstock.model.partitions.declared import InputMapping, Partitioning
+from penstock.model.partitions.declared import InputMapping, Partitioning, by_values
 from penstock.model.partitions.mappings import SAME, AllPartitions, ByColumn, Window
 from penstock.model.partitions.refs import PartitionError
 from penstock.model.partitions.schemes import Countable, ListScheme
@@ -24,7 +25,7 @@ from penstock.model.partitions.schemes import Countable, ListScheme
 if TYPE_CHECKING:
     from penstock.definitions.sql_words import SqlWords
 
-UNITS = ("DAY", "HOUR", "MONTH", "LIST")
+UNITS = ("DAY", "HOUR", "MONTH", "LIST", "COLUMN")
 Mapped = tuple[str, str, str, int]
 
 
@@ -36,6 +37,8 @@ def read_partitions(words: SqlWords) -> SqlPartitions:
     words.need(")")
     if unit == "list":
         return SqlPartitions(unit, key, values=_read_values(words), takes_many=words.take("BATCH"))
+    if unit == "column":
+        return SqlPartitions(unit, key, takes_many=words.take("BATCH"))
     words.need("START")
     start = words.text("the first partition")
     end = words.text("the last partition") if words.take("END") else None
@@ -69,12 +72,13 @@ def to_partitioning(
     given: SqlPartitions, to_name: Callable[[str, Location], DatasetName], location: Location
 ) -> Partitioning:
     """The clauses as a value; DefinitionError if a time or a time zone is invalid."""
+    mapped = {to_name(name, location): _to_mapping(how, column, before) for name, how, column, before in given.inputs}
     try:
-        scheme = _to_scheme(given)
+        if given.unit == "column":
+            return by_values(given.key, mapped, takes_many=given.takes_many)
+        return Partitioning(_to_scheme(given), mapped, given.takes_many)
     except PartitionError as error:
         raise DefinitionError(error.message, hint=error.hint, location=location) from None
-    mapped = {to_name(name, location): _to_mapping(how, column, before) for name, how, column, before in given.inputs}
-    return Partitioning(scheme, mapped, given.takes_many)
 
 
 def _read_values(words: SqlWords) -> tuple[str, ...]:

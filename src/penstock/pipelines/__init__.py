@@ -23,6 +23,7 @@ from penstock.pipelines.partitions import (
     daily,
     hourly,
     monthly,
+    partition_column,
     partition_list,
     same_partition,
     to_partition_settings,
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from penstock.model.partitions.declared import InputMapping
-    from penstock.model.partitions.schemes import ListScheme, TimeScheme
+    from penstock.model.partitions.schemes import Scheme
 
     spark: SparkSession
 
@@ -74,6 +75,7 @@ __all__ = [
     "load",
     "materialized_view",
     "monthly",
+    "partition_column",
     "partition_list",
     "read",
     "same_partition",
@@ -267,7 +269,7 @@ def materialized_view(
     format: str | None = ...,
     tags: Sequence[str] | None = ...,
     depends_on: Sequence[str] | None = ...,
-    partition_by: TimeScheme | ListScheme | None = ...,
+    partition_by: Scheme | None = ...,
     partition_inputs: Mapping[str, InputMapping] | None = ...,
     batch: bool = ...,
 ) -> Callable[[F], F]: ...
@@ -291,7 +293,7 @@ def table(
     format: str | None = ...,
     tags: Sequence[str] | None = ...,
     depends_on: Sequence[str] | None = ...,
-    partition_by: TimeScheme | ListScheme | None = ...,
+    partition_by: Scheme | None = ...,
     partition_inputs: Mapping[str, InputMapping] | None = ...,
     batch: bool = ...,
 ) -> Callable[[F], F]: ...

@@ -12,7 +12,7 @@ from penstock.model.partitions import schemes
 from penstock.model.partitions.declared import InputMapping, Partition
 from penstock.model.partitions.mappings import SAME, AllPartitions, ByColumn, Window
 from penstock.model.partitions.refs import PartitionError
-from penstock.model.partitions.schemes import ListScheme, TimeScheme
+from penstock.model.partitions.schemes import ColumnScheme, ListScheme, Scheme, TimeScheme
 from penstock.pipelines.registry import caller
 
 T = TypeVar("T")
@@ -47,7 +47,7 @@ class PartitionContext:
 class PartitionSettings:
     """What the decorator was given; the names of inputs are not checked yet."""
 
-    scheme: TimeScheme | ListScheme
+    scheme: Scheme
     inputs: Mapping[str, InputMapping]
     takes_many: bool
 
@@ -76,6 +76,11 @@ def partition_list(key: str, values: Sequence[str]) -> ListScheme:
             location=caller(),
         )
     return _checked(key, lambda: ListScheme(key, tuple(values)))
+
+
+def partition_column(key: str) -> ColumnScheme:
+    """Partition by the values that a column of an input has: map that input with `dp.by_column`."""
+    return _checked(key, lambda: ColumnScheme(key))
 
 
 def same_partition() -> InputMapping:
@@ -110,9 +115,9 @@ def to_partition_settings(settings: Mapping[str, Any]) -> PartitionSettings | No
                     location=caller(),
                 )
         return None
-    if not isinstance(scheme, TimeScheme | ListScheme):
+    if not isinstance(scheme, TimeScheme | ListScheme | ColumnScheme):
         raise DefinitionError(
-            "partition_by must be dp.daily, dp.hourly, dp.monthly or dp.partition_list",
+            "partition_by must be dp.daily, dp.hourly, dp.monthly, dp.partition_list or dp.partition_column",
             hint='write partition_by=dp.daily(start="2024-01-01"); partition_cols only stores a table in folders',
             location=caller(),
         )

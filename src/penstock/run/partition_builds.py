@@ -109,9 +109,10 @@ class PartitionBuilds:
         name = catalog.find(dataset).name
         scheme = find_scheme(catalog, name)
         if scheme is None:
-            raise PartitionError(
-                f"{name} is not partitioned", hint=f"`penstock run --select {name.name}` builds it as a whole"
-            )
+            spec = catalog.datasets[name].spec
+            is_open = spec is not None and spec.partitioning is not None
+            why = "is partitioned by the values of a column, which have no range" if is_open else "is not partitioned"
+            raise PartitionError(f"{name} {why}", hint=f"`penstock run --select {name.name}` builds all that is due")
         if not isinstance(scheme, TimeScheme) and (start or end):
             raise PartitionError(
                 f"{name} is partitioned by a list of values, which have no start and end",

@@ -203,7 +203,7 @@ def _to_wishes(
             name in may_lose,
             request.drop_retired,
             request.continuous,
-            PartitionRequest(asked.partitions.get(name), request.chunk, request.is_descending),
+            PartitionRequest(asked.partitions.get(name), request.chunk, request.is_descending, asked.values.get(name)),
         )
         for name in selected
     }

@@ -28,6 +28,10 @@ def daily(ctx):
 def regions(ctx):
     return dp.read("staging.orders")
 
+@dp.table(partition_by=dp.partition_column("place"), partition_inputs={"staging.orders": dp.by_column("country")})
+def places(ctx):
+    return dp.read("staging.orders")
+
 @dp.table(partition_by=dp.monthly(start="2024-01", end="2024-01"), partition_inputs={"daily": dp.same_partition()})
 def months(ctx):
     return dp.read("daily")
@@ -77,6 +81,7 @@ def test_the_plan_shows_partitions(penstock: Penstock) -> None:
     }
     assert len(found["main.daily/date=2024-01-01..2024-01-31"]["partitions"]) == 31
     assert found["main.regions/region=EU"]["partitions"] == ["region=EU"]
+    assert found["main.places/"]["action"] == "recompute"
     assert found["main.months/month=2024-01"]["inputs"] == ["main.daily/date=2024-01-01..2024-01-31"]
 
 
@@ -94,6 +99,12 @@ def test_the_plan_shows_partitions(penstock: Penstock) -> None:
         ("build main.daily/2024-01-01", "a partition is written as key=value", "main.daily/date=2024-01-01"),
         ("build tag:none", "tag:none", ""),
         ("backfill totals", "main.totals is not partitioned", "penstock run --select totals"),
+        (
+            "backfill places",
+            "partitioned by the values of a column, which have no range",
+            "penstock run --select places",
+        ),
+        ("build main.places/region=EU", "main.places has no partition key 'region'", "main.places/place=VALUE"),
         ("backfill regions --start EU", "list of values, which have no start and end", "main.regions/region=VALUE"),
         ("backfill daily --start 2024-01-09 --end 2024-01-08", "before it starts", "2024-01-08..2024-01-09"),
         ("backfill daily --chunk many", "--chunk must be auto or a number above 0, not many", ""),

@@ -109,6 +109,22 @@ def test_other_units_and_lists_in_sql(tmp_path: Path) -> None:
         assert (scheme.unit.name, scheme.write(scheme.start)) == (unit.lower(), start)
 
 
+def test_the_values_of_a_column_are_partitions(tmp_path: Path) -> None:
+    text = (
+        "CREATE MATERIALIZED VIEW a PARTITIONED BY COLUMN (region) READS staging.sales BY COLUMN (country) AS SELECT 1"
+    )
+    found = partitioning(tmp_path, a_sql=text)
+    assert (found.key, found.values_of, found.inputs) == ("region", SALES, {SALES: ByColumn("country")})
+    assert found.with_values(["EU", "US"]).scheme == ListScheme("region", ("EU", "US"))
+    with pytest.raises(DefinitionError, match="0 inputs are mapped by a column"):
+        load(tmp_path, a_sql="CREATE MATERIALIZED VIEW a PARTITIONED BY COLUMN (region) AS SELECT 1")
+    (tmp_path / "transformations/a.sql").unlink()
+    with pytest.raises(DefinitionError, match="0 inputs are mapped by a column"):
+        load(
+            tmp_path, a_py="\n@dp.table(partition_by=dp.partition_column('region'))\ndef a(ctx): return dp.read('b')\n"
+        )
+
+
 def test_the_clauses_come_from_the_cache_unchanged() -> None:
     text = "CREATE MATERIALIZED VIEW a PARTITIONED BY DAY (d) START '2024-01-01' READS b WINDOW 2 AS SELECT d FROM b"
     cache = ParseCache(None)

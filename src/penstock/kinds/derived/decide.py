@@ -86,7 +86,7 @@ def _find_only_change(given: DerivedObservation, reasons: tuple[Reason, ...], in
     """The only input of a SQL definition, when changed rows of it are the only reason; those may be hidden rows."""
     resolved, spec = given.resolved, given.resolved.spec
     is_simple = spec.sql is not None and not spec.expectations and not resolved.views and len(resolved.inputs) == 1
-    if not is_simple or [reason.code for reason in reasons] != ["input_changed"]:
+    if not is_simple or spec.partitioning is not None or [reason.code for reason in reasons] != ["input_changed"]:
         return None
     name = resolved.inputs[0]
     known, now = mark_of(given, name), mark_now(given, inputs[name])
@@ -130,6 +130,8 @@ def find_redefined(given: DerivedObservation) -> Iterator[Reason]:
         yield Reason("definition_changed", f"its definition changed{inputs_changed}")
     if known is None or known.settings not in {given.settings, given.earlier_settings}:
         yield Reason("settings_changed", "its settings changed")
+    if known is not None and known.partitions is not None and known.partitions.has_unbuilt:
+        yield Reason("not_built", "some of its partitions are not built yet")
 
 
 def _input_reasons(given: DerivedObservation, inputs: Inputs) -> Iterator[Reason]:

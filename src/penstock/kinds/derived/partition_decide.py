@@ -20,9 +20,10 @@ from penstock.kinds.derived.decide import (
 )
 from penstock.kinds.derived.partition_facts import to_stale
 from penstock.kinds.derived.values import DerivedObservation, PartitionFacts
+from penstock.kinds.protocol import Needs
 from penstock.model.names import DatasetName
 from penstock.model.partitions.batching import choose_batches
-from penstock.model.partitions.declared import InputMapping, Partitioning
+from penstock.model.partitions.declared import DUE, InputMapping, Partitioning
 from penstock.model.partitions.mappings import AllPartitions, ByColumn
 from penstock.model.partitions.ordinals import (
     NOTHING,
@@ -70,6 +71,13 @@ def decide_partitions(
     if described is not None and given.state.exists:
         items.append(described)
     return tuple(items) or (make_item(given, Action.NONE, (_up_to_date(facts, wanted),)),)
+
+
+def with_request(decided: tuple[DerivedItem, ...] | Needs, wishes: Wishes) -> tuple[DerivedItem, ...] | Needs:
+    """The items of a dataset whose partitions only its data shows, with what is wanted of them."""
+    if isinstance(decided, Needs) or wishes.partitions == DUE:
+        return decided
+    return tuple(replace(item, work=replace(item.work, request=wishes.partitions)) for item in decided)
 
 
 def partitioning_of(given: DerivedObservation) -> Partitioning:

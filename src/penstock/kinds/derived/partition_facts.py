@@ -9,6 +9,7 @@ from penstock.errors import DefinitionError
 from penstock.kinds.derived.progress import DerivedProgress
 from penstock.kinds.derived.values import PartitionFacts, ResolvedSpec
 from penstock.lake.touched import Values, find_touched
+from penstock.model.dataset import Dataset, Shown
 from penstock.model.names import DatasetName
 from penstock.model.nearest import did_you_mean
 from penstock.model.partitions.declared import InputMapping, Partitioning, read_ordinals
@@ -16,16 +17,18 @@ from penstock.model.partitions.mappings import EVERYTHING, AllPartitions, ByColu
 from penstock.model.partitions.ordinals import NOTHING, Ordinals, common, to_ordinals
 from penstock.model.partitions.refs import PartitionError
 from penstock.model.partitions.schemes import Countable
-from penstock.model.progress import InputMark
+from penstock.model.progress import InputMark, TableState
 from penstock.model.spec import DatasetSpec
 from penstock.storage.files import Files
 
 Schemes = Mapping[DatasetName, Countable]
+_SHOWN = 5
 
 
 def schemes_of(specs: Iterable[DatasetSpec]) -> dict[DatasetName, Countable]:
-    """How each partitioned dataset is partitioned."""
-    return {spec.name: spec.partitioning.scheme for spec in specs if spec.partitioning is not None}
+    """How each dataset is partitioned whose partitions are known without its data."""
+    found = {spec.name: spec.partitioning for spec in specs if spec.partitioning is not None}
+    return {name: each.scheme for name, each in found.items() if each.values_of is None}
 
 
 def check_mapped(resolved: ResolvedSpec) -> None:
@@ -44,9 +47,9 @@ def check_mapped(resolved: ResolvedSpec) -> None:
 def observe_partitions(
     resolved: ResolvedSpec, known: DerivedProgress | None, files: Files, schemes: Schemes, now: datetime
 ) -> PartitionFacts | None:
-    """What is known about a table's partitions; None for a dataset without."""
+    """What is known about a table's partitions; None for a dataset without, and for one whose data says which there are."""
     partitioning = resolved.spec.partitioning
-    if partitioning is None:
+    if partitioning is None or partitioning.values_of is not None:
         return None
     scheme = partitioning.scheme
     existing = to_ordinals([scheme.existing(now)])
@@ -102,3 +105,15 @@ def to_stale(
         return to_ordinals(mapping.readers(reader, source, ordinal) for ordinal in found)
     except PartitionError:
         return (EVERYTHING,)
+
+
+def show_partitions(dataset: Dataset, state: TableState[DerivedProgress]) -> Shown:
+    """What `show` says about partitions."""
+    partitioning = dataset.spec.partitioning if dataset.spec is not None else None
+    if partitioning is None:
+        return Shown()
+    known = state.payload.partitions if state.payload is not None else None
+    current = known.current if known is not None else ()
+    shown = ", ".join(current[:_SHOWN]) + (", ..." if len(current) > _SHOWN else "") or "none"
+    facts = (("partitioned by", partitioning.key), ("up to date", shown))
+    return Shown(facts, details={"partitions": {"key": partitioning.key, "up_to_date": list(current)}})

@@ -9,12 +9,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
+
+from pyspark.sql import functions as F
 
 from penstock.definitions.user_code import UserCode
 from penstock.errors import UserCodeError
@@ -30,6 +32,7 @@ from penstock.lake.retrying import retry_when_overtaken
 from penstock.model.clock import SystemClock
 from penstock.model.nearest import did_you_mean
 from penstock.model.partitions.declared import Partitioning, read_ordinals, to_partition, write_ordinals
+from penstock.model.partitions.mappings import ByColumn
 from penstock.model.partitions.ordinals import (
     NOTHING,
     Ordinals,
@@ -39,10 +42,11 @@ from penstock.model.partitions.ordinals import (
     union,
     without,
 )
-from penstock.model.partitions.schemes import TimeScheme
+from penstock.model.partitions.schemes import ListScheme, TimeScheme
 from penstock.model.progress import InputMark, Manifest, TableState
 from penstock.model.results import LoadResult
 from penstock.model.spec import DatasetSpec, OnViolation
+from penstock.model.types import quote_name
 from penstock.pipelines.partitions import PartitionContext
 from penstock.transforms.expectations import keep_dropped
 
@@ -56,6 +60,7 @@ _DATES = frozenset({"string", "date"})
 _WHOLE = frozenset({"string", "tinyint", "smallint", "int", "bigint"})
 Evaluate = Callable[[DatasetSpec, PartitionContext, Mapping[str, Any]], "DataFrame"]
 _TIDY_EVERY = 100
+_MOST_VALUES = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +79,39 @@ class PartitionLoad:
 
     def expand(self, item: DerivedItem) -> tuple[DerivedItem, ...]:
         """Batches of the partitions that are due now, for an item that waited for its inputs to find out."""
+        item = self._with_values(item)
         partitioning, request = _partitioning_of(item), item.work.request
         now = datetime.fromtimestamp(SystemClock().now_ns() / 1e9, tz=UTC)
         existing = to_ordinals([partitioning.scheme.existing(now)])
         wanted = existing if request.ordinals is None else common(request.ordinals, existing)
+        if request.values is not None:
+            wanted = common(wanted, read_ordinals(partitioning.scheme, request.values))
         current = self._stand(item, self.lake.read_state(item.dataset, CODEC)).current
+        if any(reason.code == "full_refresh" for reason in item.reasons):
+            current = NOTHING
         batches = to_batches(partitioning, without(wanted, current), request.chunk, is_descending=request.is_descending)
         return tuple(item.narrowed(to_parts(partitioning.scheme, batch)) for batch in batches)
+
+    def _with_values(self, item: DerivedItem) -> DerivedItem:
+        """The item with the partitions that its input has now, and those that the table has, where only the data tells."""
+        partitioning = _partitioning_of(item)
+        source = partitioning.values_of
+        mapping = partitioning.inputs[source] if source is not None else None
+        if source is None or not isinstance(mapping, ByColumn):
+            return item
+        column = self.lake.read(source).select(F.col(quote_name(mapping.column)).cast("string")).distinct()
+        rows = column.limit(_MOST_VALUES + 1).collect()
+        if len(rows) > _MOST_VALUES:
+            raise UserCodeError(
+                f"{item.dataset}: the column {mapping.column} of {source} has more than {_MOST_VALUES:,} values",
+                hint="partition by a column with fewer values",
+                location=item.work.resolved.spec.location,
+            )
+        known = self.lake.read_state(item.dataset, CODEC).payload
+        built = known.partitions.current if known is not None and known.partitions is not None else ()
+        values = sorted({str(row[0]) for row in rows if row[0] is not None} | set(built))
+        spec = replace(item.work.resolved.spec, partitioning=partitioning.with_values(values))
+        return replace(item, work=replace(item.work, resolved=replace(item.work.resolved, spec=spec)))
 
     def load(self, item: DerivedItem) -> LoadResult:
         """Compute the partitions of an item; an item without any has found nothing to do."""
@@ -190,7 +221,7 @@ class PartitionLoad:
             work.resolved.definition,
             work.settings,
             describe_table(work.resolved.spec),
-            PartitionProgress(partitioning.key, current, new),
+            PartitionProgress(partitioning.key, current, new, _listed(partitioning)),
         )
         return Manifest(
             dataset=str(item.dataset),
@@ -260,6 +291,11 @@ def _partitioning_of(item: DerivedItem) -> Partitioning:
     if partitioning is None:
         raise ValueError(f"{item.dataset} is not partitioned")
     return partitioning
+
+
+def _listed(partitioning: Partitioning) -> tuple[str, ...]:
+    is_found = partitioning.values_of is not None and isinstance(partitioning.scheme, ListScheme)
+    return partitioning.scheme.values if is_found else ()
 
 
 def _is_made_alike(item: DerivedItem, known: DerivedProgress) -> bool:

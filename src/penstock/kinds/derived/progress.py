@@ -36,14 +36,23 @@ class PartitionProgress:
     current: tuple[str, ...] = ()
     added: tuple[str, ...] = ()
     """Those that the commit of this manifest built."""
+    listed: tuple[str, ...] = ()
+    """Where only the data says which partitions there are: those that it had."""
+
+    @property
+    def has_unbuilt(self) -> bool:
+        """Whether the data had partitions that are not up to date."""
+        return bool(set(self.listed) - set(self.current))
 
     def to_json(self) -> dict[str, Any]:
-        return {"key": self.key, "current": list(self.current), "added": list(self.added)}
+        listed = {"listed": list(self.listed)} if self.listed else {}
+        return {"key": self.key, "current": list(self.current), "added": list(self.added), **listed}
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> PartitionProgress:
         current, added = (tuple(check_type(text, str) for text in value[name]) for name in ("current", "added"))
-        return PartitionProgress(check_type(value["key"], str), current, added)
+        listed = tuple(check_type(text, str) for text in value.get("listed", ()))
+        return PartitionProgress(check_type(value["key"], str), current, added, listed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, TypeAlias
 
@@ -11,7 +11,7 @@ from penstock.model.names import DatasetName
 from penstock.model.partitions.mappings import SAME, AllPartitions, ByColumn, PartitionMapping, Window
 from penstock.model.partitions.ordinals import Ordinals, from_numbers, to_ordinals
 from penstock.model.partitions.refs import PartitionError
-from penstock.model.partitions.schemes import Countable, TimeScheme
+from penstock.model.partitions.schemes import Countable, ListScheme, TimeScheme
 
 InputMapping: TypeAlias = PartitionMapping | ByColumn
 RANGE = ".."
@@ -26,6 +26,8 @@ class Partitioning:
     """How partitions read the inputs; an input that is not listed is read as `mapping_of` says."""
     takes_many: bool = False
     """Whether one call computes several partitions."""
+    values_of: DatasetName | None = None
+    """The input whose values of the column in `inputs` are the partitions; None if the scheme itself says which there are."""
 
     @property
     def key(self) -> str:
@@ -44,7 +46,23 @@ class Partitioning:
         scheme = self.scheme
         of_time = {"unit": scheme.unit.name, "zone": str(scheme.zone)} if isinstance(scheme, TimeScheme) else {}
         mapped = {str(name): describe_mapping(each) for name, each in self.inputs.items()}
-        return {"key": scheme.key, "inputs": sorted(mapped.items()), **of_time}
+        of_values = {"values_of": str(self.values_of)} if self.values_of is not None else {}
+        return {"key": scheme.key, "inputs": sorted(mapped.items()), **of_time, **of_values}
+
+    def with_values(self, values: Iterable[str]) -> Partitioning:
+        """The same with the partitions that the data has."""
+        return replace(self, scheme=ListScheme(self.key, tuple(values)))
+
+
+def by_values(key: str, inputs: Mapping[DatasetName, InputMapping], *, takes_many: bool) -> Partitioning:
+    """A partition per value of a column of an input; PartitionError unless exactly one input is mapped by a column."""
+    found = [name for name, mapping in inputs.items() if isinstance(mapping, ByColumn)]
+    if len(found) != 1:
+        raise PartitionError(
+            f"the partitions {key!r} are the values of a column, and {len(found)} inputs are mapped by a column",
+            hint="map exactly one input by the column that has the values",
+        )
+    return Partitioning(ListScheme(key, ()), inputs, takes_many, found[0])
 
 
 def describe_mapping(mapping: InputMapping) -> str:
@@ -64,6 +82,8 @@ class PartitionRequest:
     """The partitions that are wanted; None for everything that is due."""
     chunk: int | None = None
     is_descending: bool = False
+    values: tuple[str, ...] | None = None
+    """The same for partitions that are values of a column: only the data says which ones there are."""
 
 
 DUE = PartitionRequest()
