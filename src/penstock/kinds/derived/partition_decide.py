@@ -40,6 +40,8 @@ from penstock.model.partitions.schemes import Countable, TimeScheme
 from penstock.model.plan import Action, Effect, Item, Reason, Upstream, Wishes
 from penstock.model.wording import counted
 
+_NEW, _OUTDATED = Effect(rows_change=True), Effect(rows_change=True, replaces_rows=True)
+
 
 @dataclass(frozen=True, slots=True)
 class _Due:
@@ -173,8 +175,17 @@ def _make_items(
         reasons = tuple(each.reason for each in found if has_common(each.ordinals, span[0]))
         parts, upstream = to_parts(partitioning.scheme, batch), inputs.items_of(span[0])
         name = name_parts(parts)
+        is_outdated = given.state.exists and any(reason.code != "not_built" for reason in reasons)
         # One copy, not two with `narrowed`: there may be tens of thousands.
-        yield replace(whole, parts=parts, partition=name, reasons=reasons, upstream=upstream, is_parallel=True)
+        yield replace(
+            whole,
+            parts=parts,
+            partition=name,
+            reasons=reasons,
+            upstream=upstream,
+            is_parallel=True,
+            effect=_OUTDATED if is_outdated else _NEW,
+        )
 
 
 def to_batches(

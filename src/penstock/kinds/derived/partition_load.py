@@ -294,8 +294,8 @@ def _partitioning_of(item: DerivedItem) -> Partitioning:
 
 
 def _listed(partitioning: Partitioning) -> tuple[str, ...]:
-    is_found = partitioning.values_of is not None and isinstance(partitioning.scheme, ListScheme)
-    return partitioning.scheme.values if is_found else ()
+    scheme = partitioning.scheme
+    return scheme.values if partitioning.values_of is not None and isinstance(scheme, ListScheme) else ()
 
 
 def _is_made_alike(item: DerivedItem, known: DerivedProgress) -> bool:
