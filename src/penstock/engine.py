@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,22 +27,21 @@ from penstock.errors import (
     UsageError,
     first_line,
 )
-from penstock.eventlog.opening import open_event_log
 from penstock.kinds.catalog import Catalog, open_catalog
 from penstock.kinds.protocol import Kind, Workspace
 from penstock.kinds.registry import KINDS
-from penstock.model.clock import Clock, SystemClock, uuid7
+from penstock.model.clock import Clock, SystemClock
 from penstock.model.drift import ColumnChange
-from penstock.model.plan import Plan
+from penstock.model.plan import Plan, Reason
 from penstock.model.project import Project
-from penstock.model.recording import BuildRecorder
-from penstock.model.results import ItemResult, Rows, RunResult
+from penstock.model.results import CANCEL_REQUESTED, ItemResult, Rows, RunResult
 from penstock.run.artifacts import write_artifacts
-from penstock.run.dead_builds import describe_owner, find_dead_builds
-from penstock.run.locking import Holder, hold_project, identify_lock, this_process
+from penstock.run.builds import Builds
+from penstock.run.cancelling import CancelWatch
+from penstock.run.locking import Holder
 from penstock.run.planner import Planner, PlanRequest
-from penstock.run.recording import RunRecorder, close_dead_builds
-from penstock.run.scheduler import OnStop, RunListener, settle
+from penstock.run.recording import RunRecorder
+from penstock.run.scheduler import OnStop, RunListener, cancelled, settle
 from penstock.run.stopping import RECORD_SECONDS, Hooks, to_stopped_result
 from penstock.storage.files import open_storage
 from penstock.tombstones.store import TombstoneStore
@@ -51,7 +49,6 @@ from penstock.tombstones.store import TombstoneStore
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from penstock.eventlog.contract import EventLog
     from penstock.inspect.doctor import Check
     from penstock.inspect.inspector import Inspector
     from penstock.lake.tables import Lake
@@ -59,6 +56,7 @@ if TYPE_CHECKING:
     from penstock.run.erasing import Erasing
     from penstock.run.executor import Executor
     from penstock.run.maintaining import Maintaining
+    from penstock.run.requests import Requests
     from penstock.run.verifying import Verifying
 
 _EVENT_LOG = "PENSTOCK__EVENT_LOG"
@@ -106,6 +104,10 @@ class Engine:
         return open_catalog(self.workspace, self.kinds)
 
     @property
+    def _builds(self) -> Builds:
+        return Builds(self.project, self.clock)
+
+    @property
     def inspector(self) -> Inspector:
         """Inspects the tables of the project, without running anything."""
         from penstock.inspect.inspector import Inspector
@@ -136,7 +138,7 @@ class Engine:
     @contextmanager
     def recorded(self) -> Iterator[RunRecorder]:
         """The project's lock and a new build request, for work that is not a pipeline run."""
-        with self._recorded(Hooks(), _WORK_WAITS, _ignore) as recorder:
+        with self._builds.open(Hooks(), _WORK_WAITS, _ignore) as recorder:
             yield recorder
 
     @contextmanager
@@ -178,20 +180,33 @@ class Engine:
         on_wait: Callable[[Holder], None] | None = None,
         on_stop: OnStop | None = None,
         wait_seconds: float = 600.0,
+        build_request_id: str | None = None,
     ) -> RunResult:
-        """Plan and execute, while no other run works on this project.
+        """Plan and execute, while no other run works on this project; `build_request_id` comes from `submit`.
 
-        An interrupt raises StoppedError, a KeyboardInterrupt that has the results so far; `on_stop` gets it at once.
+        An interrupt raises StoppedError, a KeyboardInterrupt that has the results so far; `on_stop` gets it at once. A cancel by
+        `cancel` ends the run with a result that says so.
         """
         hooks = Hooks(listeners, on_plan or _ignore, on_stop)
         self._hide_again()
-        with self._recorded(hooks, wait_seconds, on_wait or _ignore) as recorder:
+        with self._builds.open(hooks, wait_seconds, on_wait or _ignore, build_request_id=build_request_id) as recorder:
             return self._run(lambda: self.plan(request), recorder, hooks)
+
+    def submit(self, message: str = "penstock run") -> str:
+        """Record a new build request, and give its id for `run`: from now on others can watch, cancel and wait for it."""
+        return self._builds.submit(message)
+
+    @property
+    def requests(self) -> Requests:
+        """Acts on build requests of any process: cancels them, and waits for them."""
+        from penstock.run.requests import Requests
+
+        return Requests(self.project.event_log, self.clock, self.project.job_logs)
 
     def apply(self, plan: Plan, listeners: tuple[RunListener, ...] = ()) -> tuple[ItemResult, ...]:
         """Execute exactly this plan, under the project's lock; `run` plans and then does this."""
         hooks = Hooks(listeners)
-        with self._recorded(hooks, 0.0, _ignore) as recorder:
+        with self._builds.open(hooks, 0.0, _ignore) as recorder:
             return self._run(lambda: plan, recorder, hooks).items
 
     def check_continuous(self) -> None:
@@ -215,7 +230,7 @@ class Engine:
         def run() -> RunResult:
             hooks = Hooks()
             self._hide_again()
-            with self._recorded(hooks, _BATCH_WAITS, _ignore, stop.is_set) as recorder:
+            with self._builds.open(hooks, _BATCH_WAITS, _ignore, stop.is_set) as recorder:
                 return self._run(lambda: self.plan(request), recorder, hooks, "penstock run --continuous")
 
         was_entered, self._is_entered = self._is_entered, True
@@ -243,29 +258,6 @@ class Engine:
         if TombstoneStore(self.workspace.storage, self.clock).exists:
             self.erasure.hide_again()
 
-    @contextmanager
-    def _recorded(
-        self,
-        hooks: Hooks,
-        wait_seconds: float,
-        on_wait: Callable[[Holder], None],
-        is_stopped: Callable[[], bool] = lambda: False,
-    ) -> Iterator[RunRecorder]:
-        """A new build request under the project's lock; builds of processes that died are closed first."""
-        build_request_id = uuid7(self.clock)
-        holder = this_process(build_request_id, self.now().isoformat(timespec="seconds"))
-        folder = self.project.state_folder
-        lock = hold_project(folder, holder=holder, wait_seconds=wait_seconds, on_wait=on_wait, is_stopped=is_stopped)
-        try:
-            with lock as died, self._open_log() as log:
-                lock_id = identify_lock(folder, uuid7(self.clock))
-                close_dead_builds(log, self.clock, find_dead_builds(log, lock_id, died))
-                yield RunRecorder(log, BuildRecorder(self.clock, build_request_id), describe_owner(holder, lock_id))
-        except KeyboardInterrupt as error:
-            stopped = hooks.tell(error)
-            stopped.result = stopped.result or RunResult(build_request_id, (), 0.0, str(stopped))
-            raise stopped from None
-
     def _run(
         self, make_plan: Callable[[], Plan], recorder: RunRecorder, hooks: Hooks, message: str = "penstock run"
     ) -> RunResult:
@@ -277,9 +269,11 @@ class Engine:
             plan = make_plan()
             hooks.on_plan(plan)
             recorder.planned(plan)
-            items = self._execute(plan, recorder, hooks)
-            result = RunResult(build_request_id, items, time.monotonic() - begun)
-            recorder.finished(result)
+            watch = CancelWatch(recorder.log, build_request_id, recorder)
+            watch.look()
+            items = self._execute(plan, recorder, watch, hooks)
+            result = RunResult(build_request_id, items, time.monotonic() - begun, watch.reason)
+            recorder.finished(result, watch.reason)
         except KeyboardInterrupt as error:
             stopped = hooks.tell(error)
             stopped.result = result or to_stopped_result(build_request_id, plan, stopped, time.monotonic() - begun)
@@ -304,7 +298,9 @@ class Engine:
             ) from None
         return result
 
-    def _execute(self, plan: Plan, recorder: RunRecorder, hooks: Hooks) -> tuple[ItemResult, ...]:
+    def _execute(self, plan: Plan, recorder: RunRecorder, watch: CancelWatch, hooks: Hooks) -> tuple[ItemResult, ...]:
+        if watch.reason is not None:  # before anything began
+            return tuple(cancelled(item, Reason(CANCEL_REQUESTED, watch.reason)) for item in plan.items)
         if not plan.has_work:
             return settle(plan, hooks.listeners)
         from penstock.run.executor import Executor
@@ -312,23 +308,10 @@ class Engine:
         if self._executor is None:
             self._executor = Executor(self.workspace, self.kinds, is_long_lived=self.is_long_lived)
         try:
-            listeners = (recorder, *hooks.listeners)
-            return self._executor.execute(plan, recorder.events.build_request_id, listeners, hooks.tell)
+            return self._executor.execute(plan, recorder, watch, hooks.listeners, hooks.tell)
         finally:
             if not self._is_entered:
                 self.close()
-
-    def now(self) -> datetime:
-        """The time by the engine's clock."""
-        return datetime.fromtimestamp(self.clock.now_ns() / 1e9, tz=UTC)
-
-    @contextmanager
-    def _open_log(self) -> Iterator[EventLog]:
-        log = open_event_log(self.project.event_log)
-        try:
-            yield log
-        finally:
-            log.close()
 
 
 def _names(text: str | None) -> tuple[str, ...]:

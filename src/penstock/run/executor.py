@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.definitions.project_modules import loaded_project_modules
+from penstock.definitions.user_code import describe
+from penstock.errors import PenstockError
 from penstock.kinds.catalog import find_kind
 from penstock.kinds.protocol import Kind, Loader, PipelineRun, Workspace
 from penstock.lake.naming import use_database
+from penstock.lake.own_commits import find_own_commit
 from penstock.lake.tables import Lake
+from penstock.model.jobs import JobPolicy
 from penstock.model.loads import find_drivers
 from penstock.model.plan import Item, Plan
 from penstock.model.results import ItemResult, LoadResult
+from penstock.model.wording import counted
+from penstock.run.cancelling import CancelWatch
+from penstock.run.dispatch import Limits, RetryRule
+from penstock.run.job_logs import JobLogs
+from penstock.run.recording import RunRecorder
 from penstock.run.scheduler import OnStop, RunListener, Scheduler
+from penstock.session.jobs import JobSession, JobSessions
 from penstock.session.losses import best_effort, loss_of_session_named
-from penstock.session.opening import cancel_work, carry_by_value, open_session
+from penstock.session.opening import carry_by_value, open_session
 from penstock.session.settings import SessionRequest
+from penstock.session.siblings import sibling_of
 from penstock.tombstones.suppression import read_suppression
 
 if TYPE_CHECKING:
@@ -40,20 +52,41 @@ class Executor:
     _resources: ExitStack = field(default_factory=ExitStack)
 
     def execute(
-        self, plan: Plan, build_request_id: str, listeners: tuple[RunListener, ...], on_stop: OnStop
+        self,
+        plan: Plan,
+        recorder: RunRecorder,
+        watch: CancelWatch,
+        listeners: tuple[RunListener, ...],
+        on_stop: OnStop,
     ) -> tuple[ItemResult, ...]:
         """Execute the plan; starts the session if there is none yet."""
         lake = self._open_lake(plan)
+        build_request_id = recorder.events.build_request_id
         with ExitStack() as stack:
             loaders = self._open_loaders(lake, plan, build_request_id, stack)
+            sessions = JobSessions(lake.main, partial(self._open_sibling, lake.main))
+            stack.callback(sessions.close)
+            project = self.workspace.project
+            logs = JobLogs(project.job_logs)
+            stack.enter_context(logs.writing())
+            work = _Work(loaders, sessions, self.workspace, recorder, logs)
+            scheduler = Scheduler(
+                work.apply,
+                (recorder, *listeners),
+                project.threads,
+                cancel=work.cancel,
+                on_stop=on_stop,
+                limits=lambda item: _to_limits(project.jobs.policy_of(item.dataset)),
+            )
+            with watch.watch(scheduler.stop):
+                return scheduler.execute(plan)
 
-            def apply(item: Item) -> LoadResult:
-                with loss_of_session_named(item.dataset, self.workspace.project.state_folder):
-                    return loaders[item.kind].load(item)
-
-            cancel = partial(cancel_work, lake.session)
-            threads = self.workspace.project.threads
-            return Scheduler(apply, listeners, threads, cancel=cancel, on_stop=on_stop).execute(plan)
+    @contextmanager
+    def _open_sibling(self, session: SparkSession) -> Iterator[SparkSession]:
+        """A session like the main one, for a job run beside others."""
+        project = self.workspace.project
+        with sibling_of(session) as sibling, use_database(sibling, self.workspace.storage, project.database):
+            yield sibling
 
     def _open_loaders(self, lake: Lake, plan: Plan, build_request_id: str, stack: ExitStack) -> dict[str, Loader]:
         """The loader of every kind that has work, by the names of its datasets; closed with the stack."""
@@ -96,6 +129,48 @@ class Executor:
         """Stop the session, or restore the settings of a borrowed one."""
         self._session = None
         self._resources.close()
+
+
+@dataclass(slots=True)
+class _Work:
+    """The work of one pipeline run: each item in a session that can be cancelled without the others."""
+
+    loaders: dict[str, Loader]
+    sessions: JobSessions
+    workspace: Workspace
+    recorder: RunRecorder
+    logs: JobLogs
+    _jobs: dict[str, JobSession] = field(default_factory=dict)
+
+    def apply(self, item: Item) -> LoadResult:
+        """Load an item, with a log of its job run. A commit that was made before the load was cancelled counts."""
+        with self.logs.open(self.recorder.job_run_of(item.id) or item.id) as log, self.sessions.use() as job:
+            self._jobs[item.id] = job
+            log.write("info", f"{item.action.value} {item.id}: {'; '.join(reason.text for reason in item.reasons)}")
+            try:
+                with loss_of_session_named(item.dataset, self.workspace.project.state_folder):
+                    done = self.loaders[item.kind].load(item)
+            except Exception as error:
+                log.write("error", str(error) if isinstance(error, PenstockError) else describe(error))
+                found = self._find_commit(item) if job.is_cancelled else None
+                if found is None:
+                    raise
+                done = found
+            log.write("info", f"done: version {done.version}, {counted(done.rows, 'row')} written")
+            return done
+
+    def cancel(self, item: Item) -> None:
+        """Cancel the work on an item."""
+        if (job := self._jobs.get(item.id)) is not None:
+            job.cancel()
+
+    def _find_commit(self, item: Item) -> LoadResult | None:
+        found = find_own_commit(self.workspace.storage, item.dataset, self.recorder.events.build_request_id)
+        return LoadResult(found.version, int(found.metrics.get("numOutputRows", 0))) if found is not None else None
+
+
+def _to_limits(policy: JobPolicy) -> Limits:
+    return Limits(RetryRule(policy.attempts, policy.retry_delay), policy.timeout)
 
 
 def _close(loader: Loader) -> None:

@@ -18,6 +18,7 @@ from penstock.model.plan import Item, Plan
 from penstock.model.recording import BuildRecorder
 from penstock.model.results import ItemResult, LoadResult, Outcome, RunResult
 from penstock.model.status import BuildStatus, IllegalMoveError, JobStatus, PartitionStatus
+from penstock.run.claims.book import RETRYABLE
 
 DIED = "the process of this run ended without finishing it: it was killed, or the machine stopped"
 _NOT_BUILT = "the run ended without building it"
@@ -51,12 +52,15 @@ class RunRecorder:
 
         def make() -> list[Event]:
             self._has_begun = True
-            return [
-                self.events.build(BuildStatus.RECEIVED, message=message),
-                self.events.build(BuildStatus.PLANNING, message=self.owner),
-            ]
+            is_new = self.events.history.status is None
+            received = [self.events.build(BuildStatus.RECEIVED, message=message)] if is_new else []
+            return [*received, self.events.build(BuildStatus.PLANNING, message=self.owner)]
 
         self._write(make)
+
+    def submitted(self, message: str) -> None:
+        """The pipeline run was requested; `received` follows when it begins."""
+        self._write(lambda: [self.events.build(BuildStatus.RECEIVED, message=message)])
 
     def planned(self, plan: Plan) -> None:
         """The plan is ready; work begins."""
@@ -101,12 +105,20 @@ class RunRecorder:
 
         self._write(make)
 
+    def job_run_of(self, item_id: str) -> str | None:
+        """The job run of an item; None before it has started."""
+        return self._jobs.get(item_id)
+
+    def item_of(self, job_run_id: str) -> str | None:
+        """The item of a job run of this pipeline run."""
+        return next((item for item, run in tuple(self._jobs.items()) if run == job_run_id), None)
+
     def ended(self, result: ItemResult) -> None:
         """Work on one item ended. What was cancelled or never started is recorded with the end of the run, in one append."""
         run = self._jobs.get(result.id)
         if run is None:
             self._reasons[result.id] = _why_not(result)
-        elif result.outcome is not Outcome.CANCELLED:
+        elif result.outcome is not Outcome.CANCELLED or result.is_cancel_requested:
             self._write(lambda: self._end_job(result, run))
 
     def _end_job(self, result: ItemResult, run: str) -> list[Event]:
@@ -115,7 +127,12 @@ class RunRecorder:
         self._ended_jobs.add(run)
         if result.outcome is Outcome.ERROR:
             message = result.problem.message if result.problem else ""
-            job = self.events.job(run, JobStatus.FAILED, message=message)
+            config = {RETRYABLE: True} if result.problem is not None and result.problem.is_retryable else None
+            job = self.events.job(run, JobStatus.FAILED, message=message, config=config)
+            partition = self.events.partition(result.id, PartitionStatus.FAILED, message=message, job_run_id=run)
+        elif result.outcome is Outcome.CANCELLED:
+            message = _why_not(result)
+            job = self.events.job(run, JobStatus.CANCELLED, message=message)
             partition = self.events.partition(result.id, PartitionStatus.FAILED, message=message, job_run_id=run)
         elif result.outcome is Outcome.SKIP:
             message = "there is nothing to build it from yet"
@@ -127,10 +144,14 @@ class RunRecorder:
         gone = [self.events.invalidate(result.id, "dropped")] if result.action.removes_table else []
         return [job, partition, *gone]
 
-    def finished(self, result: RunResult) -> None:
-        """The pipeline run is done."""
+    def finished(self, result: RunResult, cancel_reason: str | None = None) -> None:
+        """The pipeline run is done, or has ended because somebody cancelled it."""
         fault_point("run.before_finish")
-        self._end(BuildStatus.FAILED if result.has_failed else BuildStatus.COMPLETED, result.summary, _NOT_BUILT)
+        if cancel_reason is not None:
+            self._end(BuildStatus.CANCELLED, f"{cancel_reason}: {result.summary}", cancel_reason)
+        else:
+            status = BuildStatus.FAILED if result.has_failed else BuildStatus.COMPLETED
+            self._end(status, result.summary, _NOT_BUILT)
 
     def failed(self, message: str) -> None:
         """The pipeline run stopped before it was done."""

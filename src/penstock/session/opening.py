@@ -54,11 +54,6 @@ def open_session(request: SessionRequest) -> Iterator[SparkSession]:
             session.stop()
 
 
-def cancel_work(session: SparkSession) -> None:
-    """Cancel what Spark is doing for this session; threads that wait for it get an error."""
-    session.interruptAll()
-
-
 @contextmanager
 def borrow(session: SparkSession) -> Iterator[None]:
     """Set what loads need in a session that the user started, and restore its settings afterwards."""

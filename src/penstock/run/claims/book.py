@@ -32,6 +32,11 @@ def takeover_message(last_sign: int, build_request_id: str) -> str:
     return f"no sign of life since position {last_sign}: taken over by build {build_request_id}"
 
 
+def is_takeover_message(reason: str) -> bool:
+    """Whether a cancel says that another build takes over, and no person asks for it."""
+    return _TAKEOVER.match(reason) is not None
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
     """The right of a job run to build a partition."""
