@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,6 +39,7 @@ from penstock.run.artifacts import write_artifacts
 from penstock.run.builds import Builds
 from penstock.run.cancelling import CancelWatch
 from penstock.run.locking import Holder
+from penstock.run.planned_runs import PlannedRun
 from penstock.run.planner import Planner, PlanRequest
 from penstock.run.recording import RunRecorder
 from penstock.run.scheduler import OnStop, RunListener, cancelled, settle
@@ -138,7 +139,7 @@ class Engine:
     @contextmanager
     def recorded(self) -> Iterator[RunRecorder]:
         """The project's lock and a new build request, for work that is not a pipeline run."""
-        with self._builds.open(Hooks(), _WORK_WAITS, _ignore) as recorder:
+        with self._builds.open(Hooks(), _WORK_WAITS, _ignore, is_shared=False) as recorder:
             yield recorder
 
     @contextmanager
@@ -182,15 +183,18 @@ class Engine:
         wait_seconds: float = 600.0,
         build_request_id: str | None = None,
     ) -> RunResult:
-        """Plan and execute, while no other run works on this project; `build_request_id` comes from `submit`.
+        """Plan and execute; what another run is building is waited for. `build_request_id` comes from `submit`.
 
         An interrupt raises StoppedError, a KeyboardInterrupt that has the results so far; `on_stop` gets it at once. A cancel by
         `cancel` ends the run with a result that says so.
         """
         hooks = Hooks(listeners, on_plan or _ignore, on_stop)
         self._hide_again()
-        with self._builds.open(hooks, wait_seconds, on_wait or _ignore, build_request_id=build_request_id) as recorder:
-            return self._run(lambda: self.plan(request), recorder, hooks)
+        opened = self._builds.open(
+            hooks, wait_seconds, on_wait or _ignore, build_request_id=build_request_id, is_shared=True
+        )
+        with opened as recorder:
+            return self._run(self._planned(recorder, request, wait_seconds), hooks)
 
     def submit(self, message: str = "penstock run") -> str:
         """Record a new build request, and give its id for `run`: from now on others can watch, cancel and wait for it."""
@@ -204,10 +208,11 @@ class Engine:
         return Requests(self.project.event_log, self.clock, self.project.job_logs)
 
     def apply(self, plan: Plan, listeners: tuple[RunListener, ...] = ()) -> tuple[ItemResult, ...]:
-        """Execute exactly this plan, under the project's lock; `run` plans and then does this."""
+        """Execute exactly this plan; `run` plans and then does this."""
         hooks = Hooks(listeners)
-        with self._builds.open(hooks, 0.0, _ignore) as recorder:
-            return self._run(lambda: plan, recorder, hooks).items
+        with self._builds.open(hooks, 0.0, _ignore, is_shared=True) as recorder:
+            run = replace(self._planned(recorder, None, 0.0), plan=lambda: plan, replan=lambda item: item)
+            return self._run(run, hooks).items
 
     def check_continuous(self) -> None:
         """UsageError when the project has nothing that `run_continuously` could keep up to date."""
@@ -230,8 +235,8 @@ class Engine:
         def run() -> RunResult:
             hooks = Hooks()
             self._hide_again()
-            with self._builds.open(hooks, _BATCH_WAITS, _ignore, stop.is_set) as recorder:
-                return self._run(lambda: self.plan(request), recorder, hooks, "penstock run --continuous")
+            with self._builds.open(hooks, _BATCH_WAITS, _ignore, stop.is_set, is_shared=True) as recorder:
+                return self._run(self._planned(recorder, request, _BATCH_WAITS), hooks, "penstock run --continuous")
 
         was_entered, self._is_entered = self._is_entered, True
         try:
@@ -258,20 +263,30 @@ class Engine:
         if TombstoneStore(self.workspace.storage, self.clock).exists:
             self.erasure.hide_again()
 
-    def _run(
-        self, make_plan: Callable[[], Plan], recorder: RunRecorder, hooks: Hooks, message: str = "penstock run"
-    ) -> RunResult:
+    def _planned(self, recorder: RunRecorder, request: PlanRequest | None, wait_seconds: float) -> PlannedRun:
+        """What a pipeline run needs to plan, and to share work with others."""
+        planner, request = Planner(self.workspace, self.kinds), request or PlanRequest()
+        return PlannedRun(
+            recorder,
+            lambda: planner.plan(request),
+            lambda item: planner.plan_again(request, item),
+            lambda: self._builds.close_dead(recorder.log),
+            wait_seconds,
+        )
+
+    def _run(self, run: PlannedRun, hooks: Hooks, message: str = "penstock run") -> RunResult:
+        recorder = run.recorder
         begun, build_request_id = time.monotonic(), recorder.events.build_request_id
         plan: Plan | None = None
         result: RunResult | None = None
         try:
             recorder.received(message)
-            plan = make_plan()
+            plan = run.plan()
             hooks.on_plan(plan)
             recorder.planned(plan)
             watch = CancelWatch(recorder.log, build_request_id, recorder)
             watch.look()
-            items = self._execute(plan, recorder, watch, hooks)
+            items = self._execute(plan, run, watch, hooks)
             result = RunResult(build_request_id, items, time.monotonic() - begun, watch.reason)
             recorder.finished(result, watch.reason)
         except KeyboardInterrupt as error:
@@ -298,7 +313,7 @@ class Engine:
             ) from None
         return result
 
-    def _execute(self, plan: Plan, recorder: RunRecorder, watch: CancelWatch, hooks: Hooks) -> tuple[ItemResult, ...]:
+    def _execute(self, plan: Plan, run: PlannedRun, watch: CancelWatch, hooks: Hooks) -> tuple[ItemResult, ...]:
         if watch.reason is not None:  # before anything began
             return tuple(cancelled(item, Reason(CANCEL_REQUESTED, watch.reason)) for item in plan.items)
         if not plan.has_work:
@@ -308,7 +323,7 @@ class Engine:
         if self._executor is None:
             self._executor = Executor(self.workspace, self.kinds, is_long_lived=self.is_long_lived)
         try:
-            return self._executor.execute(plan, recorder, watch, hooks.listeners, hooks.tell)
+            return self._executor.execute(plan, run, watch, hooks)
         finally:
             if not self._is_entered:
                 self.close()

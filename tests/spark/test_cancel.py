@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from pyspark.sql import SparkSession
@@ -18,6 +17,7 @@ from penstock.model.build_history import find_illegal_moves, replay
 from penstock.model.names import DatasetName
 from penstock.model.results import RunResult
 from penstock.model.status import BuildStatus, JobStatus
+from penstock.run.requests import Request
 from tests.projects import ProjectFolder
 
 pytestmark = pytest.mark.spark
@@ -55,25 +55,30 @@ def job_of(engine: Engine, label: str, status: JobStatus) -> str | None:
     return next((job.job_run_id for job in jobs if job.job_label == label), None)
 
 
-def run_beside(engine: Engine) -> tuple[str, Future[RunResult]]:
-    """A run in a thread of its own, which computes for a while."""
-    build, pool = engine.submit(), ThreadPoolExecutor(1)
-    running = pool.submit(engine.run, build_request_id=build)
-    wait_for(lambda: job_of(engine, "main.endless", JobStatus.RUNNING) is not None)
-    time.sleep(2)  # the stage has begun
-    return build, running
+def run_and_cancel(engine: Engine, what: str, reason: str) -> tuple[RunResult, Request, float]:
+    """A run that computes for a while, until the build or its job run is cancelled; and how long that took."""
+    build = engine.submit()
+
+    def cancel() -> tuple[Request, float]:
+        wait_for(lambda: job_of(engine, "main.endless", JobStatus.RUNNING) is not None)
+        time.sleep(2)  # the stage has begun
+        target = build if what == "build" else job_of(engine, "main.endless", JobStatus.RUNNING)
+        assert target is not None
+        asked = time.monotonic()
+        ended = engine.requests.wait(engine.requests.cancel(target, reason), 20)
+        return ended, time.monotonic() - asked
+
+    with ThreadPoolExecutor(1) as pool:
+        cancelling = pool.submit(cancel)
+        return engine.run(build_request_id=build), *cancelling.result(60)
 
 
 def test_a_cancelled_job_run_and_then_a_cancelled_build_stop_their_work_and_nothing_else(
     engine: Engine, spark: SparkSession
 ) -> None:
-    build, running = run_beside(engine)
-    job = job_of(engine, "main.endless", JobStatus.RUNNING)
-    assert job is not None
-    asked = time.monotonic()
-    assert engine.requests.wait(engine.requests.cancel(job, "it is too slow"), 20).status is JobStatus.CANCELLED
-    assert time.monotonic() - asked < 5
-    result = running.result(60)
+    result, ended, seconds = run_and_cancel(engine, "job", "it is too slow")
+    assert ended.status is JobStatus.CANCELLED
+    assert seconds < 5
     assert {item.dataset.name: item.outcome.value for item in result.items} == {
         "endless": "cancelled",
         "after": "skip",
@@ -81,15 +86,13 @@ def test_a_cancelled_job_run_and_then_a_cancelled_build_stop_their_work_and_noth
     }
     assert result.has_failed
     assert not result.stopped
-    assert engine.requests.find(build).status is BuildStatus.FAILED
-    lines = [line.message for line in engine.requests.read_logs(engine.requests.find(build))]
-    assert "counting" in lines
+    request = engine.requests.find(result.build_request_id)
+    assert request.status is BuildStatus.FAILED
+    assert "counting" in [line.message for line in engine.requests.read_logs(request)]
 
-    build, running = run_beside(engine)
-    asked = time.monotonic()
-    assert engine.requests.wait(engine.requests.cancel(build, "enough"), 20).status is BuildStatus.CANCELLED
-    assert time.monotonic() - asked < 5
-    result = running.result(60)
+    result, ended, seconds = run_and_cancel(engine, "build", "enough")
+    assert ended.status is BuildStatus.CANCELLED
+    assert seconds < 5
     assert result.stopped == "cancelled: enough"
     assert {item.outcome.value for item in result.items} == {"cancelled", "no-op"}
     for name in ("endless", "after"):
@@ -100,6 +103,5 @@ def test_a_cancelled_job_run_and_then_a_cancelled_build_stop_their_work_and_noth
     for history in replay(events).values():
         assert all(status.is_final for status in history.partitions.values())
         assert all(job.status.is_final for job in history.jobs.values())
-    assert {job.status for job in replay(events)[build].jobs.values()} == {JobStatus.CANCELLED}
-    assert threading.active_count() < 40
+    assert {job.status for job in replay(events)[result.build_request_id].jobs.values()} == {JobStatus.CANCELLED}
     assert spark.range(3).count() == 3, "the session of the notebook goes on"

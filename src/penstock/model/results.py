@@ -49,6 +49,8 @@ class LoadResult:
     """What was applied, batch by batch."""
     is_waiting: bool = False
     """The table does not exist yet, because no source data has arrived."""
+    delegated_to: str | None = None
+    """The build that did it instead; an empty text when that is not known any more."""
 
     @property
     def has_violations(self) -> bool:

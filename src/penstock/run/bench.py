@@ -16,6 +16,7 @@ from penstock.model.clock import Clock
 from penstock.model.plan import Item, Plan
 from penstock.model.results import ItemResult, LoadResult, Outcome, RunResult
 from penstock.run.cancelling import CancelWatch
+from penstock.run.claims.heartbeats import Heartbeats
 from penstock.run.planner import PlanRequest
 from penstock.run.recording import RunRecorder
 from penstock.run.scheduler import OnStop, RunListener, Scheduler
@@ -72,7 +73,9 @@ class Bench:
         stop: OnStop = lambda _: None  # noqa: E731 - the command line tells about it
         cancel: Callable[[Item], None] = lambda _: cancel_work(self.lake.main)  # noqa: E731
         scheduler = Scheduler(load, (self.recorder, *self.listeners), cancel=cancel, on_stop=stop)
-        with CancelWatch(self.recorder.log, self.build_request_id, self.recorder).watch(scheduler.stop) as watch:
+        log = self.recorder.log
+        watch = CancelWatch(log, self.build_request_id, self.recorder).watch(scheduler.stop)
+        with Heartbeats(log, [self.recorder.events]), watch:
             done = scheduler.execute(plan)
         self.results.extend(done)
         if watch.reason is not None:

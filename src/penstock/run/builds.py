@@ -8,15 +8,29 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from penstock.eventlog import projections
+from penstock.eventlog.contract import EventLog
 from penstock.eventlog.opening import open_event_log
 from penstock.model.clock import Clock, uuid7
 from penstock.model.project import Project
 from penstock.model.recording import BuildRecorder
 from penstock.model.results import RunResult
-from penstock.run.dead_builds import describe_owner, find_dead_builds
-from penstock.run.locking import Holder, hold_project, identify_lock, this_process
-from penstock.run.recording import RunRecorder, close_dead_builds
+from penstock.run.dead_builds import close_dead_builds, describe_owner
+from penstock.run.locking import (
+    Alive,
+    Holder,
+    alive_file,
+    hold_project,
+    identify_lock,
+    this_process,
+    trouble_named,
+)
+from penstock.run.recording import RunRecorder
 from penstock.run.stopping import Hooks
+
+_ALIVE_SECONDS = 5.0
+"""Others look at the file for a moment."""
+_submitted: dict[str, Alive] = {}
+"""The builds of this process that have not begun."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +41,13 @@ class Builds:
     clock: Clock
 
     def submit(self, message: str) -> str:
-        """Record a build request that `open` takes up later; gives its id."""
-        events = BuildRecorder(self.clock, uuid7(self.clock))
+        """Record a build request that `open` takes up later in this process; gives its id."""
+        build = uuid7(self.clock)
+        _submitted[build] = self._show_alive(build)
         with open_event_log(self.project.event_log) as log:
-            RunRecorder(log, events).submitted(message)
-        return events.build_request_id
+            owner = describe_owner(self._this_process(build), self._identify())
+            RunRecorder(log, BuildRecorder(self.clock, build)).submitted(f"{message}, {owner}")
+        return build
 
     @contextmanager
     def open(
@@ -41,22 +57,52 @@ class Builds:
         on_wait: Callable[[Holder], None],
         is_stopped: Callable[[], bool] = lambda: False,
         build_request_id: str | None = None,
+        *,
+        is_shared: bool,
     ) -> Iterator[RunRecorder]:
-        """A build request, new or submitted, under the project's lock; builds of processes that died are closed first."""
+        """A build request, new or submitted, under the project's lock; builds of processes that died are closed first.
+
+        Pipeline runs share the lock, since they claim what they build; maintenance has it alone.
+        """
         build = build_request_id or uuid7(self.clock)
-        now = datetime.fromtimestamp(self.clock.now_ns() / 1e9, tz=UTC)
-        holder = this_process(build, now.isoformat(timespec="seconds"))
-        folder = self.project.state_folder
-        lock = hold_project(folder, holder=holder, wait_seconds=wait_seconds, on_wait=on_wait, is_stopped=is_stopped)
+        alive = _submitted.pop(build, None) or self._show_alive(build)
+        folder, holder = self.project.state_folder, self._this_process(build)
+        lock = hold_project(
+            folder,
+            alive=alive,
+            holder=holder,
+            is_shared=is_shared,
+            wait_seconds=wait_seconds,
+            on_wait=on_wait,
+            is_stopped=is_stopped,
+        )
         try:
-            with lock as died, open_event_log(self.project.event_log) as log:
-                lock_id = identify_lock(folder, uuid7(self.clock))
-                close_dead_builds(log, self.clock, find_dead_builds(log, lock_id, died))
+            with lock, open_event_log(self.project.event_log) as log:
+                self.close_dead(log)
                 events = BuildRecorder(self.clock, build)
                 if build_request_id is not None:
                     events.resume(entry.event for entry in projections.events_of_build(log, build, strict=True))
-                yield RunRecorder(log, events, describe_owner(holder, lock_id))
+                yield RunRecorder(log, events, describe_owner(holder, self._identify()))
         except KeyboardInterrupt as error:
             stopped = hooks.tell(error)
             stopped.result = stopped.result or RunResult(build, (), 0.0, str(stopped))
             raise stopped from None
+        finally:
+            alive.release()
+
+    def close_dead(self, log: EventLog) -> list[str]:
+        """Record the end of builds of this folder whose process died; gives their ids."""
+        return close_dead_builds(log, self.clock, self.project.state_folder, self._identify())
+
+    def _show_alive(self, build: str) -> Alive:
+        alive = alive_file(self.project.state_folder, build)
+        with trouble_named(self.project.state_folder):
+            alive.take(_ALIVE_SECONDS)
+        return alive
+
+    def _this_process(self, build: str) -> Holder:
+        now = datetime.fromtimestamp(self.clock.now_ns() / 1e9, tz=UTC)
+        return this_process(build, now.isoformat(timespec="seconds"))
+
+    def _identify(self) -> str:
+        return identify_lock(self.project.state_folder, uuid7(self.clock))

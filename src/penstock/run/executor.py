@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -22,10 +23,13 @@ from penstock.model.plan import Item, Plan
 from penstock.model.results import ItemResult, LoadResult
 from penstock.model.wording import counted
 from penstock.run.cancelling import CancelWatch
+from penstock.run.claiming import Claiming
+from penstock.run.claims.heartbeats import Heartbeats
 from penstock.run.dispatch import Limits, RetryRule
-from penstock.run.job_logs import JobLogs
-from penstock.run.recording import RunRecorder
-from penstock.run.scheduler import OnStop, RunListener, Scheduler
+from penstock.run.job_logs import JobLog, JobLogs
+from penstock.run.planned_runs import PlannedRun
+from penstock.run.scheduler import Scheduler
+from penstock.run.stopping import Hooks
 from penstock.session.jobs import JobSession, JobSessions
 from penstock.session.losses import best_effort, loss_of_session_named
 from penstock.session.opening import carry_by_value, open_session
@@ -51,41 +55,35 @@ class Executor:
     _session: SparkSession | None = None
     _resources: ExitStack = field(default_factory=ExitStack)
 
-    def execute(
-        self,
-        plan: Plan,
-        recorder: RunRecorder,
-        watch: CancelWatch,
-        listeners: tuple[RunListener, ...],
-        on_stop: OnStop,
-    ) -> tuple[ItemResult, ...]:
+    def execute(self, plan: Plan, run: PlannedRun, watch: CancelWatch, hooks: Hooks) -> tuple[ItemResult, ...]:
         """Execute the plan; starts the session if there is none yet."""
-        lake = self._open_lake(plan)
-        build_request_id = recorder.events.build_request_id
+        lake, project, recorder = self._open_lake(plan), self.workspace.project, run.recorder
         with ExitStack() as stack:
-            loaders = self._open_loaders(lake, plan, build_request_id, stack)
+            loaders = self._open_loaders(lake, plan, recorder.events.build_request_id, stack)
             sessions = JobSessions(lake.main, partial(self._open_sibling, lake.main))
             stack.callback(sessions.close)
-            project = self.workspace.project
             logs = JobLogs(project.job_logs)
             stack.enter_context(logs.writing())
-            work = _Work(loaders, sessions, self.workspace, recorder, logs)
+            work = _Work(loaders, sessions, self.workspace, run.claim(), logs)
             scheduler = Scheduler(
                 work.apply,
-                (recorder, *listeners),
+                (recorder, *hooks.listeners),
                 project.threads,
                 cancel=work.cancel,
-                on_stop=on_stop,
+                on_stop=hooks.tell,
                 limits=lambda item: _to_limits(project.jobs.policy_of(item.dataset)),
             )
-            with watch.watch(scheduler.stop):
+            with Heartbeats(recorder.log, [recorder.events]), watch.watch(scheduler.stop):
                 return scheduler.execute(plan)
 
     @contextmanager
     def _open_sibling(self, session: SparkSession) -> Iterator[SparkSession]:
         """A session like the main one, for a job run beside others."""
         project = self.workspace.project
-        with sibling_of(session) as sibling, use_database(sibling, self.workspace.storage, project.database):
+        with (
+            sibling_of(session, is_family=False) as sibling,
+            use_database(sibling, self.workspace.storage, project.database),
+        ):
             yield sibling
 
     def _open_loaders(self, lake: Lake, plan: Plan, build_request_id: str, stack: ExitStack) -> dict[str, Loader]:
@@ -133,39 +131,53 @@ class Executor:
 
 @dataclass(slots=True)
 class _Work:
-    """The work of one pipeline run: each item in a session that can be cancelled without the others."""
+    """The work of one pipeline run: each item once it is claimed, in a session that can be cancelled without the others."""
 
     loaders: dict[str, Loader]
     sessions: JobSessions
     workspace: Workspace
-    recorder: RunRecorder
+    claiming: Claiming
     logs: JobLogs
+    _stops: dict[str, threading.Event] = field(default_factory=dict)
     _jobs: dict[str, JobSession] = field(default_factory=dict)
 
     def apply(self, item: Item) -> LoadResult:
-        """Load an item, with a log of its job run. A commit that was made before the load was cancelled counts."""
-        with self.logs.open(self.recorder.job_run_of(item.id) or item.id) as log, self.sessions.use() as job:
+        """Load an item, unless another build does."""
+        stop = self._stops[item.id] = threading.Event()
+        begun = self.claiming.begin(item, stop)
+        if begun.won is None:
+            return LoadResult(None, 0, delegated_to=begun.built_by)
+        with self.logs.open(begun.won.job_run_id) as log, self.sessions.use() as job:
+            job.guard = partial(self.claiming.claims.check, begun.won)
+            job.number, job.fences = begun.won.number, begun.won.fences
             self._jobs[item.id] = job
-            log.write("info", f"{item.action.value} {item.id}: {'; '.join(reason.text for reason in item.reasons)}")
-            try:
-                with loss_of_session_named(item.dataset, self.workspace.project.state_folder):
-                    done = self.loaders[item.kind].load(item)
-            except Exception as error:
-                log.write("error", str(error) if isinstance(error, PenstockError) else describe(error))
-                found = self._find_commit(item) if job.is_cancelled else None
-                if found is None:
-                    raise
-                done = found
-            log.write("info", f"done: version {done.version}, {counted(done.rows, 'row')} written")
-            return done
+            return self._load(begun.item, job, log)
 
     def cancel(self, item: Item) -> None:
         """Cancel the work on an item."""
+        if (stop := self._stops.get(item.id)) is not None:
+            stop.set()
         if (job := self._jobs.get(item.id)) is not None:
             job.cancel()
 
+    def _load(self, item: Item, job: JobSession, log: JobLog) -> LoadResult:
+        """A commit that was made before the load was cancelled counts."""
+        log.write("info", f"{item.action.value} {item.id}: {'; '.join(reason.text for reason in item.reasons)}")
+        try:
+            with loss_of_session_named(item.dataset, self.workspace.project.state_folder):
+                done = self.loaders[item.kind].load(item)
+        except Exception as error:
+            log.write("error", str(error) if isinstance(error, PenstockError) else describe(error))
+            found = self._find_commit(item) if job.is_cancelled else None
+            if found is None:
+                raise
+            done = found
+        log.write("info", f"done: version {done.version}, {counted(done.rows, 'row')} written")
+        return done
+
     def _find_commit(self, item: Item) -> LoadResult | None:
-        found = find_own_commit(self.workspace.storage, item.dataset, self.recorder.events.build_request_id)
+        build = self.claiming.claims.build_request_id
+        found = find_own_commit(self.workspace.storage, item.dataset, build)
         return LoadResult(found.version, int(found.metrics.get("numOutputRows", 0))) if found is not None else None
 
 

@@ -73,6 +73,23 @@ class Planner:
             _find_places(catalog, selected),
         )
 
+    def plan_again(self, request: PlanRequest, item: Item) -> Item | None:
+        """One item of an earlier plan of this request as it would be planned now; None when there is nothing to do."""
+        catalog = open_catalog(self.workspace, self.kinds)
+        if item.dataset not in catalog.datasets:
+            return item
+        name = str(item.dataset)
+        again = replace(
+            request,
+            select=(name,),
+            exclude=(),
+            full_refresh=tuple(text for text in request.full_refresh if catalog.find(text).name == item.dataset),
+        )
+        found = next((each for each in self.plan(again).items if each.id == item.id), None)
+        if found is not None and found.problem is not None:
+            raise found.problem.to_error()
+        return found if found is not None and found.action.is_work else None
+
     def _decide_safely(
         self, dataset: Dataset, state: TableState[object], wishes: Wishes, upstream: dict[DatasetName, Upstream]
     ) -> tuple[Item, ...]:

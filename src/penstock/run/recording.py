@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from penstock.errors import PenstockError
 from penstock.eventlog import projections
-from penstock.eventlog.contract import EventLog
+from penstock.eventlog.contract import START, EventLog, Position
 from penstock.faults import fault_point
 from penstock.model.build_history import ATTEMPT
-from penstock.model.clock import Clock
 from penstock.model.events import Event
 from penstock.model.plan import Item, Plan
 from penstock.model.recording import BuildRecorder
 from penstock.model.results import ItemResult, LoadResult, Outcome, RunResult
-from penstock.model.status import BuildStatus, IllegalMoveError, JobStatus, PartitionStatus
+from penstock.model.status import BuildStatus, JobStatus, PartitionStatus
 from penstock.run.claims.book import RETRYABLE
 
-DIED = "the process of this run ended without finishing it: it was killed, or the machine stopped"
 _NOT_BUILT = "the run ended without building it"
 
 
@@ -37,6 +35,10 @@ class RunRecorder:
     events: BuildRecorder
     owner: str = ""
     """By which process, and under which lock."""
+    is_claiming: bool = False
+    """Whether items are claimed before they start, so that `claimed` says when one does."""
+    began_at: Position = START
+    """The position in the log at which planning began."""
     _jobs: dict[str, str] = field(default_factory=dict)
     _ended_jobs: set[str] = field(default_factory=set)
     _reasons: dict[str, str] = field(default_factory=dict)
@@ -56,7 +58,7 @@ class RunRecorder:
             received = [self.events.build(BuildStatus.RECEIVED, message=message)] if is_new else []
             return [*received, self.events.build(BuildStatus.PLANNING, message=self.owner)]
 
-        self._write(make)
+        self.began_at = self._write(make)
 
     def submitted(self, message: str) -> None:
         """The pipeline run was requested; `received` follows when it begins."""
@@ -92,6 +94,8 @@ class RunRecorder:
             if (known := self._jobs.get(item.id)) is not None:
                 attempt = self.events.history.jobs[known].attempts + 1
                 return [self.events.job(known, JobStatus.RUNNING, config={ATTEMPT: attempt})]
+            if self.is_claiming:
+                return []
             run = self._jobs[item.id] = self.events.new_job_run()
             scheduled = self.events.job(
                 run, JobStatus.SCHEDULED, job_label=str(item.dataset), target_partitions=[item.id], config=config
@@ -104,6 +108,35 @@ class RunRecorder:
             ]
 
         self._write(make)
+
+    def claimed(self, item_id: str, job_run_id: str) -> None:
+        """A job run that has claimed an item begins to work on it."""
+
+        def make() -> list[Event]:
+            self._jobs[item_id] = job_run_id
+            return [
+                self.events.job(job_run_id, JobStatus.RUNNING),
+                self.events.partition(item_id, PartitionStatus.BUILDING, job_run_id=job_run_id),
+            ]
+
+        self._write(make)
+
+    def skipped(self, item_id: str, job_run_id: str) -> str:
+        """A job run has claimed an item for which there is nothing left to do; gives the build that did it, if it is known."""
+        maker = projections.build_that_made(self.log, item_id, strict=True) or ""
+
+        def make() -> list[Event]:
+            message = f"build {maker} has built it" if maker else "it is up to date"
+            job = self.events.job(job_run_id, JobStatus.SKIPPED, message=message)
+            delegated = [self.events.delegation(item_id, maker)] if maker else []
+            return [job, *delegated, self.events.partition(item_id, PartitionStatus.DELEGATED, message=message)]
+
+        self._write(make)
+        return maker
+
+    def failed_elsewhere(self, item_id: str, message: str) -> None:
+        """The build that an item was delegated to has failed."""
+        self._write(lambda: [self.events.partition(item_id, PartitionStatus.FAILED, message=message)])
 
     def job_run_of(self, item_id: str) -> str | None:
         """The job run of an item; None before it has started."""
@@ -180,24 +213,25 @@ class RunRecorder:
             self._unwritten |= {event.event_id: event for event in made}
         self._write_rest()
 
-    def _write(self, make: Callable[[], list[Event]]) -> None:
+    def _write(self, make: Callable[[], list[Event]]) -> Position:
         with self._lock:
             if self._has_ended:  # a thread that nobody waits for any more
                 raise PenstockError("the pipeline run has ended")
             made = make()
             self._unwritten |= {event.event_id: event for event in made}
-        self._append(made)
+        return self._append(made)
 
     def _write_rest(self) -> None:
         with self._lock:
             rest = list(self._unwritten.values())
         self._append(rest)
 
-    def _append(self, events: list[Event]) -> None:
-        self.log.append(events)
+    def _append(self, events: list[Event]) -> Position:
+        position = self.log.append(events) if events else START
         with self._lock:
             for event in events:
                 self._unwritten.pop(event.event_id, None)
+        return position
 
 
 def _what_was_written(load: LoadResult | None) -> list[dict[str, int]]:
@@ -218,15 +252,3 @@ def _why_not(result: ItemResult) -> str:
     if result.problem is not None:
         return result.problem.message
     return "; ".join(reason.text for reason in result.reasons) or _NOT_BUILT
-
-
-def close_dead_builds(log: EventLog, clock: Clock, build_request_ids: Iterable[str]) -> None:
-    """Record that builds whose process died have failed, with their job runs and partitions, so that nothing waits for them."""
-    for build_request_id in build_request_ids:
-        state = projections.build_state(log, build_request_id)
-        if state is None or state.status.is_final:
-            continue
-        recorder = BuildRecorder(clock, build_request_id)
-        recorder.resume(entry.event for entry in projections.events_of_build(log, build_request_id))
-        with suppress(IllegalMoveError):  # events that this version cannot read are left to the one that can
-            log.append(recorder.end(BuildStatus.FAILED, message=DIED, reason=DIED))

@@ -264,7 +264,8 @@ class Scheduler:
             problem = Problem("internal", f"{item.id}: {describe(error)}")
             return self._result(item, begun, Outcome.ERROR, problem=problem)
         fault_point("run.after_dataset", item.id)
-        return self._result(item, begun, outcome, load=load)
+        result = self._result(item, begun, outcome, load=load)
+        return result if load.delegated_to is None else replace(result, reasons=(_delegated(load.delegated_to),))
 
     def _result(
         self,
@@ -311,7 +312,13 @@ def _stopped_result(item: Item, future: Future[ItemResult], reason: str, *, is_c
     return result
 
 
+def _delegated(build_request_id: str) -> Reason:
+    return Reason("delegated", f"build {build_request_id} has built it" if build_request_id else "it is up to date")
+
+
 def _outcome_of(load: LoadResult) -> Outcome:
+    if load.delegated_to is not None:
+        return Outcome.NO_OP
     if load.is_waiting:  # what reads it has nothing to read yet
         return Outcome.SKIP
     return Outcome.WARN if load.has_violations else Outcome.PASS

@@ -26,6 +26,12 @@ class JobSession:
 
     main: SparkSession
     session: SparkSession
+    guard: Callable[[], None] = lambda: None
+    """Raises an error when the job run may not write any more, because another build has taken over."""
+    number: int | None = None
+    """The number of the job run's claim in the event log."""
+    fences: tuple[int, ...] = ()
+    """The numbers of job runs that may still be writing the same partitions, and must be fenced first."""
     _cancelled: threading.Event = field(default_factory=threading.Event)
 
     @property
@@ -38,9 +44,10 @@ class JobSession:
         cancel_work(self.session)
 
     def check(self) -> None:
-        """CancelledError when the job run was cancelled."""
+        """CancelledError when the job run was cancelled; an error when it has lost its claim."""
         if self.is_cancelled:
             raise CancelledError("it was cancelled; nothing was written")
+        self.guard()
 
 
 _current: ContextVar[JobSession | None] = ContextVar("penstock_job_session", default=None)
@@ -58,8 +65,13 @@ def session_of(main: SparkSession) -> SparkSession:
     return job.session if job is not None and job.main is main else main
 
 
+def current_job() -> JobSession | None:
+    """The job run that this line of execution works for."""
+    return _current.get()
+
+
 def check_not_cancelled() -> None:
-    """CancelledError when the current job run was cancelled: call it before something is written."""
+    """An error when the current job run was cancelled or has lost its claim: call it before something is written."""
     job = _current.get()
     if job is not None:
         job.check()

@@ -34,16 +34,22 @@ def _note(session: SparkSession, sibling: SparkSession) -> SparkSession:
 
 
 @contextmanager
-def sibling_of(session: SparkSession) -> Iterator[SparkSession]:
-    """A sibling session for the block: it has the same settings, and later changes of them are its own."""
+def sibling_of(session: SparkSession, *, is_family: bool = True) -> Iterator[SparkSession]:
+    """A sibling session for the block: it has the same settings, and later changes of them are its own.
+
+    One that is not family works for another job run: it goes on when the session is cancelled.
+    """
     clone = getattr(session, "cloneSession", None)
     if clone is None:
-        yield _note(session, _new_sibling(session))
+        made = _new_sibling(session)
+        yield _note(session, made) if is_family else made
         return
     session.conf.get(
         "spark.sql.session.timeZone"
     )  # the server knows a session, and can clone it, after its first request
-    sibling = _note(session, clone())
+    sibling = clone()
+    if is_family:
+        _note(session, sibling)
     try:
         yield sibling
     finally:
