@@ -39,6 +39,7 @@ from penstock.run.artifacts import write_artifacts
 from penstock.run.builds import Builds
 from penstock.run.cancelling import CancelWatch
 from penstock.run.locking import Holder
+from penstock.run.ownership import check_owner
 from penstock.run.planned_runs import PlannedRun
 from penstock.run.planner import Planner, PlanRequest
 from penstock.run.recording import RunRecorder
@@ -320,6 +321,7 @@ class Engine:
             return settle(plan, hooks.listeners)
         from penstock.run.executor import Executor
 
+        check_owner(self.workspace.storage, run.recorder.log, run.recorder.events.build_request_id)
         if self._executor is None:
             self._executor = Executor(self.workspace, self.kinds, is_long_lived=self.is_long_lived)
         try:

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.engine import Engine, open_engine
+from penstock.engine import Engine, PlanRequest, open_engine
 from penstock.eventlog import projections
 from penstock.eventlog.opening import open_event_log
 from penstock.lake.progress import ENVELOPE, read_table_state
@@ -105,3 +105,51 @@ def test_a_cancelled_job_run_and_then_a_cancelled_build_stop_their_work_and_noth
         assert all(job.status.is_final for job in history.jobs.values())
     assert {job.status for job in replay(events)[result.build_request_id].jobs.values()} == {JobStatus.CANCELLED}
     assert spark.range(3).count() == 3, "the session of the notebook goes on"
+
+
+SLOW = """
+import time
+
+from penstock import pipelines as dp
+
+@dp.materialized_view
+def slow():
+    time.sleep(3)
+    return dp.spark.range(5)
+"""
+
+
+def test_two_builds_of_one_table_at_once_write_it_once_and_another_table_is_built_beside_it(
+    empty_project: ProjectFolder, spark: SparkSession
+) -> None:
+    empty_project.define("slow.py", SLOW)
+    empty_project.define("reader.sql", "CREATE MATERIALIZED VIEW reader AS SELECT count(*) AS n FROM slow;")
+    empty_project.define("other.sql", "CREATE MATERIALIZED VIEW other AS SELECT 1 AS x;")
+    first, second = (open_engine(empty_project.root, environment={}) for _ in range(2))
+
+    def run_second() -> RunResult:
+        wait_for(lambda: job_of(second, "main.slow", JobStatus.RUNNING) is not None)
+        spark.createDataFrame([], "x int")  # makes the session the active one of this thread, too
+        return second.run()
+
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(run_second)
+        results = [first.run(PlanRequest(select=("slow", "reader"))), waiting.result(60)]
+    assert [result.has_failed for result in results] == [False, False], results
+    assert {item.dataset.name: item.outcome.value for item in results[0].items} == {"slow": "pass", "reader": "pass"}
+    outcomes = {item.dataset.name: item.outcome.value for item in results[1].items}
+    assert outcomes["other"] == "pass"
+    assert outcomes["slow"] == "no-op"
+    slow = next(item for item in results[1].items if item.dataset.name == "slow")
+    assert [(reason.code, reason.text) for reason in slow.reasons] == [
+        ("delegated", f"build {results[0].build_request_id} has built it")
+    ]
+    for name in ("slow", "reader", "other"):
+        state = read_table_state(first.workspace.storage, DatasetName("main", name), ENVELOPE)
+        assert state.version == 0, f"{name} was written more than once"
+    assert spark.read.format("delta").load(f"{empty_project.root}/storage/main/reader").collect()[0][0] == 5
+    with open_event_log(first.project.event_log) as log:
+        events = [entry.event for entry in log.read(strict=True)]
+    assert find_illegal_moves(events) == []
+    assert replay(events)[results[1].build_request_id].delegated_to["main.slow"] == results[0].build_request_id
+    assert not first.plan().has_work
