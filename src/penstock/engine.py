@@ -32,6 +32,7 @@ from penstock.kinds.protocol import Kind, Workspace
 from penstock.kinds.registry import KINDS
 from penstock.model.clock import Clock, SystemClock
 from penstock.model.drift import ColumnChange
+from penstock.model.jobs import MAINTENANCE, PROJECT, Due
 from penstock.model.plan import Plan, Reason
 from penstock.model.project import Project
 from penstock.model.results import CANCEL_REQUESTED, ItemResult, Rows, RunResult
@@ -41,7 +42,7 @@ from penstock.run.cancelling import CancelWatch
 from penstock.run.locking import Holder
 from penstock.run.ownership import check_owner
 from penstock.run.planned_runs import PlannedRun
-from penstock.run.planner import Planner, PlanRequest
+from penstock.run.planner import Planner, PlanRequest, find_drift, to_request
 from penstock.run.recording import RunRecorder
 from penstock.run.scheduler import OnStop, RunListener, cancelled, settle
 from penstock.run.stopping import RECORD_SECONDS, Hooks, to_stopped_result
@@ -58,7 +59,9 @@ if TYPE_CHECKING:
     from penstock.run.erasing import Erasing
     from penstock.run.executor import Executor
     from penstock.run.maintaining import Maintaining
+    from penstock.run.marking import Marking
     from penstock.run.requests import Requests
+    from penstock.run.scheduling import Scheduling
     from penstock.run.verifying import Verifying
 
 _EVENT_LOG = "PENSTOCK__EVENT_LOG"
@@ -131,6 +134,13 @@ class Engine:
         return Maintaining(self)
 
     @property
+    def marking(self) -> Marking:
+        """Invalidates datasets, and takes tables as they are."""
+        from penstock.run.marking import Marking
+
+        return Marking(self)
+
+    @property
     def verification(self) -> Verifying:
         """Compares loaded tables with their sources, and repairs them."""
         from penstock.run.verifying import Verifying
@@ -156,18 +166,7 @@ class Engine:
             if not self._is_entered:
                 self.close()
 
-    def request(
-        self,
-        select: Sequence[str] | None = None,
-        exclude: Sequence[str] | None = None,
-        full_refresh: str | None = None,
-        full_refresh_all: bool = False,
-        allow_history_loss: str | None = None,
-        drop_retired: bool = False,
-    ) -> PlanRequest:
-        """A request from the arguments of the command line."""
-        refresh, may_lose = _names(full_refresh), _names(allow_history_loss)
-        return PlanRequest(tuple(select or ()), tuple(exclude or ()), refresh, full_refresh_all, may_lose, drop_retired)
+    request = staticmethod(to_request)
 
     def plan(self, request: PlanRequest | None = None) -> Plan:
         """What a run would do, and why; writes nothing and starts no JVM."""
@@ -248,16 +247,22 @@ class Engine:
 
     def schema_drift(self, name: str) -> tuple[ColumnChange, ...]:
         """How the next run would change the columns of a staging table; an error says what prevents the change."""
-        dataset = self.catalog.find(name)
-        for item in self.plan(PlanRequest(select=(str(dataset.name),))).items:
-            if item.problem is not None:
-                raise item.problem.to_error()
-            if item.effect.column_changes is not None:
-                return item.effect.column_changes
-        raise UsageError(
-            f"{dataset.name} is computed: its columns are those of its definition",
-            hint="compare two of its versions with --from and --to",
-        )
+        return find_drift(Planner(self.workspace, self.kinds), self.catalog.find(name).name)
+
+    @property
+    def scheduling(self) -> Scheduling:
+        """Follows the schedules of the project."""
+        from penstock.run.scheduling import Scheduling
+
+        return Scheduling(self._builds)
+
+    def run_due(self, due: Due) -> str:
+        """Run what a schedule says is due, as the build request that stands for it; gives its result in a line."""
+        if due.what == MAINTENANCE:
+            with self._builds.open_unlocked(due.build_request_id):
+                return self.maintenance.maintain().summary
+        select = () if due.what == PROJECT else (f"+{due.what}",)
+        return self.run(PlanRequest(select=select), build_request_id=due.build_request_id).summary
 
     def _hide_again(self) -> None:
         """Hide what another program made visible again; a project without tombstones pays one look for a folder."""
@@ -329,10 +334,6 @@ class Engine:
         finally:
             if not self._is_entered:
                 self.close()
-
-
-def _names(text: str | None) -> tuple[str, ...]:
-    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
 
 
 def _ignore(_: object) -> None:

@@ -153,3 +153,8 @@ def test_two_builds_of_one_table_at_once_write_it_once_and_another_table_is_buil
     assert find_illegal_moves(events) == []
     assert replay(events)[results[1].build_request_id].delegated_to["main.slow"] == results[0].build_request_id
     assert not first.plan().has_work
+    spark.sql(f"INSERT INTO delta.`{empty_project.root}/storage/main/slow` SELECT id + 5 AS id FROM range(5)")
+    assert {item.dataset.name for item in first.plan().items if item.action.is_work} == {"slow", "reader"}
+    first.marking.mark_available("slow", "five rows by hand")
+    assert {item.dataset.name for item in first.plan().items if item.action.is_work} == {"reader"}
+    assert spark.read.format("delta").load(f"{empty_project.root}/storage/main/slow").count() == 10

@@ -16,6 +16,7 @@ from penstock.errors import ConcurrentRunError, PenstockError, StorageError, Usa
 from penstock.eventlog import projections
 from penstock.eventlog.opening import open_event_log
 from penstock.model.names import DatasetName
+from penstock.model.plan import Action
 from penstock.model.results import Outcome
 from penstock.model.status import BuildStatus
 from penstock.run.builds import _submitted
@@ -85,6 +86,29 @@ def test_a_run_while_maintenance_holds_the_project_says_who(engine: Engine) -> N
             engine.run(wait_seconds=0)
         recorder.failed("over")
     assert not engine.run(wait_seconds=0).has_failed
+
+
+def test_what_is_invalidated_is_built_again_unless_it_is_marked_available(engine: Engine) -> None:
+    assert not engine.plan().has_work
+    assert engine.marking.invalidate("staging.orders", "a bad batch") == "staging.orders"
+    (item,) = engine.plan().items
+    assert (item.action, [(reason.code, reason.text) for reason in item.reasons]) == (
+        Action.REBUILD,
+        [("invalidated", "invalidated: a bad batch")],
+    )
+    with closing(open_event_log(engine.project.event_log)) as log:
+        events = projections.events_of_partition(log, "staging.orders", strict=True)
+        assert [entry.event.event_type for entry in events] == ["partition_invalidation"]
+    engine.marking.mark_available("staging.orders", "it was right")
+    assert not engine.plan().has_work
+    engine.marking.invalidate("staging.orders", "a bad batch")
+    storage, raw = LocalFiles(Path(engine.project.storage)), LocalFiles(engine.project.root / "raw")
+    load_raw(storage, raw, DatasetName("staging", "orders"), ["orders/1.parquet"])
+    assert not engine.plan().has_work, "a later load ends it"
+    with pytest.raises(UsageError, match="name the whole dataset"):
+        engine.marking.invalidate("staging.orders/date=2024-01-01", "")
+    with pytest.raises(UsageError, match=r"staging\.nothing"):
+        engine.marking.invalidate("staging.nothing", "")
 
 
 def test_raw_that_is_a_file_is_refused(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`penstock cancel` and `penstock logs`: about builds and job runs of any process. Needs no JVM."""
+"""`penstock cancel`, `logs`, `invalidate` and `mark`: about builds of any process, and about what a person knows."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from penstock.cli.opening import open_from_settings
 from penstock.cli.options import current_settings
 from penstock.cli.output import make_output
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, UsageError
 
 if TYPE_CHECKING:
     from penstock.cli.text_output import TextOutput
@@ -51,6 +52,35 @@ def logs(request: _ID) -> None:
             output.plain(f"{line.time[11:23]}  {line.level:<7}  {line.label:<{width}}  {line.message}")
 
     make_output(current_settings()).show([line.to_json() for line in lines], draw)
+
+
+_REF = Annotated[str, typer.Argument(metavar="REF", help="A dataset, as name or database.name.")]
+_REASON = Annotated[str, typer.Option("--reason", help="Why; shown in the plan and recorded in the event log.")]
+
+
+def invalidate(ref: _REF, reason: _REASON) -> None:
+    """Make a dataset stale: the next run builds it again, and then what reads it. Needs no JVM."""
+    settings = current_settings()
+    name = open_from_settings(settings).marking.invalidate(ref, reason)
+    shown = {"ref": name, "status": "invalidated", "reason": reason}
+    make_output(settings).show(shown, lambda output: output.text(f"{name} is invalidated: {reason}"))
+
+
+def mark(
+    ref: _REF,
+    status: Annotated[str, typer.Argument(metavar="available", help="The only status that can be set.")],
+    reason: _REASON,
+) -> None:
+    """Take a computed table as it is for up to date: it was made elsewhere, or is right after all."""
+    if status != "available":
+        raise UsageError(
+            f"a dataset cannot be marked {status}", hint="write `penstock mark REF available --reason TEXT`"
+        )
+    settings = current_settings()
+    with open_from_settings(settings) as engine:
+        name = engine.marking.mark_available(ref, reason)
+    shown = {"ref": name, "status": status, "reason": reason}
+    make_output(settings).show(shown, lambda output: output.text(f"{name} is available: {reason}"))
 
 
 def _open() -> Requests:

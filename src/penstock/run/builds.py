@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from penstock.errors import PenstockError
 from penstock.eventlog import projections
 from penstock.eventlog.contract import EventLog
 from penstock.eventlog.opening import open_event_log
@@ -14,6 +15,7 @@ from penstock.model.clock import Clock, uuid7
 from penstock.model.project import Project
 from penstock.model.recording import BuildRecorder
 from penstock.model.results import RunResult
+from penstock.model.status import BuildStatus
 from penstock.run.dead_builds import close_dead_builds, describe_owner
 from penstock.run.locking import (
     Alive,
@@ -43,11 +45,58 @@ class Builds:
     def submit(self, message: str) -> str:
         """Record a build request that `open` takes up later in this process; gives its id."""
         build = uuid7(self.clock)
-        _submitted[build] = self._show_alive(build)
-        with open_event_log(self.project.event_log) as log:
-            owner = describe_owner(self._this_process(build), self._identify())
-            RunRecorder(log, BuildRecorder(self.clock, build)).submitted(f"{message}, {owner}")
+        self.submit_as(build, message)
         return build
+
+    def submit_as(self, build: str, message: str) -> bool:
+        """Record a build request under an id that others may choose too; False when one of them was first."""
+        alive = alive_file(self.project.state_folder, build)
+        with trouble_named(self.project.state_folder):
+            if not alive.take():
+                return False
+        events = BuildRecorder(self.clock, build)
+        with open_event_log(self.project.event_log) as log:
+            known = projections.build_state(log, build, strict=True) is not None
+            if not known:
+                owner = describe_owner(self._this_process(build), self._identify())
+                RunRecorder(log, events).submitted(f"{message}, {owner}")
+                first = projections.events_of_build(log, build, strict=True)[0].event
+                known = first.event_id != events.last_event_id
+        if known:
+            alive.release()
+            return False
+        _submitted[build] = alive
+        return True
+
+    @contextmanager
+    def open_unlocked(self, build: str) -> Iterator[None]:
+        """A submitted build request that stands for work which is recorded as builds of its own, and locks for itself."""
+        with open_event_log(self.project.event_log) as log:
+            events = BuildRecorder(self.clock, build)
+            events.resume(entry.event for entry in projections.events_of_build(log, build, strict=True))
+            steps = (BuildStatus.PLANNING, BuildStatus.ANALYSIS_COMPLETED, BuildStatus.EXECUTING)
+            log.append([events.build(step) for step in steps])
+            try:
+                yield
+            except BaseException as error:
+                text = error.message if isinstance(error, PenstockError) else type(error).__name__
+                log.append(events.end(BuildStatus.FAILED, message=text, reason=text))
+                raise
+            else:
+                log.append(events.end(BuildStatus.COMPLETED, message="", reason=""))
+            finally:
+                _submitted.pop(build).release()
+
+    def withdraw(self, build: str, message: str) -> None:
+        """Record that a submitted build request has failed, unless it has ended."""
+        alive = _submitted.pop(build, None)
+        if alive is not None:
+            alive.release()
+        with open_event_log(self.project.event_log) as log:
+            events = BuildRecorder(self.clock, build)
+            events.resume(entry.event for entry in projections.events_of_build(log, build, strict=True))
+            if events.history.status is not None and not events.history.status.is_final:
+                log.append(events.end(BuildStatus.FAILED, message=message, reason=message))
 
     @contextmanager
     def open(

@@ -50,7 +50,7 @@ class JobLog:
         """Add a line; a full disk does not stop the work."""
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         with self._lock, suppress(OSError, ValueError):
-            self._file.write(json.dumps({"time": now, "level": level, "message": message}) + "\n")
+            self._file.write(json.dumps({"time": now, "level": level, "message": message}, ensure_ascii=False) + "\n")
             self._file.flush()
 
 
