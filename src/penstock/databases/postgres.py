@@ -6,11 +6,11 @@ import json
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from psycopg import errors, sql
+from psycopg import sql
 
 from penstock.databases import postgres_queries as queries
 from penstock.databases.choosing import choose_columns, find_column
@@ -30,7 +30,6 @@ from penstock.databases.postgres_activity import (
 from penstock.databases.postgres_catalog import (
     CATALOG,
     NAMES,
-    SERVER,
     TableFacts,
     parse_table_name,
     refuse_missing,
@@ -58,7 +57,6 @@ class PostgresTable:
         self._patience = patience or Patience()
         self._idle: list[ReadingConnection] = []
         self._lock = threading.Lock()
-        self._server: str | None = None
         self.shown = f"table {table} of {uri.shown}"
 
     def look(self) -> Look:
@@ -129,11 +127,8 @@ class PostgresTable:
         if row is None:
             raise refuse_missing(self.shown, self._name, connection.execute(NAMES).fetchall())
         facts = to_facts(row)
-        if self._server is None and row["says_who"]:
-            with suppress(errors.FeatureNotSupported, errors.SyntaxErrorOrAccessRuleViolation):  # of hosted databases
-                self._server = (connection.execute(SERVER).fetchone() or {}).get("id")
         table = json.dumps(["postgresql", row["database"], facts.schema, facts.name])
-        origin = Origin(table, self._server, json.dumps(self._uri.hosts))
+        origin = Origin(table, row["server"], json.dumps(self._uri.hosts))
         return replace(facts, look=replace(facts.look, origin=origin))
 
     def _sample(

@@ -24,7 +24,7 @@ UNREACHABLE = (
     "Free blocks of file systems and disks, and snapshots of volumes.",
     "Copies outside the project: exports, caches of query engines and BI tools, data in the systems that delivered the rows.",
     "The write-ahead log, dead rows, replicas and archives of a database server.",
-    "Temporary files of Spark (`spark.local.dir`): they go when a session ends, and stay when it is killed.",
+    "Temporary files of Spark where `spark.local.dir` is set, and of sessions and clusters that Penstock did not start.",
     "Memory, swap space and logs of programs and services other than Penstock.",
 )
 """What no erasure by Penstock can reach: the owner of the data has to see to it."""

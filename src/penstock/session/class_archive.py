@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +17,8 @@ from penstock.session.jars import cache_folder, spark_home
 from penstock.session.java import Java
 
 _SMALLEST = 10_000_000
+_KEPT_SECONDS = 30 * 24 * 3600
+"""How long an archive is kept that no session uses: each environment and each set of jars has one of about 200 MB."""
 
 
 def archive_options(java: Java, class_path: Sequence[Path]) -> list[str]:
@@ -23,6 +26,9 @@ def archive_options(java: Java, class_path: Sequence[Path]) -> list[str]:
     quiet = ["-Xshare:auto", "-Xlog:cds=off", "-Xlog:cds+dynamic=off", "-Xlog:class+path=off"]
     archive = _archive(java, class_path)
     _adopt(archive)
+    with suppress(OSError):
+        os.utime(archive)
+    _remove_unused(archive.parent)
     if archive.is_file():
         return [f"-XX:SharedArchiveFile={archive}", *quiet]
     try:
@@ -47,6 +53,14 @@ def _adopt(archive: Path) -> None:
                 part.rename(archive)
             else:
                 part.unlink()
+
+
+def _remove_unused(folder: Path) -> None:
+    """Remove the archives, and the leftovers of killed sessions, that nobody has used for long."""
+    for path in folder.glob("*.jsa*"):
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > _KEPT_SECONDS:
+                path.unlink()
 
 
 def _is_being_written(part: Path) -> bool:

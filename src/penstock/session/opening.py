@@ -10,6 +10,7 @@ import logging
 import os
 import socket
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,6 +22,7 @@ from penstock.errors import SessionError, first_line
 from penstock.session.failures import apply_settings, check_master, find_reason
 from penstock.session.jars import find_jars, resolve_jars, resolve_package, spark_home
 from penstock.session.java import Java, find_java
+from penstock.session.local_folders import has_shuffled_rows, hold_local_folder
 from penstock.session.losses import best_effort
 from penstock.session.settings import CATALOG, EVERYWHERE, EXTENSION, LOADS, SessionRequest, to_session_options
 from penstock.session.signals import interrupts_kept, signals_later
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _CONNECT_PORT = 15002
+_CLEANING_SECONDS = 10.0
 
 
 @contextmanager
@@ -52,6 +55,14 @@ def open_session(request: SessionRequest) -> Iterator[SparkSession]:
     finally:
         with best_effort():
             session.stop()
+
+
+def drop_shuffled_rows(session: SparkSession, state_folder: Path) -> None:
+    """Make Spark remove the files of shuffles that have ended: it does when their objects are collected as garbage."""
+    deadline = time.monotonic() + _CLEANING_SECONDS
+    while has_shuffled_rows(state_folder) and time.monotonic() < deadline:
+        session.sparkContext._jvm.System.gc()  # type: ignore[union-attr]  # noqa: SLF001 - Spark has no call for it
+        time.sleep(0.1)
 
 
 @contextmanager
@@ -151,6 +162,8 @@ def _start(request: SessionRequest) -> SparkSession:
     java = find_java()
     jars = _find_all_jars(request, java)
     options = to_session_options(request, java, jars)
+    if request.settings.master.startswith("local") and "SPARK_LOCAL_DIRS" not in os.environ:
+        options.setdefault("spark.local.dir", str(hold_local_folder(request.state_folder)))
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +150,18 @@ def test_the_archive_of_an_ended_session_is_adopted_and_the_other_leftovers_are_
     assert archive_options(JAVA, JARS)[0] == f"-XX:SharedArchiveFile={target}"
     assert [file.name for file in target.parent.iterdir()] == [target.name]
     assert not small.exists()
+
+
+def test_archives_that_nobody_has_used_for_long_are_removed(cache: Path) -> None:
+    target = archive(cache)
+    part(target, dead_process())
+    archive_options(JAVA, JARS)
+    unused, used = target.with_name("of-an-environment-that-is-gone.jsa"), target.with_name("of-another.jsa")
+    for path, days in ((target, 60), (unused, 31), (used, 29)):
+        path.touch()
+        os.utime(path, (time.time() - days * 86_400,) * 2)
+    assert archive_options(JAVA, JARS)[0] == f"-XX:SharedArchiveFile={target}"
+    assert {path.name for path in target.parent.iterdir()} == {target.name, used.name}
 
 
 def test_what_a_killed_session_left_half_written_is_dropped(cache: Path) -> None:

@@ -16,7 +16,7 @@ from penstock.maintenance.erasure.tombstones import KEYS, name_of
 from penstock.maintenance.scan.needles import Column, Needle, Role
 from penstock.model.dataset import Form, Place
 from penstock.model.erasure import ErasureSettings
-from penstock.model.keys import KeyColumn, split_key_text
+from penstock.model.keys import KeyColumn, NormalForm, split_key_text
 from penstock.model.names import DatasetName
 from penstock.model.tombstones import Tombstone
 from penstock.tombstones.vault import Vault
@@ -80,15 +80,20 @@ def read_clear_values(catalog: Catalog, vault: Vault, tombstones: Sequence[Tombs
 def _asked_values(
     texts: Mapping[tuple[str, tuple[KeyColumn, ...]], Iterable[str]],
 ) -> Iterator[tuple[tuple[str, str], str]]:
-    """The values of keys of one column as they were asked for, in their normal form, with their table and column.
-
-    A part of a composite key is no such value: in its normal form it can be what somebody else has in another spelling.
-    """
+    """The values of keys as they were asked for, in their normal form, with their table and column."""
     for (table, key), own in texts.items():
-        for text in own if len(key) == 1 else ():
-            (value,) = split_key_text(text)
-            if value is not None:
-                yield (table, key[0].name.lower()), value
+        for text in own:
+            for column, value in zip(key, split_key_text(text), strict=True):
+                if value is not None and is_searchable(key, column):
+                    yield (table, column.name.lower()), value
+
+
+def is_searchable(key: Sequence[KeyColumn], column: KeyColumn) -> bool:
+    """Whether a column of a key that no row has can be looked for by its value alone.
+
+    A part of a composite key that has a normal form cannot: it can be what somebody else has in another spelling.
+    """
+    return len(key) == 1 or column.normal_form is NormalForm.EXACT
 
 
 def _group_by_columns(

@@ -15,7 +15,7 @@ from penstock.kinds.catalog import Catalog
 from penstock.lake.tables import Lake
 from penstock.maintenance import receipts
 from penstock.maintenance.erasure.attempts import Attempt, add_up, read_attempts
-from penstock.maintenance.erasure.clear_values import ClearValues, columns_by_table, read_clear_values
+from penstock.maintenance.erasure.clear_values import ClearValues, columns_by_table, is_searchable, read_clear_values
 from penstock.maintenance.erasure.logs import redact_logs
 from penstock.maintenance.erasure.rewritten import verify_hiding
 from penstock.maintenance.erasure.searching import Wanted, search_values
@@ -42,10 +42,13 @@ from penstock.model.receipts import (
     to_erased_keys,
 )
 from penstock.model.tombstones import Tombstone, TombstoneState
+from penstock.session.opening import drop_shuffled_rows
 from penstock.tombstones.secrets import Secrets
 from penstock.tombstones.suppression import find_committed, forget_failed
 
-_COMPOSITE = "composite keys that no table had a row of: by their columns in source files, not as bytes"
+_COMPOSITE = (
+    "composite keys with a normal form that no table had a row of: by their columns in source files, not as bytes"
+)
 
 
 @dataclass(slots=True)
@@ -170,7 +173,8 @@ class Erasure:
     def _sum_up_scan(self, result: ScanResult) -> ScanSummary:
         """What the receipt says about the scan, and about keys whose values it could not look for."""
         summary = receipts.to_scan_summary(result)
-        unknown = sum(len(each.key) > 1 and not each.rows for each in self.chosen)
+        missing = (each for each in self.chosen if not each.rows)
+        unknown = sum(not all(is_searchable(each.key, column) for column in each.key) for each in missing)
         more = (SearchCount(_COMPOSITE, unknown),) if unknown else ()
         return replace(summary, values=(*summary.values, *more))
 
@@ -202,6 +206,7 @@ class Erasure:
         columns = columns_by_table(self.catalog.workspace.project.erasure, self.chosen)
         wanted = Wanted(values, frozenset((each.table, each.key) for each in self.chosen), columns)
         survivors = find_survivors(self.lake, values, wanted.tables.values(), columns)
+        drop_shuffled_rows(self.lake.session, self.catalog.workspace.project.state_folder)
         result = search_values(self.catalog, wanted, survivors, on_progress)
         check_no_residue(result)
         return result
