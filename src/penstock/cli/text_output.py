@@ -197,6 +197,10 @@ class TextOutput:
     def text(self, text: str) -> None:
         self.console.print(text)
 
+    def plain(self, text: str) -> None:
+        """A line as it is: nothing in it is markup, and a long one is not wrapped."""
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
     def facts(self, facts: Iterable[tuple[str, str]]) -> None:
         """Labels and values, one pair in a line."""
         for label, value in facts:

@@ -158,6 +158,12 @@ def job_state(log: EventLog, job_run_id: str, *, strict: bool = False) -> JobSta
     return _to_job(rows[0]) if rows else None
 
 
+def find_jobs(log: EventLog, start: str, *, limit: int = 2) -> list[str]:
+    """The ids of job runs that start with this text, newest first."""
+    sql = f"{_JOB} WHERE substr(job_run_id, 1, {len(start):d}) = ? ORDER BY first_position DESC LIMIT ?"
+    return [_to_job(row).job_run_id for row in log.select(sql, (start, limit), strict=True)]
+
+
 def list_jobs(
     log: EventLog,
     *,

@@ -84,6 +84,14 @@ class Repairs(Protocol):
 
 
 @runtime_checkable
+class Accepts(Protocol):
+    """What a loader also has whose tables can be taken as they are for the result of their definition."""
+
+    def accept(self, item: Item) -> LoadResult:
+        """Commit nothing but progress: the rows count as built from the inputs as they are now."""
+
+
+@runtime_checkable
 class Verifiable(Protocol):
     """What a kind also has whose tables can be compared with their sources."""
 

@@ -111,6 +111,11 @@ def find_schema(files: Files, name: DatasetName, number: int) -> Schema | None:
         return None
 
 
+def drop_order(path: str) -> int:
+    """In which order a table's files are removed: progress first, because nothing is trusted without it; the log last."""
+    return 0 if f"/{FOLDER}/" in path else 2 if "/_delta_log/" in path else 1
+
+
 def _parse(content: bytes, number: int) -> Manifest:
     try:
         value = json.loads(content)

@@ -19,13 +19,14 @@ from penstock.lake.delta_log import APPLICATION, Commit, iter_commits
 from penstock.lake.leases import LEASES, TERMS, hold_shared
 from penstock.lake.log_repair import repaired_log
 from penstock.lake.manifests import (
-    FOLDER,
     create_manifest,
+    drop_order,
     find_later_numbers,
     read_manifest,
     remove_manifest,
     remove_old_manifests,
 )
+from penstock.lake.naming import is_same_location
 from penstock.lake.progress import ENVELOPE, find_hidden_columns, read_table_state
 from penstock.lake.statements import (
     MAPPED,
@@ -42,6 +43,7 @@ from penstock.model.names import DatasetName
 from penstock.model.progress import Codec, Entry, Manifest, TableState
 from penstock.model.spec import TableLayout
 from penstock.model.types import Struct, parse_type, type_from_json
+from penstock.session.jobs import check_not_cancelled, session_of
 from penstock.session.losses import best_effort
 from penstock.session.siblings import sibling_of
 from penstock.storage.files import Files
@@ -57,12 +59,17 @@ _SMALL_FILE = 2 << 20
 
 @dataclass(slots=True)
 class Lake:
-    """The tables below one storage, through one session."""
+    """The tables below one storage, through one session, or in a job run through the session of the job run."""
 
-    session: SparkSession
+    main: SparkSession
     files: Files
     _registered: set[DatasetName] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def session(self) -> SparkSession:
+        """The session to use here."""
+        return session_of(self.main)
 
     def state(self, name: DatasetName) -> TableState[None]:
         """The state of the table now, as far as it is the same for every kind."""
@@ -300,13 +307,14 @@ class Lake:
             if not files:
                 continue
             with self.writing(table):
-                for path in sorted(files, key=_drop_order):
+                for path in sorted(files, key=drop_order):
                     self.files.remove(path)
                     fault_point("drop.after_file", path)
 
     @contextmanager
     def writing(self, name: DatasetName, wait: float | None = None, *, replaces: bool = False) -> Iterator[None]:
         """Hold the table's lease for writers, and name conflicts; a table that is replaced need not have a readable log."""
+        check_not_cancelled()
         terms = TERMS if wait is None else replace(TERMS, writer_wait=wait)
         log = repaired_log(self.files, name.path) if replaces else nullcontext()
         with hold_shared(self.files, name.path, terms=terms), log, write_errors_named(self.files, name):
@@ -374,7 +382,7 @@ class Lake:
     def _check_same_place(self, name: DatasetName, table: str, location: str) -> None:
         rows = self.session.sql(f"DESCRIBE DETAIL {table}").select("location").collect()
         found = str(rows[0]["location"])
-        if _normal(found) != _normal(location):
+        if not is_same_location(found, location):
             raise StorageError(
                 f"{name} is already registered in this session's catalog at {found}, not at {location}",
                 hint="use another Spark session or catalog, or drop that registration",
@@ -389,12 +397,3 @@ class Lake:
         raise ConcurrentRunError(
             f"{name}: another run committed first; load {number} changed nothing", hint="run again"
         )
-
-
-def _drop_order(path: str) -> int:
-    """Progress first: without it nothing is trusted. The log last: while it exists, the table exists."""
-    return 0 if f"/{FOLDER}/" in path else 2 if "/_delta_log/" in path else 1
-
-
-def _normal(location: str) -> str:
-    return location.replace("file:///", "/").replace("file:/", "/").rstrip("/")

@@ -111,9 +111,7 @@ class _Run:
         """What all job runs wrote together; PartitionsFailedError if some failed."""
         if self.failed:
             raise self._to_error(item)
-        versions = [load.version for load in self.loads if load.version is not None]
-        rows = sum(load.rows for load in self.loads)
-        return LoadResult(max(versions, default=None), rows, _add_up(load.expectations for load in self.loads))
+        return add_up(self.loads)
 
     def _to_error(self, item: Item) -> PartitionsFailedError:
         shown = ", ".join(list(self.failed)[:_SHOWN]) + (", ..." if len(self.failed) > _SHOWN else "")
@@ -124,6 +122,16 @@ class _Run:
             hint=first.hint or "`penstock retry` builds them again",
             location=first.location,
         )
+
+
+def add_up(loads: Sequence[LoadResult]) -> LoadResult:
+    """What several loads of one item wrote together."""
+    if len(loads) == 1:
+        return loads[0]
+    versions = [load.version for load in loads if load.version is not None]
+    rows, by = sum(load.rows for load in loads), next((load.delegated_to for load in loads if load.delegated_to), "")
+    expectations = _add_up(load.expectations for load in loads)
+    return LoadResult(max(versions, default=None), rows, expectations, delegated_to="" if versions else by)
 
 
 def _add_up(found: Iterable[Sequence[ExpectationOutcome]]) -> tuple[ExpectationOutcome, ...]:

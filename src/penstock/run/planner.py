@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -12,14 +12,17 @@ from penstock.errors import ConfigError, PenstockError, RawFileError, StorageErr
 from penstock.kinds.catalog import Catalog, find_kind, open_catalog
 from penstock.kinds.protocol import Kind, Needs, Workspace
 from penstock.lake.delta_log import DamagedLogError, check_commits
+from penstock.lake.invalidations import find_invalidations
 from penstock.model.dataset import Dataset
+from penstock.model.drift import ColumnChange
 from penstock.model.graph import order
 from penstock.model.names import DatasetName
 from penstock.model.partitions.declared import PartitionRequest
-from penstock.model.plan import Action, Item, Plan, PlanLine, Problem, Upstream, Wishes, WorkItem
+from penstock.model.plan import Action, Item, Plan, PlanLine, Problem, Reason, Upstream, Wishes, WorkItem
 from penstock.model.progress import Damage, TableState
 from penstock.run.partition_requests import Asked, find_scheme, resolve_refs
 from penstock.run.selection import select_datasets
+from penstock.storage.files import Files
 from penstock.tombstones.suppression import Suppressions
 
 _MOST_QUESTIONS = 10
@@ -52,6 +55,23 @@ class PlanRequest:
     """What the user typed, for the event log."""
 
 
+def to_request(
+    select: Sequence[str] | None = None,
+    exclude: Sequence[str] | None = None,
+    full_refresh: str | None = None,
+    full_refresh_all: bool = False,
+    allow_history_loss: str | None = None,
+    drop_retired: bool = False,
+) -> PlanRequest:
+    """A request from the arguments of the command line."""
+    refresh, may_lose = _names(full_refresh), _names(allow_history_loss)
+    return PlanRequest(tuple(select or ()), tuple(exclude or ()), refresh, full_refresh_all, may_lose, drop_retired)
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
+
+
 @dataclass(frozen=True, slots=True)
 class Planner:
     """Plans one project from its definitions, its sources and its tables."""
@@ -66,6 +86,7 @@ class Planner:
         selected = asked.selected if request.partitions else _select(catalog, request)
         wishes = _to_wishes(catalog, selected, request, asked)
         states = catalog.states(selected | {name for read in selected for name in catalog.graph[read]})
+        invalid = _find_invalid(self.workspace.storage, states)
         suppressions = Suppressions(self.workspace.project, self.workspace.storage)
         planned: dict[DatasetName, tuple[Item, ...]] = {}
         for name in order(catalog.graph):
@@ -75,7 +96,10 @@ class Planner:
                     read: Upstream(read, states[read], planned.get(read, ()), find_scheme(catalog, read))
                     for read in inputs
                 }
-                found = self._decide_safely(catalog.datasets[name], states[name], wishes[name], upstream)
+                wanted = replace(wishes[name], full_refresh=True) if name in invalid else wishes[name]
+                found = self._decide_safely(catalog.datasets[name], states[name], wanted, upstream)
+                if name in invalid and not wishes[name].full_refresh:
+                    found = tuple(_because(item, invalid[name]) for item in found)
                 planned[name] = tuple(_with_secrets(item, suppressions) for item in found)
         unusable = () if request.select or request.continuous or request.partitions else catalog.unusable
         items = (*unusable, *(item for found in planned.values() for item in found))
@@ -91,6 +115,29 @@ class Planner:
             parallel=request.parallel,
             max_failures=request.max_failures,
         )
+
+    def plan_again(self, request: PlanRequest, item: Item) -> Item | None:
+        """One item of an earlier plan of this request as it would be planned now; None when there is nothing to do."""
+        catalog = open_catalog(self.workspace, self.kinds)
+        if item.dataset not in catalog.datasets:
+            return item
+        name = str(item.dataset)
+        again = replace(
+            request,
+            select=() if item.parts else (name,),
+            exclude=(),
+            partitions=item.refs if item.parts else (),
+            full_refresh=tuple(text for text in request.full_refresh if catalog.find(text).name == item.dataset),
+        )
+        found = [each for each in self.plan(again).items if each.dataset == item.dataset]
+        problem = next((each.problem for each in found if each.problem is not None), None)
+        if problem is not None:
+            raise problem.to_error()
+        if not item.parts:
+            return next((each for each in found if each.id == item.id and each.action.is_work), None)
+        due = {part for each in found if each.action.is_work for part in each.parts}
+        parts = tuple(part for part in item.parts if part in due)
+        return item if parts == item.parts else item.narrowed(parts) if parts else None
 
     def _decide_safely(
         self, dataset: Dataset, state: TableState[object], wishes: Wishes, upstream: dict[DatasetName, Upstream]
@@ -138,6 +185,36 @@ class Planner:
                 return tuple(decided)
             observation = kind.observe_more(observation, decided, self.workspace)
         raise RuntimeError(f"no decision about {dataset.name} after {_MOST_QUESTIONS} observations")
+
+
+def find_drift(planner: Planner, name: DatasetName) -> tuple[ColumnChange, ...]:
+    """How the next run would change the columns of a staging table; an error says what prevents the change."""
+    for item in planner.plan(PlanRequest(select=(str(name),))).items:
+        if item.problem is not None:
+            raise item.problem.to_error()
+        if item.effect.column_changes is not None:
+            return item.effect.column_changes
+    raise UsageError(
+        f"{name} is computed: its columns are those of its definition",
+        hint="compare two of its versions with --from and --to",
+    )
+
+
+def _find_invalid(storage: Files, states: Mapping[DatasetName, TableState[object]]) -> dict[DatasetName, str]:
+    """The datasets that somebody has invalidated, and why: nothing was loaded since."""
+    found = find_invalidations(storage)
+    return {
+        name: each.reason
+        for name, all_of in found.items()
+        for each in all_of
+        if name in states and states[name].exists and each.is_whole and each.number >= (states[name].number or 0)
+    }
+
+
+def _because(item: Item, why: str) -> Item:
+    """The item with the reason of an invalidation in place of the refresh that follows from it."""
+    reasons = [reason for reason in item.reasons if reason.code != "full_refresh"]
+    return replace(item, reasons=(Reason("invalidated", f"invalidated: {why}"), *reasons))
 
 
 def _with_secrets(item: Item, suppressions: Suppressions) -> Item:

@@ -18,7 +18,7 @@ from penstock.kinds.derived.decide import DerivedItem
 from penstock.kinds.derived.descriptions import describe_again
 from penstock.kinds.derived.erase import erase_rows
 from penstock.kinds.derived.expectations import check_expectations, is_admitted
-from penstock.kinds.derived.local_views import LocalViews
+from penstock.kinds.derived.local_views import LocalViews, share_view
 from penstock.kinds.derived.partition_facts import Schemes, schemes_of
 from penstock.kinds.derived.partition_load import PartitionLoad
 from penstock.kinds.derived.progress import CODEC, DerivedProgress
@@ -70,13 +70,14 @@ class DerivedLoad:
     suppression: Suppression = field(default_factory=Suppression)
     schemes: Schemes = field(default_factory=dict)
     _tables: threading.Lock = field(default_factory=threading.Lock)
-    _frames: dict[DatasetName, DataFrame] = field(default_factory=dict)
+    _frames: dict[tuple[SparkSession, DatasetName], DataFrame] = field(default_factory=dict)
+    """The temporary views of each session: job runs at the same time have sessions of their own."""
     _lock: threading.RLock = field(default_factory=threading.RLock)
     local: LocalViews = field(default_factory=LocalViews)
 
     def load(self, item: DerivedItem) -> LoadResult:
         """Compute the dataset and replace its table in one commit; or remove rows that its input no longer has."""
-        with self.local.made_by(self.lake.session, item.work.resolved):
+        with self.local.made_by({self.lake.session, self.lake.main}, item.work.resolved):
             return self._load(item)
 
     def _load(self, item: DerivedItem) -> LoadResult:
@@ -122,6 +123,13 @@ class DerivedLoad:
         self, spec: DatasetSpec, context: PartitionContext, parameters: Mapping[str, Any]
     ) -> DataFrame:
         return self._without_suppressed(spec, self._evaluate(spec, context, parameters))
+
+    def accept(self, item: DerivedItem) -> LoadResult:
+        """Commit nothing but progress: the rows count as computed from the inputs as they are now."""
+        name = item.work.resolved.spec.name
+        inputs = {table: self.lake.state(table) for table in item.work.resolved.inputs}
+        begun = self.lake.begin(self._to_manifest(item, _mark_inputs(item, inputs)), name)
+        return LoadResult(self.lake.append(self.lake.read(name).limit(0), name, begun.number).version, 0)
 
     def _is_current(self, item: DerivedItem, inputs: Mapping[DatasetName, TableState[None]]) -> bool:
         """Whether it was only planned because inputs might change, and none of them did: a load can find the same rows."""
@@ -183,18 +191,20 @@ class DerivedLoad:
         return frame
 
     def _view(self, name: DatasetName) -> DataFrame:
+        session = self.lake.session
         with self._lock:
-            if name not in self._frames:
+            if (session, name) not in self._frames:
                 rows = self._evaluate(self.views[name])
                 with unwatched():
-                    rows.createOrReplaceTempView(name.name)
-                self._frames[name] = rows
-            return self._frames[name]
+                    share_view(rows, name.name, {session, self.lake.main})
+                self._frames[session, name] = rows
+            return self._frames[session, name]
 
     def close(self) -> None:
         """Drop the temporary views, for sessions that stay open."""
-        for name in self._frames:
-            self.lake.session.catalog.dropTempView(name.name)
+        for session, name in self._frames:
+            for each in {session, self.lake.main}:
+                each.catalog.dropTempView(name.name)
 
     def _quarantine(
         self, rows: DataFrame, spec: DatasetSpec, outcomes: Sequence[ExpectationOutcome], number: int
