@@ -104,8 +104,8 @@ class RunRecorder:
             self._jobs[item.id], self._refs[item.id] = run, refs
             found = self.events.history.partitions
             new = [ref for ref in refs if ref not in found]
-            # A batch that is tried again may have partitions that were built the first time.
-            todo = [ref for ref in refs if ref not in found or not found[ref].is_final]
+            # Partitions of a smaller batch are being built already; some may have been built when it was first tried.
+            todo = [ref for ref in refs if found.get(ref) in {None, PartitionStatus.REQUESTED}]
             return [
                 *(self.events.partition(ref, PartitionStatus.REQUESTED) for ref in new),
                 self.events.job(
