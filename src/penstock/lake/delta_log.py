@@ -20,6 +20,8 @@ from penstock.storage.files import Files
 from penstock.storage.local import LocalFiles, is_misplaced
 
 APPLICATION = "penstock"
+FENCED = 1 << 62
+"""A version above that of every load: once an application id has it, nothing more can be committed under that id."""
 
 _COMMIT = re.compile(r"(\d{20})\.json\Z")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.")
@@ -188,17 +190,15 @@ def _to_commit(version: int, content: bytes) -> Commit:
 
 
 def to_application(number: int) -> str:
-    """The application id of a commit that may run beside others of the same table: Delta skips none of them."""
+    """The application id of commits that may run beside others of the same table: Delta skips none of them."""
     return f"{APPLICATION}/{number}"
 
 
 def _number_of(transaction: Mapping[str, Any]) -> int | None:
-    """Penstock's load number: the version of our application, or a part of an application id of its own."""
-    application = transaction["appId"]
-    if application == APPLICATION:
-        return int(transaction["version"])
-    name, _, number = application.partition("/")
-    return int(number) if name == APPLICATION and number.isdigit() else None
+    """Penstock's load number: the version of our application, or of an application id of its own; a fence has none."""
+    version = int(transaction["version"])
+    is_ours = transaction["appId"].partition("/")[0] == APPLICATION
+    return version if is_ours and version < FENCED else None
 
 
 def read_columns(schema_json: str) -> tuple[Column, ...]:

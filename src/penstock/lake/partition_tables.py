@@ -1,7 +1,7 @@
 """Delta tables whose partitions are written by themselves, several at a time: each commit has an application id of its own.
 
 Under one application id, Delta would skip a commit whose number is lower than one that was committed before it, and refuse two at
-the same time. So the number of a load is part of the application id here, and every commit counts.
+the same time. So every load has an application id of its own here, and every commit counts.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class PartitionTable:
         return f"{quote(self.key)} IN ({literals})"
 
     def _save(self, writer: DataFrameWriter, begun: Manifest) -> Commit:
-        numbered = writer.format("delta").options(txnAppId=to_application(begun.number), txnVersion="1")
+        numbered = writer.format("delta").options(txnAppId=to_application(begun.number), txnVersion=str(begun.number))
         with self.lake.writing(self.name):
             numbered.save(self.lake.files.spark_path(self.name.path))
         for commit in iter_commits(self.lake.files, self.name.path):

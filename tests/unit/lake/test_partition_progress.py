@@ -8,7 +8,7 @@ import pytest
 
 from builders import write_table
 from penstock.kinds.derived.progress import CODEC, DerivedProgress, PartitionProgress
-from penstock.lake.delta_log import to_application
+from penstock.lake.delta_log import FENCED, to_application
 from penstock.lake.manifests import create_manifest, read_manifest
 from penstock.lake.progress import read_table_state
 from penstock.model.names import DatasetName
@@ -31,7 +31,7 @@ def begin(files: LocalFiles, as_of: int, current: str, added: str, mark: int = 5
 
 
 def commit(files: LocalFiles, number: int) -> int:
-    return write_table(files.root / NAME.path, 1, name=to_application(number))
+    return write_table(files.root / NAME.path, number, name=to_application(number))
 
 
 def state(files: LocalFiles) -> TableState[DerivedProgress]:
@@ -90,6 +90,13 @@ def test_a_foreign_write_between_them_is_seen(files: LocalFiles) -> None:
     found = state(files)
     assert found.damage is not None
     assert (found.damage.code, found.payload) == ("foreign_write", None)
+
+
+def test_a_fence_is_no_load(files: LocalFiles) -> None:
+    number = begin(files, -1, "a", "a")
+    commit(files, number)
+    write_table(files.root / NAME.path, FENCED, rows=(), name=to_application(7))
+    assert (current(files), state(files).number) == ({"a"}, number)
 
 
 def test_many_commits_cost_no_more_than_few(files: LocalFiles, monkeypatch: pytest.MonkeyPatch) -> None:
