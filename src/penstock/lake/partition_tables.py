@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConcurrentRunError, PenstockError
-from penstock.lake.delta_log import Commit, iter_commits, to_application
+from penstock.lake.delta_log import FENCED, Commit, iter_commits, to_application
 from penstock.lake.manifests import create_manifest
 from penstock.lake.statements import complete_layout, quote, text
 from penstock.model.names import DatasetName
 from penstock.model.progress import Manifest
 from penstock.model.spec import TableLayout
 from penstock.model.types import type_from_json
+from penstock.session.jobs import current_job
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameWriter
@@ -98,8 +99,21 @@ class PartitionTable:
         )
         return f"{quote(self.key)} IN ({literals})"
 
+    def fence(self) -> None:
+        """Make sure that job runs which this one took over cannot commit any more: their application ids get a last version."""
+        job = current_job()
+        for number in job.fences if job is not None else ():
+            nothing = self.lake.read(self.name).limit(0).write.format("delta").mode("append")
+            with self.lake.writing(self.name):
+                nothing.options(txnAppId=to_application(number), txnVersion=str(FENCED)).save(
+                    self.lake.files.spark_path(self.name.path)
+                )
+
     def _save(self, writer: DataFrameWriter, begun: Manifest) -> Commit:
-        numbered = writer.format("delta").options(txnAppId=to_application(begun.number), txnVersion=str(begun.number))
+        """One commit, under the number of the job run's claim: whoever takes over knows it before anything is written."""
+        job = current_job()
+        owner = job.number if job is not None and job.number is not None else begun.number
+        numbered = writer.format("delta").options(txnAppId=to_application(owner), txnVersion=str(begun.number))
         with self.lake.writing(self.name):
             numbered.save(self.lake.files.spark_path(self.name.path))
         for commit in iter_commits(self.lake.files, self.name.path):

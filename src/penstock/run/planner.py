@@ -134,7 +134,9 @@ class Planner:
         if problem is not None:
             raise problem.to_error()
         if not item.parts:
-            return next((each for each in found if each.id == item.id and each.action.is_work), None)
+            work = [each for each in found if each.action.is_work]
+            # What only the inputs would show may be known by now: the item finds it out by itself.
+            return next((each for each in work if each.id == item.id), item if work else None)
         due = {part for each in found if each.action.is_work for part in each.parts}
         parts = tuple(part for part in item.parts if part in due)
         return item if parts == item.parts else item.narrowed(parts) if parts else None

@@ -130,7 +130,9 @@ class PartitionLoad:
         code = UserCode(self.root, spec)
         rows = self._rows_of(spec, partitioning, ordinals)
         check_key(spec, partitioning, rows)
-        if self._prepare(item, table, rows, stand):
+        is_changed = self._prepare(item, table, rows, stand)
+        table.fence()
+        if is_changed:
             state = self.lake.read_state(item.dataset, CODEC)
             # The rows were read at the marks from before.
             stand = _Stand(stand.marks, self._stand(item, state).current)
