@@ -42,6 +42,8 @@ class Begun:
     built_by: str = ""
     rest: Item | None = None
     """The partitions of the item that are still to be asked for: another build had them."""
+    claimed_as: str = ""
+    """The id under which the claim was recorded: that of the item, or of those partitions that nobody had."""
 
 
 @dataclass(slots=True)
@@ -62,7 +64,7 @@ class Claiming:
         won = self._won.get(item.id)
         if won is not None:
             self.claims.check(won)
-            return Begun(self.replan(item) or item, won)
+            return Begun(self.replan(item) or item, won, claimed_as=item.id)
         return self._take(item) or self._wait(item, stop)
 
     def _take(self, item: Item) -> Begun | None:
@@ -81,7 +83,7 @@ class Claiming:
             return Begun(item, built_by=self.recorder.skipped(won.job_run_id, won.refs))
         self._won[item.id] = won
         self.recorder.claimed(item.id, won.job_run_id, won.refs)
-        return Begun(current, won)
+        return Begun(current, won, claimed_as=item.id)
 
     def _wait(self, item: Item, stop: threading.Event) -> Begun:
         """Wait for the build that has the item; do what it left undone."""

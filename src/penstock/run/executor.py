@@ -19,7 +19,7 @@ from penstock.lake.own_commits import find_own_commit
 from penstock.lake.tables import Lake
 from penstock.model.jobs import JobPolicy
 from penstock.model.loads import find_drivers
-from penstock.model.plan import Item, Plan
+from penstock.model.plan import Item, Plan, Problem
 from penstock.model.results import ItemResult, LoadResult, Outcome
 from penstock.model.wording import counted
 from penstock.run.cancelling import CancelWatch
@@ -170,15 +170,25 @@ class _Work:
                 job.guard = partial(self.claiming.claims.check, replace(won, refs=tuple(asked) or won.refs))
                 return self._load(each, job, log)
 
-            done = load_item(self.loaders[item.kind], load, begun.item, self.listeners)
-        if begun.item.id != item.id:
-            self._end_part(begun.item, done)
+            with self._recorded(item, begun) as result:
+                done = load_item(self.loaders[item.kind], load, begun.item, self.listeners)
+                result.append(done)
         return done
 
-    def _end_part(self, item: Item, done: LoadResult) -> None:
+    @contextmanager
+    def _recorded(self, item: Item, begun: Begun) -> Iterator[list[LoadResult]]:
         """Record the end of a job run for some of an item's partitions; the scheduler knows only the item."""
-        result = ItemResult(item.id, item.dataset, item.action, Outcome.PASS, item.reasons, load=done)
-        self.claiming.recorder.ended(result)
+        done: list[LoadResult] = []
+        result = ItemResult(begun.claimed_as, item.dataset, item.action, Outcome.ERROR, item.reasons)
+        try:
+            yield done
+            result = replace(result, outcome=Outcome.PASS, load=done[0])
+        except PenstockError as error:
+            result = replace(result, problem=Problem.from_error(error))
+            raise
+        finally:
+            if begun.claimed_as != item.id:
+                self.claiming.recorder.ended(result)
 
     def cancel(self, item: Item) -> None:
         """Cancel the work on an item."""
