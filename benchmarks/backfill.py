@@ -215,9 +215,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="smaller tables, fewer rounds")
     parser.add_argument("--only", choices=["batch", "plan", "jobs"])
+    parser.add_argument("--rounds", type=int, help="turns that count, after one that warms up")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args(arguments)
     sizes = QUICK if given.quick else Sizes()
+    sizes = replace(sizes, rounds=given.rounds or sizes.rounds)
     bars: list[Bar] = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
