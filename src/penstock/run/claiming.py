@@ -110,10 +110,7 @@ class Claiming:
                     standing.message or f"{item.id} failed", hint=f"build {standing.build_request_id} was building it"
                 )
             if time.monotonic() >= deadline:
-                raise ConcurrentRunError(
-                    f"{item.id} is being built by build {standing.build_request_id}",
-                    hint="wait for it to end, or use --wait SECONDS to wait longer",
-                )
+                raise _waited_enough(item, standing.build_request_id)
             if stop.wait(poll):
                 raise CancelledError(f"{item.id} was cancelled while another build was building it")
             poll = min(_LAST_POLL, poll * 1.5)
@@ -127,6 +124,15 @@ class Claiming:
         own = self.recorder.events.build_request_id
         found = self.recorder.log.read(self.recorder.began_at, chosen, strict=True)
         return any(entry.event.build_request_id != own for entry in found)
+
+
+def _waited_enough(item: Item, build_request_id: str | None) -> ConcurrentRunError:
+    error = ConcurrentRunError(
+        f"{item.id} is being built by build {build_request_id}",
+        hint="wait for it to end, or use --wait SECONDS to wait longer",
+    )
+    error.retryable = False  # the limit is for all attempts
+    return error
 
 
 def _split(item: Item, refs: Collection[str]) -> tuple[Item, Item | None]:

@@ -204,7 +204,8 @@ class _Work:
             with loss_of_session_named(item.dataset, self.workspace.project.state_folder):
                 done = self.loaders[item.kind].load(item)
         except Exception as error:
-            log.write("error", str(error) if isinstance(error, PenstockError) else describe(error))
+            text = str(error) if isinstance(error, PenstockError) else describe(error)
+            log.write("warning" if job.is_cancelled else "error", "it was cancelled" if job.is_cancelled else text)
             found = self._find_commit(item) if job.is_cancelled else None
             if found is None:
                 raise
