@@ -41,7 +41,7 @@ from penstock.model.results import ItemResult, Rows, RunResult
 from penstock.run.artifacts import write_artifacts
 from penstock.run.dead_builds import describe_owner, find_dead_builds
 from penstock.run.locking import Holder, hold_project, identify_lock, this_process
-from penstock.run.planner import Planner, PlanRequest
+from penstock.run.planner import Planner, PlanRequest, find_drift
 from penstock.run.recording import RunRecorder, close_dead_builds
 from penstock.run.scheduler import OnStop, RunListener, settle
 from penstock.run.stopping import RECORD_SECONDS, Hooks, to_stopped_result
@@ -150,12 +150,18 @@ class Engine:
     @contextmanager
     def lake(self, places: Sequence[str]) -> Iterator[Lake]:
         """The tables of the project, through the session of its runs."""
+        with self._executing() as executor:
+            yield executor.open_lake(tuple(places), is_short=not self.is_long_lived)
+
+    @contextmanager
+    def _executing(self) -> Iterator[Executor]:
+        """What works on Spark; its session ends with the block, unless the engine is in a `with` block itself."""
         from penstock.run.executor import Executor
 
         if self._executor is None:
             self._executor = Executor(self.workspace, self.kinds, is_long_lived=self.is_long_lived)
         try:
-            yield self._executor.open_lake(tuple(places), is_short=not self.is_long_lived)
+            yield self._executor
         finally:
             if not self._is_entered:
                 self.close()
@@ -176,6 +182,11 @@ class Engine:
     def plan(self, request: PlanRequest | None = None) -> Plan:
         """What a run would do, and why; writes nothing and starts no JVM."""
         return Planner(self.workspace, self.kinds).plan(request or PlanRequest())
+
+    def analyze(self, plan: Plan) -> Plan:
+        """The plan with what Spark finds wrong in its definitions: they are analyzed, nothing is computed or written."""
+        with self._executing() as executor:
+            return executor.analyze(plan)
 
     def run(
         self,
@@ -235,16 +246,7 @@ class Engine:
 
     def schema_drift(self, name: str) -> tuple[ColumnChange, ...]:
         """How the next run would change the columns of a staging table; an error says what prevents the change."""
-        dataset = self.catalog.find(name)
-        for item in self.plan(PlanRequest(select=(str(dataset.name),))).items:
-            if item.problem is not None:
-                raise item.problem.to_error()
-            if item.effect.column_changes is not None:
-                return item.effect.column_changes
-        raise UsageError(
-            f"{dataset.name} is computed: its columns are those of its definition",
-            hint="compare two of its versions with --from and --to",
-        )
+        return find_drift(Planner(self.workspace, self.kinds), self.catalog.find(name).name)
 
     def _hide_again(self) -> None:
         """Hide what another program made visible again; a project without tombstones pays one look for a folder."""
@@ -313,16 +315,9 @@ class Engine:
     def _execute(self, plan: Plan, recorder: RunRecorder, hooks: Hooks) -> tuple[ItemResult, ...]:
         if not plan.has_work:
             return settle(plan, hooks.listeners)
-        from penstock.run.executor import Executor
-
-        if self._executor is None:
-            self._executor = Executor(self.workspace, self.kinds, is_long_lived=self.is_long_lived)
-        try:
-            build = recorder.events.build_request_id
-            return self._executor.execute(plan, build, (recorder, *hooks.listeners), hooks.tell)
-        finally:
-            if not self._is_entered:
-                self.close()
+        with self._executing() as executor:
+            listeners = (recorder, *hooks.listeners)
+            return executor.execute(plan, recorder.events.build_request_id, listeners, hooks.tell)
 
     def now(self) -> datetime:
         """The time by the engine's clock."""

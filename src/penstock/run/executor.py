@@ -11,10 +11,13 @@ from penstock.definitions.project_modules import loaded_project_modules
 from penstock.kinds.catalog import find_kind
 from penstock.kinds.protocol import Kind, Loader, PipelineRun, Workspace
 from penstock.lake.naming import use_database
+from penstock.lake.planned_lake import PlannedLake
+from penstock.lake.stored_files import stored_files_named
 from penstock.lake.tables import Lake
 from penstock.model.loads import find_drivers
 from penstock.model.plan import Item, Plan
 from penstock.model.results import ItemResult, LoadResult
+from penstock.run.analyzing import analyze_plan
 from penstock.run.partition_runs import load_item
 from penstock.run.scheduler import OnStop, RunListener, Scheduler
 from penstock.session.losses import best_effort, loss_of_session_named
@@ -49,7 +52,8 @@ class Executor:
             loaders = self._open_loaders(lake, plan, build_request_id, stack)
 
             def load(item: Item) -> LoadResult:
-                with loss_of_session_named(item.dataset, self.workspace.project.state_folder):
+                lost = loss_of_session_named(item.dataset, self.workspace.project.state_folder)
+                with lost, stored_files_named(item.dataset, self.workspace.storage):
                     return loaders[item.kind].load(item)
 
             def apply(item: Item) -> LoadResult:
@@ -60,6 +64,12 @@ class Executor:
             return Scheduler(
                 apply, listeners, threads, cancel=cancel, on_stop=on_stop, max_failures=plan.max_failures
             ).execute(plan)
+
+    def analyze(self, plan: Plan) -> Plan:
+        """The plan with the problems that Spark finds in its definitions; starts the session if there is none yet."""
+        lake = self.open_lake(plan.places, is_short=True, in_storage=False)
+        planned = PlannedLake(lake.session, lake.files)
+        return analyze_plan(plan, self.workspace, self.kinds, planned)
 
     def _open_loaders(self, lake: Lake, plan: Plan, build_request_id: str, stack: ExitStack) -> dict[str, Loader]:
         """The loader of every kind that has work, by the names of its datasets; closed with the stack."""
@@ -78,8 +88,11 @@ class Executor:
     def _open_lake(self, plan: Plan) -> Lake:
         return self.open_lake(plan.places, is_short=plan.source_bytes < SHORT_BYTES and not self.is_long_lived)
 
-    def open_lake(self, places: tuple[str, ...], *, is_short: bool) -> Lake:
-        """The tables of the project; starts the session if there is none yet."""
+    def open_lake(self, places: tuple[str, ...], *, is_short: bool, in_storage: bool = True) -> Lake:
+        """The tables of the project; starts the session if there is none yet.
+
+        Without `in_storage`, not even the folder of a database is created.
+        """
         if self._session is None:
             project = self.workspace.project
             carry_by_value(loaded_project_modules())
@@ -93,7 +106,9 @@ class Executor:
                 packages=find_drivers(spec.load for spec in self.workspace.specs),
             )
             session = self._resources.enter_context(open_session(request))
-            self._resources.enter_context(use_database(session, self.workspace.storage, project.database))
+            self._resources.enter_context(
+                use_database(session, self.workspace.storage, project.database, in_storage=in_storage)
+            )
             self._session = session
         # What a lake knows of registered names holds for one plan: tables get other columns from run to run.
         return Lake(self._session, self.workspace.storage)

@@ -13,6 +13,7 @@ from penstock.kinds.catalog import Catalog, find_kind, open_catalog
 from penstock.kinds.protocol import Kind, Needs, Workspace
 from penstock.lake.delta_log import DamagedLogError, check_commits
 from penstock.model.dataset import Dataset
+from penstock.model.drift import ColumnChange
 from penstock.model.graph import order
 from penstock.model.names import DatasetName
 from penstock.model.partitions.declared import PartitionRequest
@@ -138,6 +139,19 @@ class Planner:
                 return tuple(decided)
             observation = kind.observe_more(observation, decided, self.workspace)
         raise RuntimeError(f"no decision about {dataset.name} after {_MOST_QUESTIONS} observations")
+
+
+def find_drift(planner: Planner, name: DatasetName) -> tuple[ColumnChange, ...]:
+    """How the next run would change the columns of a staging table; an error says what prevents the change."""
+    for item in planner.plan(PlanRequest(select=(str(name),))).items:
+        if item.problem is not None:
+            raise item.problem.to_error()
+        if item.effect.column_changes is not None:
+            return item.effect.column_changes
+    raise UsageError(
+        f"{name} is computed: its columns are those of its definition",
+        hint="compare two of its versions with --from and --to",
+    )
 
 
 def _with_secrets(item: Item, suppressions: Suppressions) -> Item:
