@@ -6,7 +6,6 @@ Nothing here imports Spark until a plan has work to do, so that planning and ins
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,13 +14,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.config.project_file import find_project_file, load_project
+from penstock.config.opening import open_project
 from penstock.definitions.loading import load_everything
 from penstock.definitions.variables import find_unread_variables
 from penstock.errors import (
-    ConfigError,
     EventLogError,
-    Location,
     PenstockError,
     StorageError,
     UsageError,
@@ -65,7 +62,6 @@ if TYPE_CHECKING:
     from penstock.run.scheduling import Scheduling
     from penstock.run.verifying import Verifying
 
-_EVENT_LOG = "PENSTOCK__EVENT_LOG"
 _WORK_WAITS = 600.0
 """Seconds that maintenance waits for a run of the same project."""
 _BATCH_WAITS = 24 * 3600.0
@@ -164,12 +160,18 @@ class Engine:
     @contextmanager
     def lake(self, places: Sequence[str]) -> Iterator[Lake]:
         """The tables of the project, through the session of its runs."""
+        with self._executing() as executor:
+            yield executor.open_lake(tuple(places), is_short=not self.is_long_lived)
+
+    @contextmanager
+    def _executing(self) -> Iterator[Executor]:
+        """What works on Spark; its session ends with the block, unless the engine is in a `with` block itself."""
         from penstock.run.executor import Executor
 
         if self._executor is None:
             self._executor = Executor(self.workspace, self.kinds, is_long_lived=self.is_long_lived)
         try:
-            yield self._executor.open_lake(tuple(places), is_short=not self.is_long_lived)
+            yield self._executor
         finally:
             if not self._is_entered:
                 self.close()
@@ -179,6 +181,11 @@ class Engine:
     def plan(self, request: PlanRequest | None = None) -> Plan:
         """What a run would do, and why; writes nothing and starts no JVM."""
         return Planner(self.workspace, self.kinds).plan(request or PlanRequest())
+
+    def analyze(self, plan: Plan) -> Plan:
+        """The plan with what Spark finds wrong in its definitions: they are analyzed, nothing is computed or written."""
+        with self._executing() as executor:
+            return executor.analyze(plan)
 
     def run(
         self,
@@ -330,16 +337,9 @@ class Engine:
             return tuple(cancelled(item, Reason(CANCEL_REQUESTED, watch.reason)) for item in plan.items)
         if not plan.has_work:
             return settle(plan, hooks.listeners)
-        from penstock.run.executor import Executor
-
         check_owner(self.workspace.storage, run.recorder.log, run.recorder.events.build_request_id)
-        if self._executor is None:
-            self._executor = Executor(self.workspace, self.kinds, is_long_lived=self.is_long_lived)
-        try:
-            return self._executor.execute(plan, run, watch, hooks)
-        finally:
-            if not self._is_entered:
-                self.close()
+        with self._executing() as executor:
+            return executor.execute(plan, run, watch, hooks)
 
 
 def _ignore(_: object) -> None:
@@ -362,27 +362,6 @@ def open_engine(
     for warning in find_unread_variables(project, variables or ()):
         logging.getLogger("penstock").warning(warning)
     return Engine(Workspace(project, specs, storage), kinds)
-
-
-def open_project(
-    start: Path | None = None,
-    *,
-    target: str | None = None,
-    variables: Mapping[str, str] | None = None,
-    environment: Mapping[str, str] | None = None,
-    event_log: str | None = None,
-) -> Project:
-    """Read penstock.yml of a folder (or one above it), without the definitions."""
-    values = dict(os.environ if environment is None else environment)
-    if event_log is not None:
-        values[_EVENT_LOG] = event_log
-    file = find_project_file(start or Path.cwd())
-    try:
-        return load_project(file, target=target, environment=values, vars=variables or {})
-    except ConfigError as error:
-        if event_log is not None and error.location is not None and error.location.file.endswith(_EVENT_LOG):
-            error.location = Location("--event-log")  # what the user typed
-        raise
 
 
 def check_machine(

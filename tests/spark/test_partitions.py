@@ -11,12 +11,14 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from penstock import testing
 from penstock.engine import Engine, open_engine
 from penstock.eventlog import projections
 from penstock.eventlog.opening import open_event_log
 from penstock.model.partitions.declared import BuildOptions
 from penstock.model.results import ItemResult, Outcome, RunResult
 from penstock.model.status import PartitionStatus
+from penstock.session.opening import find_active_session
 from tests.projects import ProjectFolder
 
 pytestmark = pytest.mark.spark
@@ -164,6 +166,13 @@ def check_partitions_side_by_side_and_strays(shop: ProjectFolder) -> None:
     shop.define("weekly.sql", WEEKLY)
     shop.define("stray.sql", STRAY)
     shop.define("sizes.sql", SIZES)
+    frame = find_active_session().createDataFrame([(DAYS[1], 2.0), (DAYS[2], 3.0)], "date date, total double")  # type: ignore[union-attr]
+    tested = testing.load(shop.root, environment={}).compute(
+        "weekly", {"daily_sales": frame}, partitions=["2024-01-08"]
+    )
+    assert [tuple(row) for row in tested.rows.collect()] == [(DAYS[7], 5.0)]
+    analyzed = open_shop(shop).analyze(open_shop(shop).plan())
+    assert not analyzed.has_problems, [str(item.problem) for item in analyzed.items if item.problem]
     request = open_shop(shop).partition_builds.build(["weekly", "stray", "sizes"], BuildOptions(parallel=4))
     result = open_shop(shop).run(request)
     assert shop.rows("main.sizes") == [(1800, "S"), (20, "L")], by_id(result)["main.sizes"]

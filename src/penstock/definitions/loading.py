@@ -29,7 +29,7 @@ from penstock.model.partitions.declared import Partitioning, by_values
 from penstock.model.partitions.refs import PartitionError
 from penstock.model.partitions.schemes import ColumnScheme
 from penstock.model.project import Project
-from penstock.model.spec import DatasetKind, DatasetSpec, OnViolation, TableLayout, Untraced
+from penstock.model.spec import DatasetKind, DatasetSpec, Expectation, OnViolation, TableLayout, Untraced
 from penstock.pipelines.registry import Definition, Registry, bind_variables, collect_definitions
 
 if TYPE_CHECKING:
@@ -169,6 +169,8 @@ class _Loader:
             layout=TableLayout(
                 statement.comment, statement.partition_cols, statement.cluster_by, statement.table_properties
             ),
+            expectations=tuple(Expectation(n, c, OnViolation(what)) for n, c, what in statement.expectations),
+            tags=statement.tags,
             sql=statement.query,
             query_line=statement.query_line,
             columns=self._columns(facts),

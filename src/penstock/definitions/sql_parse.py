@@ -1,13 +1,10 @@
-"""Reads SQL with sqlglot: CREATE statements of a file, and what a query reads.
+"""Reads SQL with sqlglot: what a query reads, and whether a condition is one.
 
 Importing sqlglot costs about a third of a second, so only `sql_files` imports this module, and only on a cache miss.
-The head of a statement is read token by token, so that unsupported clauses are refused by name and place.
 sqlglot parses the query; its text is never rewritten.
 """
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
@@ -15,32 +12,14 @@ from sqlglot.errors import ErrorLevel, ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.definitions.sql_columns import find_columns
-from penstock.definitions.sql_facts import QueryFacts, SqlPartitions, SqlStatement
+from penstock.definitions.sql_facts import QueryFacts
 from penstock.definitions.sql_grammar import check_grammar
-from penstock.definitions.sql_partitions import UNITS, Mapped, read_mapping, read_partitions
-from penstock.definitions.sql_reads import find_inputs, find_remarks, find_with_reads, to_fingerprint
+from penstock.definitions.sql_reads import WithReads, find_inputs, find_remarks, find_with_reads, to_fingerprint
 from penstock.definitions.sql_text import SqlSyntaxError, SqlText, find_unclosed
-from penstock.definitions.sql_words import SqlWords
 from penstock.errors import DefinitionError
-from penstock.model.spec import DatasetKind
 
-ALLOWED = "CREATE MATERIALIZED VIEW name AS SELECT ... and CREATE TEMPORARY VIEW name AS SELECT ..."
 _QUERY_STARTS = frozenset({"SELECT", "WITH", "FROM", "VALUES", "("})
 _SPARK = Dialect.get_or_raise("spark")
-
-
-def parse_statements(sql: SqlText) -> tuple[SqlStatement, ...]:
-    """Read the CREATE statements of a file; raises with the user's line and column."""
-    found: list[SqlStatement] = []
-    chunk: list[Token] = []
-    for token in [*to_tokens(sql), None]:
-        if token is not None and token.token_type is not TokenType.SEMICOLON:
-            chunk.append(token)
-            continue
-        if chunk:
-            found.append(_StatementReader(sql, chunk).read())
-        chunk = []
-    return tuple(found)
 
 
 def parse_query(sql: SqlText) -> QueryFacts:
@@ -48,7 +27,14 @@ def parse_query(sql: SqlText) -> QueryFacts:
     tokens = to_tokens(sql)
     while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
         tokens.pop()
-    return _facts(sql, tokens)
+    return find_facts(sql, tokens)
+
+
+def parse_with_reads(sql: SqlText) -> tuple[exp.Expr, WithReads]:
+    """The parsed query, and which of its tables are names of WITH queries."""
+    tokens = to_tokens(sql)
+    query = _parse(sql, tokens)
+    return query, find_with_reads(query, sql, tokens)
 
 
 def parse_condition(text: str) -> None:
@@ -59,6 +45,12 @@ def parse_condition(text: str) -> None:
     if len(tokens) == 1:
         raise SqlSyntaxError("the condition is empty", location=sql.location(0))
     query = _parse(sql, tokens)
+    if any(each is not query for each in query.find_all(exp.Query)):
+        raise SqlSyntaxError(
+            "a condition cannot have a subquery",
+            hint="join in the query, so that its inputs are known",
+            location=sql.location(tokens[1].start),
+        )
     others = [name for name, value in query.args.items() if name != "expressions" and value]
     if not isinstance(query, exp.Select) or len(query.expressions) != 1 or others:
         raise SqlSyntaxError("this is not one condition", location=sql.location(tokens[1].start))
@@ -74,7 +66,8 @@ def to_tokens(sql: SqlText) -> list[Token]:
         ) from error
 
 
-def _facts(sql: SqlText, tokens: list[Token]) -> QueryFacts:
+def find_facts(sql: SqlText, tokens: list[Token]) -> QueryFacts:
+    """What the query of these tokens reads."""
     query = _parse(sql, tokens)
     with_reads = find_with_reads(query, sql, tokens)
     inputs, reads = find_inputs(query, sql, tokens, with_reads)
@@ -126,138 +119,3 @@ def _advice(description: str) -> str | None:
     """The message of the parser, if it is meant for users."""
     text = description.partition(" but got <")[0]
     return None if "<class" in text or text.startswith("Invalid expression") or not text else text.lower()
-
-
-class _StatementReader(SqlWords):
-    """Reads one CREATE statement from its tokens."""
-
-    def __init__(self, sql: SqlText, tokens: list[Token]) -> None:
-        super().__init__(sql, tokens)
-        self._comment: str | None = None
-        self._columns: dict[str, tuple[str, ...]] = {}
-        self._properties: dict[str, str] | None = None
-        self._partitions: SqlPartitions | None = None
-        self._mapped: list[Mapped] = []
-
-    def read(self) -> SqlStatement:
-        """Read the statement, or raise with the place of the first unexpected word."""
-        start = self.location()
-        kind = self._read_kind()
-        if self.take("IF"):
-            self.need("NOT")
-            self.need("EXISTS")
-        name = self._read_name()
-        while not self.take("AS"):
-            self._read_clause(kind)
-        query = self.tokens[self.next :]
-        if not query:
-            raise self.error("the query after AS is missing")
-        if (self._partitions or self._columns.get("PARTITIONED BY")) and self._columns.get("CLUSTER BY"):
-            raise DefinitionError("use PARTITIONED BY or CLUSTER BY, not both", location=start)
-        return SqlStatement(
-            kind=kind.value,
-            name=name,
-            line=start.line or 1,
-            column=start.column or 1,
-            query=self.sql.text[query[0].start : query[-1].end + 1],
-            query_line=self.sql.location(query[0].start).line or 1,
-            facts=_facts(self.sql, query),
-            comment=self._comment,
-            partition_cols=self._columns.get("PARTITIONED BY", ()),
-            cluster_by=self._columns.get("CLUSTER BY", ()),
-            table_properties=tuple(sorted((self._properties or {}).items())),
-            partitions=self._to_partitions(),
-        )
-
-    def _to_partitions(self) -> SqlPartitions | None:
-        if self._mapped and self._partitions is None:
-            raise self.error("READS needs PARTITIONED BY DAY, HOUR, MONTH or LIST")
-        return None if self._partitions is None else replace(self._partitions, inputs=tuple(self._mapped))
-
-    def _read_kind(self) -> DatasetKind:
-        words = " ".join(token.text.upper() for token in self.tokens[:3])
-        if not self.take("CREATE"):
-            raise self._refused(self.tokens[0].text.upper())
-        if self.take("OR"):
-            self.need("REPLACE")
-        if self.take("MATERIALIZED") and self.take("VIEW"):
-            return DatasetKind.MATERIALIZED_VIEW
-        if (self.take("TEMPORARY") or self.take("TEMP")) and self.take("VIEW"):
-            return DatasetKind.TEMPORARY_VIEW
-        self.next = 0
-        raise self._refused(words)
-
-    def _refused(self, statement: str) -> DefinitionError:
-        return self.error(f"a definition file cannot contain the statement {statement!r}", hint=f"allowed: {ALLOWED}")
-
-    def _read_name(self) -> str:
-        parts = [self.identifier("the name of the dataset")]
-        while self.take("."):
-            parts.append(self.identifier("the rest of the name"))
-        return ".".join(parts)
-
-    def _read_clause(self, kind: DatasetKind) -> None:
-        if self.peek() == "(":
-            raise self.error(
-                "a column list is not supported", hint="name the columns in the query: SELECT expression AS name"
-            )
-        if self.take("COMMENT"):
-            if self._comment is not None:
-                raise self.error("COMMENT is given twice")
-            self._comment = self.text("the comment")
-            return
-        if not kind.is_view and self.take("READS"):
-            self._mapped.append(read_mapping(self, self._read_name()))
-            return
-        clause = next((c for c in ("PARTITIONED BY", "CLUSTER BY", "TBLPROPERTIES") if self.starts(c)), None)
-        if clause is None or kind.is_view:
-            known = "COMMENT" if kind.is_view else "COMMENT, PARTITIONED BY, READS, CLUSTER BY, TBLPROPERTIES"
-            raise self.error(f"unexpected {self.shown().removeprefix('the ')}", hint=f"before AS you can use {known}")
-        given = {"PARTITIONED BY": self._partitions, "TBLPROPERTIES": self._properties}
-        if clause in self._columns or given.get(clause) is not None:
-            raise self.error(f"{clause} is given twice")
-        self.next += 1 if self.peek() == clause else len(clause.split())
-        if clause == "TBLPROPERTIES":
-            self._properties = self._read_properties()
-        elif clause == "PARTITIONED BY" and self.peek() in UNITS:
-            self._partitions = read_partitions(self)
-        else:
-            self._columns[clause] = self._read_columns()
-
-    def _read_columns(self) -> tuple[str, ...]:
-        self.need("(")
-        columns = [self.identifier("a column")]
-        while self.take(","):
-            columns.append(self.identifier("a column"))
-        self.need(")")
-        return tuple(columns)
-
-    def _read_properties(self) -> dict[str, str]:
-        properties: dict[str, str] = {}
-        self.need("(")
-        while True:
-            key = self._property_key()
-            self.take("=")
-            if key in properties:
-                raise self.error(f"the property {key!r} is given twice")
-            properties[key] = self._scalar()
-            if not self.take(","):
-                break
-        self.need(")")
-        return properties
-
-    def _property_key(self) -> str:
-        if self.is_next(TokenType.STRING):
-            return self.text("a property")
-        parts = [self.identifier("a property")]
-        while self.take("."):
-            parts.append(self.identifier("the rest of the property"))
-        return ".".join(parts)
-
-    def _scalar(self) -> str:
-        if self.is_next(TokenType.STRING):
-            return self.text("a value")
-        sign = "-" if self.take("-") else ""
-        if self.is_next(TokenType.NUMBER) or self.peek() in {"TRUE", "FALSE"}:
-            return sign + self.advance().text.lower()
-        raise self.error(f"expected a value, not {self.shown()}")

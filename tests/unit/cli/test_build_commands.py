@@ -7,9 +7,13 @@ from pathlib import Path
 import pytest
 from tests.command_line import Penstock
 
+from penstock.cli.partition_rows import group_results
 from penstock.eventlog.opening import open_event_log
 from penstock.model.clock import ManualClock
+from penstock.model.names import DatasetName
+from penstock.model.plan import Action
 from penstock.model.recording import BuildRecorder
+from penstock.model.results import ItemResult, LoadResult, Outcome
 from penstock.model.status import BuildStatus, PartitionStatus
 from projects import ProjectFolder
 
@@ -83,6 +87,40 @@ def test_the_plan_shows_partitions(penstock: Penstock) -> None:
     assert found["main.regions/region=EU"]["partitions"] == ["region=EU"]
     assert found["main.places/"]["action"] == "recompute"
     assert found["main.months/month=2024-01"]["inputs"] == ["main.daily/date=2024-01-01..2024-01-31"]
+
+
+def test_partitions_that_are_built_one_by_one_are_one_line_of_the_plan(penstock: Penstock) -> None:
+    lines = [line for line in penstock("plan").out.splitlines() if line.startswith("main.regions")]
+    assert [line.split("  ")[0] for line in lines] == ["main.regions/region=EU..US (2 job runs)"]
+
+
+def test_results_of_partitions_are_added_up() -> None:
+    name = DatasetName("main", "daily")
+
+    def result(part: str, outcome: Outcome = Outcome.PASS) -> ItemResult:
+        return ItemResult(f"main.daily/{part}", name, Action.RECOMPUTE, outcome, seconds=2.0, load=LoadResult(5, 10))
+
+    whole = ItemResult("main.daily", name, Action.RECOMPUTE, Outcome.PASS)
+    found = list(
+        group_results(
+            [
+                result("d=1"),
+                result("d=2..3"),
+                result("d=4", Outcome.ERROR),
+                result("d=5"),
+                result("d=6..9"),
+                whole,
+                whole,
+            ]
+        )
+    )
+    assert [(each.id, each.load and each.load.rows, each.seconds) for each in found] == [
+        ("main.daily/d=1..3 (2 job runs)", 20, 4.0),
+        ("main.daily/d=4", 10, 2.0),
+        ("main.daily/d=5..9 (2 job runs)", 20, 4.0),
+        ("main.daily", None, 0.0),
+        ("main.daily", None, 0.0),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 
-def check_expectations(rows: DataFrame, spec: DatasetSpec) -> tuple[ExpectationOutcome, ...]:
+def count_expectations(rows: DataFrame, spec: DatasetSpec) -> tuple[ExpectationOutcome, ...]:
     """Count the rows that fail each expectation in one pass; ExpectationError when a row fails an `expect_or_fail`."""
     if not spec.expectations:
         return ()

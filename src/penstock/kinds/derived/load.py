@@ -14,15 +14,17 @@ from penstock.definitions.sql_parameters import fill_parameters
 from penstock.definitions.user_code import UserCode
 from penstock.errors import DefinitionError, UnplannedReadError, UserCodeError
 from penstock.faults import fault_point
+from penstock.kinds.derived.calling import call_function
 from penstock.kinds.derived.decide import DerivedItem
 from penstock.kinds.derived.descriptions import describe_again
 from penstock.kinds.derived.erase import erase_rows
-from penstock.kinds.derived.expectations import check_expectations, is_admitted
+from penstock.kinds.derived.expectations import count_expectations, is_admitted
 from penstock.kinds.derived.local_views import LocalViews, share_view
 from penstock.kinds.derived.partition_facts import Schemes, schemes_of
 from penstock.kinds.derived.partition_load import PartitionLoad
 from penstock.kinds.derived.progress import CODEC, DerivedProgress
-from penstock.kinds.derived.reads import unwatched, watch_reads
+from penstock.kinds.derived.reads import unwatched
+from penstock.kinds.derived.same_rows import find_same_rows
 from penstock.kinds.derived.values import describe_table, mark_input
 from penstock.kinds.protocol import PipelineRun
 from penstock.lake.naming import check_no_shadows
@@ -35,7 +37,6 @@ from penstock.model.project import Scalar
 from penstock.model.results import ExpectationOutcome, LoadResult
 from penstock.model.spec import DatasetSpec, OnViolation, TableLayout
 from penstock.pipelines.partitions import PartitionContext
-from penstock.pipelines.registry import use_reader, use_variables
 from penstock.tombstones.suppression import Suppression
 from penstock.transforms.expectations import keep_dropped
 from penstock.transforms.suppress import Screen, check_key_columns
@@ -51,9 +52,17 @@ def open_load(lake: Lake, run: PipelineRun) -> DerivedLoad:
     views = {name: spec for found in resolved for name, spec in found.views.items()}
     tables = {name.name for found in resolved for name in found.inputs if name.database == project.database}
     check_no_shadows(lake.session, tables | {name.name for name in views})
-    schemes = schemes_of(run.workspace.specs)
+    read = frozenset(name for spec in run.workspace.specs for name in spec.inputs)
     return DerivedLoad(
-        lake, project.root, project.database, views, run.build_request_id, project.vars, run.suppression, schemes
+        lake,
+        project.root,
+        project.database,
+        views,
+        run.build_request_id,
+        project.vars,
+        run.suppression,
+        read,
+        schemes_of(run.workspace.specs),
     )
 
 
@@ -68,6 +77,8 @@ class DerivedLoad:
     build_request_id: str
     variables: Mapping[str, Scalar]
     suppression: Suppression = field(default_factory=Suppression)
+    readable: frozenset[DatasetName] = frozenset()
+    """What other definitions read: of these it matters whether rows change."""
     schemes: Schemes = field(default_factory=dict)
     _tables: threading.Lock = field(default_factory=threading.Lock)
     _frames: dict[tuple[SparkSession, DatasetName], DataFrame] = field(default_factory=dict)
@@ -93,21 +104,26 @@ class DerivedLoad:
         inputs = {table: self.lake.state(table) for table in item.work.resolved.inputs}
         if self._is_current(item, inputs):
             return LoadResult(self.lake.state(spec.name).version, 0)
-        rows = self._without_suppressed(spec, self._evaluate(spec))
-        _check_layout(spec, rows.columns)
+        rows = self.without_suppressed(spec, self.evaluate(spec))
+        check_layout(spec, rows.columns)
         marks = _mark_inputs(item, inputs)
         manifest = self.lake.begin(self._to_manifest(item, marks), spec.name, also=spec.name.quarantine)
         fault_point("derive.after_attempt", name)
         code = UserCode(self.root, spec)
         with code.boundary("the computation"):
-            outcomes = check_expectations(rows, spec)
+            outcomes = count_expectations(rows, spec)
             self._quarantine(rows, spec, outcomes, manifest.number)
             fault_point("derive.after_quarantine", name)
             kept = rows.where(is_admitted(spec.expectations)) if spec.expectations else rows
+            same = find_same_rows(self.lake, item, kept) if spec.name in self.readable else None
             fault_point("derive.before_commit", name)
-            commit = self.lake.replace(kept, spec.name, manifest.number, spec.layout)
+            if same is not None:
+                commit = same.write(kept, manifest.number)
+            else:
+                commit = self.lake.replace(kept, spec.name, manifest.number, spec.layout)
         fault_point("derive.after_commit", name)
-        return LoadResult(commit.version, int(commit.metrics.get("numOutputRows", 0)), outcomes)
+        version = same.settle(commit).version if same is not None else commit.version
+        return LoadResult(version, int(commit.metrics.get("numOutputRows", 0)), outcomes)
 
     def expand(self, item: DerivedItem) -> Sequence[DerivedItem]:
         """The batches of partitions that an item stands for, if only its inputs could tell."""
@@ -122,7 +138,7 @@ class DerivedLoad:
     def _evaluate_partitions(
         self, spec: DatasetSpec, context: PartitionContext, parameters: Mapping[str, Any]
     ) -> DataFrame:
-        return self._without_suppressed(spec, self._evaluate(spec, context, parameters))
+        return self.without_suppressed(spec, self.evaluate(spec, context, parameters))
 
     def accept(self, item: DerivedItem) -> LoadResult:
         """Commit nothing but progress: the rows count as computed from the inputs as they are now."""
@@ -151,50 +167,32 @@ class DerivedLoad:
             ),
         )
 
-    def _evaluate(
+    def evaluate(
         self, spec: DatasetSpec, context: PartitionContext | None = None, parameters: Mapping[str, Any] | None = None
     ) -> DataFrame:
         """The rows of a definition, not yet computed; its inputs are registered by name and nothing else may be read."""
         for name in spec.inputs:
             if name in self.views:
-                self._view(name)
+                self.view(name)
             elif spec.sql is not None:
                 self.lake.register(name)
         with UserCode(self.root, spec).boundary("the query" if spec.sql is not None else "your function"):
             if spec.sql is not None:
                 return self.lake.session.sql(fill_parameters(spec.sql, parameters) if parameters else spec.sql)
-            return self._call(spec, () if context is None else (context,))
+            return call_function(spec, _Reader(self, spec), self.variables, () if context is None else (context,))
 
-    def _without_suppressed(self, spec: DatasetSpec, rows: DataFrame) -> DataFrame:
+    def without_suppressed(self, spec: DatasetSpec, rows: DataFrame) -> DataFrame:
         """The rows without suppressed keys. None is kept aside: when a tombstone is withdrawn, the table is recomputed."""
         suppressed = self.suppression.of(spec.name)
         check_key_columns(suppressed, rows.columns)
         return Screen(suppressed).drop(rows)
 
-    def _call(self, spec: DatasetSpec, arguments: tuple[PartitionContext, ...]) -> DataFrame:
-        reader = _Reader(self, spec)
-        with (
-            use_reader(reader),
-            use_variables(self.variables),
-            watch_reads(self.lake.session, reader.check, reader.check_query, reader.check_view),
-        ):
-            rows: Any = spec.function(*arguments) if spec.function else None
-        if not hasattr(rows, "isStreaming"):
-            raise _not_rows(spec, rows)
-        if rows.isStreaming:
-            raise UserCodeError(
-                f"{spec.name}: the function returned a streaming DataFrame",
-                hint="use spark.read or dp.read instead of readStream",
-                location=spec.location,
-            )
-        frame: DataFrame = rows
-        return frame
-
-    def _view(self, name: DatasetName) -> DataFrame:
+    def view(self, name: DatasetName) -> DataFrame:
+        """The rows of a temporary view, not yet computed; made for the first definition that reads it."""
         session = self.lake.session
         with self._lock:
             if (session, name) not in self._frames:
-                rows = self._evaluate(self.views[name])
+                rows = self.evaluate(self.views[name])
                 with unwatched():
                     share_view(rows, name.name, {session, self.lake.main})
                 self._frames[session, name] = rows
@@ -216,19 +214,7 @@ class DerivedLoad:
             self.lake.replace(keep_dropped(rows, spec.expectations), spec.name.quarantine, number, layout)
 
 
-def _not_rows(spec: DatasetSpec, found: Any) -> UserCodeError:
-    library = type(found).__module__.partition(".")[0]
-    what = f"a {library} {type(found).__name__}" if library in {"pandas", "polars", "pyarrow"} else type(found).__name__
-    hint = "return the DataFrame that the dataset should hold"
-    if library in {"pandas", "polars", "pyarrow"}:
-        convert = {"pandas": "rows", "polars": "rows.to_arrow()", "pyarrow": "rows"}[library]
-        hint = f"convert it: return dp.spark.createDataFrame({convert})"
-    return UserCodeError(
-        f"{spec.name}: the function returned {what}, not a Spark DataFrame", hint=hint, location=spec.location
-    )
-
-
-def _check_layout(spec: DatasetSpec, columns: Sequence[str]) -> None:
+def check_layout(spec: DatasetSpec, columns: Sequence[str]) -> None:
     """The columns that the table is partitioned or clustered by must be in the result."""
     known = {column.lower() for column in columns}
     for word, names in (("partition", spec.layout.partition_cols), ("cluster", spec.layout.cluster_by)):
@@ -266,7 +252,7 @@ class _Reader:
             raise UserCodeError(f"{self.spec.name}: {error}") from None
         self._check_planned(dataset)
         if dataset in self.load.views:
-            return self.load._view(dataset)  # noqa: SLF001 - same module
+            return self.load.view(dataset)
         with unwatched():
             return self.load.lake.read_shown(dataset)
 

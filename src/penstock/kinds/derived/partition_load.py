@@ -22,7 +22,8 @@ from penstock.definitions.user_code import UserCode
 from penstock.errors import UserCodeError
 from penstock.faults import fault_point
 from penstock.kinds.derived.decide import DerivedItem
-from penstock.kinds.derived.expectations import check_expectations, is_admitted
+from penstock.kinds.derived.expectations import count_expectations, is_admitted
+from penstock.kinds.derived.partition_calls import to_call
 from penstock.kinds.derived.partition_decide import to_batches, to_parts
 from penstock.kinds.derived.partition_facts import Schemes, find_changed
 from penstock.kinds.derived.progress import CODEC, DerivedProgress, PartitionProgress
@@ -31,7 +32,7 @@ from penstock.lake.partition_tables import PartitionTable
 from penstock.lake.retrying import retry_when_overtaken
 from penstock.model.clock import SystemClock
 from penstock.model.nearest import did_you_mean
-from penstock.model.partitions.declared import Partitioning, read_ordinals, to_partition, write_ordinals
+from penstock.model.partitions.declared import Partitioning, read_ordinals, write_ordinals
 from penstock.model.partitions.mappings import ByColumn
 from penstock.model.partitions.ordinals import (
     NOTHING,
@@ -140,7 +141,7 @@ class PartitionLoad:
         fault_point("derive.after_attempt", item.id)
         values = [scheme.write(ordinal) for ordinal in ordinals]
         with code.boundary("the computation"), _strays_named(item, code):
-            outcomes = check_expectations(rows, spec)
+            outcomes = count_expectations(rows, spec)
             self._quarantine(rows, item, values, outcomes, begun)
             kept = rows.where(is_admitted(spec.expectations)) if spec.expectations else rows
             fault_point("derive.before_commit", item.id)
@@ -172,12 +173,8 @@ class PartitionLoad:
 
     def _rows_of(self, spec: DatasetSpec, partitioning: Partitioning, ordinals: Sequence[int]) -> DataFrame:
         """The rows of some partitions. A query has a start and an end: so it is asked once for each gapless range."""
-        scheme = partitioning.scheme
         groups = [ordinals] if spec.sql is None else [list(each) for each in _ranges_of(partitioning, ordinals)]
-        frames = []
-        for group in groups:
-            parts = tuple(to_partition(scheme, ordinal) for ordinal in group)
-            frames.append(self.evaluate(spec, PartitionContext(parts), _to_parameters(partitioning, group)))
+        frames = [self.evaluate(spec, *to_call(partitioning, group)) for group in groups]
         return reduce(lambda some, others: some.unionByName(others), frames)
 
     def _stand(self, item: DerivedItem, state: TableState[DerivedProgress]) -> _Stand:
@@ -319,22 +316,6 @@ def _ranges_of(partitioning: Partitioning, ordinals: Sequence[int]) -> Iterator[
             yield each
         else:
             yield from (range(ordinal, ordinal + 1) for ordinal in each)
-
-
-def _to_parameters(partitioning: Partitioning, group: Sequence[int]) -> dict[str, Any]:
-    """The values of `:partition`, `:partition_start` and `:partition_end`, as far as there are any.
-
-    Days and months in UTC are dates; what begins at another time of the day is a timestamp.
-    """
-    scheme = partitioning.scheme
-    first, last = min(group), max(group)
-    found: dict[str, Any] = {"partition": scheme.write(first)} if first == last else {}
-    if not isinstance(scheme, TimeScheme):
-        return found
-    start, end = scheme.bounds(first)[0], scheme.bounds(last)[1]
-    if scheme.unit.name != "hour" and scheme.zone is UTC:
-        return found | {"partition_start": start.date(), "partition_end": end.date()}
-    return found | {"partition_start": start.astimezone(UTC), "partition_end": end.astimezone(UTC)}
 
 
 def _lacks_columns(table: DataFrame, rows: DataFrame) -> bool:
