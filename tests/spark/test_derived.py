@@ -140,7 +140,8 @@ def test_views_are_looked_through_and_names_are_found_in_sql(shop: ProjectFolder
         "py.py",
         "from penstock import pipelines as dp\nfrom penstock.pipelines import spark\n\n"
         "@dp.materialized_view(partition_cols=['customer'], comment='x', table_properties={'shop.kind': 'test'})\n"
-        "def paid_rows():\n    return spark.sql(sqlQuery='SELECT p.*, t.total FROM paid p JOIN totals t USING (customer)')\n\n"
+        "def paid_rows():\n    return spark.sql(sqlQuery='SELECT p.*, t.total FROM paid p JOIN totals t USING (customer) '\n"
+        "        'WHERE p.id > :least', args={'least': 0})\n\n"
         "@dp.materialized_view(cluster_by=['id'])\n"
         "def paid_read():\n    return dp.read('paid').join(spark.table('main.totals'), 'customer')\n",
     )

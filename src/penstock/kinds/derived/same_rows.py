@@ -67,11 +67,17 @@ class SameRows:
         except ConcurrentRunError:  # the rows are committed; they only count as changed
             return commit
 
-    def _add_up_before(self) -> RowSums:
-        """The sums of the old rows, by reading them: once, since a table that was just created has no sums yet."""
+    def _add_up_before(self) -> RowSums | None:
+        """The sums of the old rows, by reading them: once, since a table that was just created has no sums yet.
+
+        None when they cannot be read, because a file is damaged or was removed.
+        """
         path = self.lake.files.spark_path(self.item.dataset.path)
-        old = self.lake.session.read.format("delta").option("versionAsOf", self.before.version or 0).load(path)
-        return _to_sums(add_up_rows(old).collect()[0].asDict())
+        try:
+            old = self.lake.session.read.format("delta").option("versionAsOf", self.before.version or 0).load(path)
+            return _to_sums(add_up_rows(old).collect()[0].asDict())
+        except Exception:  # noqa: BLE001 - the new rows are committed: then they count as changed
+            return None
 
 
 def find_same_rows(lake: Lake, item: DerivedItem, rows: DataFrame) -> SameRows | None:
