@@ -34,7 +34,7 @@ from penstock.session.jobs import JobSession, JobSessions
 from penstock.session.losses import best_effort, loss_of_session_named
 from penstock.session.opening import carry_by_value, open_session
 from penstock.session.settings import SessionRequest
-from penstock.session.siblings import sibling_of
+from penstock.session.siblings import sibling_of, stay_in_background
 from penstock.tombstones.suppression import read_suppression
 
 if TYPE_CHECKING:
@@ -79,11 +79,9 @@ class Executor:
     @contextmanager
     def _open_sibling(self, session: SparkSession) -> Iterator[SparkSession]:
         """A session like the main one, for a job run beside others."""
-        project = self.workspace.project
-        with (
-            sibling_of(session, is_family=False) as sibling,
-            use_database(sibling, self.workspace.storage, project.database),
-        ):
+        with sibling_of(session, is_family=False) as sibling:
+            sibling.catalog.setCurrentDatabase(self.workspace.project.database)
+            stay_in_background(sibling, session)
             yield sibling
 
     def _open_loaders(self, lake: Lake, plan: Plan, build_request_id: str, stack: ExitStack) -> dict[str, Loader]:
