@@ -59,9 +59,9 @@ class Executor:
         """Execute the plan; starts the session if there is none yet."""
         lake, project, recorder = self._open_lake(plan), self.workspace.project, run.recorder
         with ExitStack() as stack:
-            loaders = self._open_loaders(lake, plan, recorder.events.build_request_id, stack)
             sessions = JobSessions(lake.main, partial(self._open_sibling, lake.main))
-            stack.callback(sessions.close)
+            stack.callback(sessions.close)  # after the loaders, which have made views in them
+            loaders = self._open_loaders(lake, plan, recorder.events.build_request_id, stack)
             logs = JobLogs(project.job_logs)
             stack.enter_context(logs.writing())
             work = _Work(loaders, sessions, self.workspace, run.claim(), logs)
