@@ -21,6 +21,7 @@ LONGEST_FIRST = (
     "tests/spark/test_drift.py",
     "tests/spark/test_staging_invariant.py",
     "tests/spark/test_table_load.py",
+    "tests/spark/test_table_load_postgres.py",
     "tests/spark/test_text_files.py",
     "tests/spark/test_cursor_histories.py",
     "tests/spark/test_verify_load.py",

@@ -16,7 +16,7 @@ from penstock.kinds.staging.decide import fingerprint_contract
 from penstock.kinds.staging.progress import CODEC, StagingProgress
 from penstock.kinds.staging.raw_files import hash_content
 from penstock.lake.delta_log import APPLICATION
-from penstock.lake.manifests import create_manifest
+from penstock.lake.manifests import FOLDER, create_manifest
 from penstock.model.contract import NO_CONTRACT
 from penstock.model.names import DatasetName, to_dataset_name
 from penstock.model.plan import Action, Effect, Item, Problem, Reason, WorkItem
@@ -131,3 +131,8 @@ def make_item(
     reasons = (Reason("because", "a test says so"),)
     given = {"kind": "materialized_view", "work": None, "effect": Effect(rows_change=action.is_work), **values}
     return WorkItem(to_name(name), action=action, reasons=reasons, upstream=upstream, problem=problem, **given)
+
+
+def write_manifest(storage: LocalFiles, number: int, content: bytes) -> None:
+    """Write the file of a manifest, whatever it is, over the one that is there."""
+    (storage.root / NAME.path / FOLDER / f"{number:020d}.json").write_bytes(content)

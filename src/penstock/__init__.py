@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from penstock.changes import apply_changes
     from penstock.errors import PenstockError
     from penstock.model.changes import ChangeMetrics
+    from penstock.notebook.project import open as open  # noqa: A004
     from penstock.plain_loads.cdc_events import process_cdc_events
     from penstock.plain_loads.refresh import full_refresh_with_swap
     from penstock.plain_loads.timestamp import incremental_by_timestamp
@@ -32,6 +33,7 @@ __all__ = [
     "incremental_by_timestamp",
     "process_cdc_events",
 ]
+"""Not `open`: a star import must not replace Python's own."""
 
 _MODULES = {
     "BackfillResult": "penstock.plain_steps.backfill",
@@ -44,6 +46,7 @@ _MODULES = {
     "backfill_date_range": "penstock.plain_steps.backfill",
     "full_refresh_with_swap": "penstock.plain_loads.refresh",
     "incremental_by_timestamp": "penstock.plain_loads.timestamp",
+    "open": "penstock.notebook.project",
     "process_cdc_events": "penstock.plain_loads.cdc_events",
 }
 
@@ -56,4 +59,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *globals()} - {"TYPE_CHECKING", "Any", "annotations", "import_module"})
+    return sorted({*__all__, *_MODULES, *globals()} - {"TYPE_CHECKING", "Any", "annotations", "import_module"})

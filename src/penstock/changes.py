@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.errors import ChangeFlowError
+from penstock.errors import ChangeFlowError, PenstockError, first_line
 from penstock.kinds.cdc.apply import ChangeLoad
 from penstock.kinds.cdc.batch import ChangeBatch, to_condition, to_expression
-from penstock.lake.naming import find_target
+from penstock.lake.naming import Target, find_target
 from penstock.lake.tables import Lake
 from penstock.model.changes import ChangeMetrics, FlowOptions
 from penstock.model.flow_options import check_options
-from penstock.session.opening import borrow, check_delta
+from penstock.session.opening import borrow, check_delta, is_spark_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -47,6 +48,7 @@ def apply_changes(  # noqa: PLR0913 - the parameters of pyspark.pipelines.create
     to `<target>__quarantine` instead of failing the batch.
     """
     check_delta(spark)
+    _check_changes(changes)
     options = _to_options(
         changes,
         keys,
@@ -69,6 +71,26 @@ def apply_changes(  # noqa: PLR0913 - the parameters of pyspark.pipelines.create
         quarantine=quarantine,
     )
     return _apply_to(spark, target, batch)
+
+
+def _check_changes(given: object) -> None:
+    """ChangeFlowError for anything but a DataFrame of Spark with rows to read now."""
+    if not is_spark_frame(given):
+        module = type(given).__module__
+        library = "pyspark.pandas" if module.startswith("pyspark.pandas") else module.partition(".")[0]
+        is_other = library in {"pandas", "polars", "pyarrow", "pyspark.pandas"}
+        what = f"{library} {type(given).__name__}" if is_other else type(given).__name__
+        hint = 'read the files first: spark.read.json("...")' if isinstance(given, str | Path) else _CONVERT
+        raise ChangeFlowError("changes", f"changes is of type {what}; it must be a DataFrame of Spark", hint=hint)
+    if given.isStreaming:  # type: ignore[attr-defined]
+        raise ChangeFlowError(
+            "changes", "changes is a streaming DataFrame", hint="call apply_changes in foreachBatch, with each batch"
+        )
+
+
+_CONVERT = (
+    "use spark.createDataFrame(...), or penstock.process_cdc_events, which takes pandas, Arrow and lists of dicts"
+)
 
 
 def _to_options(
@@ -97,14 +119,34 @@ def _to_sequence(changes: DataFrame, sequence_by: ColumnOrText | None) -> Column
 
 def _apply_to(spark: SparkSession, target: str, batch: ChangeBatch) -> ChangeMetrics:
     """Apply the batch to a path, or to a table name, which is registered in the catalog if it is new."""
-    try:
-        found = find_target(spark, target)
-    except ValueError as error:
-        raise ChangeFlowError("target", str(error), hint="use a path of at least two folders") from None
+    found = _find_target(spark, target)
+    if obstacle := found.find_obstacle():
+        raise ChangeFlowError("target", f"{obstacle}; nothing was written", hint="use another path, or move it away")
     with borrow(spark):
         metrics = ChangeLoad(Lake(spark, found.files)).apply(found.name, batch)
     found.register(spark)
     return metrics
+
+
+def _find_target(spark: SparkSession, target: object) -> Target:
+    if not isinstance(target, str | Path) or not str(target).strip():
+        raise ChangeFlowError(
+            "target",
+            f"target is of type {type(target).__name__}; it must be text",
+            hint='give a path ("lake/shop/customers") or a table name',
+        )
+    try:
+        return find_target(spark, str(target))
+    except PenstockError:
+        raise
+    except ValueError as error:
+        raise ChangeFlowError("target", str(error), hint="use a path of at least two folders") from None
+    except Exception as error:  # noqa: BLE001 - whatever the catalog says
+        raise ChangeFlowError(
+            "target",
+            f"no Delta table called {str(target)!r} can be written: {first_line(error)}",
+            hint="create its database, or give a path",
+        ) from None
 
 
 def _scd_type(given: int | str) -> int:

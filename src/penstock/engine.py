@@ -156,12 +156,18 @@ class Engine:
     @contextmanager
     def lake(self, places: Sequence[str]) -> Iterator[Lake]:
         """The tables of the project, through the session of its runs."""
+        with self._executing() as executor:
+            yield executor.open_lake(tuple(places), is_short=not self.is_long_lived)
+
+    @contextmanager
+    def _executing(self) -> Iterator[Executor]:
+        """What works on Spark; its session ends with the block, unless the engine is in a `with` block itself."""
         from penstock.run.executor import Executor
 
         if self._executor is None:
             self._executor = Executor(self.workspace, self.kinds, is_long_lived=self.is_long_lived)
         try:
-            yield self._executor.open_lake(tuple(places), is_short=not self.is_long_lived)
+            yield self._executor
         finally:
             if not self._is_entered:
                 self.close()
@@ -171,6 +177,11 @@ class Engine:
     def plan(self, request: PlanRequest | None = None) -> Plan:
         """What a run would do, and why; writes nothing and starts no JVM."""
         return Planner(self.workspace, self.kinds).plan(request or PlanRequest())
+
+    def analyze(self, plan: Plan) -> Plan:
+        """The plan with what Spark finds wrong in its definitions: they are analyzed, nothing is computed or written."""
+        with self._executing() as executor:
+            return executor.analyze(plan)
 
     def run(
         self,
@@ -324,16 +335,9 @@ class Engine:
             return tuple(cancelled(item, Reason(CANCEL_REQUESTED, watch.reason)) for item in plan.items)
         if not plan.has_work:
             return settle(plan, hooks.listeners)
-        from penstock.run.executor import Executor
-
         check_owner(self.workspace.storage, run.recorder.log, run.recorder.events.build_request_id)
-        if self._executor is None:
-            self._executor = Executor(self.workspace, self.kinds, is_long_lived=self.is_long_lived)
-        try:
-            return self._executor.execute(plan, run, watch, hooks)
-        finally:
-            if not self._is_entered:
-                self.close()
+        with self._executing() as executor:
+            return executor.execute(plan, run, watch, hooks)
 
 
 def _ignore(_: object) -> None:

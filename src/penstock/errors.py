@@ -52,8 +52,14 @@ class PenstockError(Exception):
         self.hint = hint
         self.location = location
 
-    def __str__(self) -> str:
+    @property
+    def text(self) -> str:
+        """What is wrong and where, without the hint."""
         return f"{self.location}: {self.message}" if self.location else self.message
+
+    def __str__(self) -> str:
+        """With the hint: in a notebook, this is all that a user sees."""
+        return f"{self.text}\nhint: {self.hint}" if self.hint else self.text
 
 
 @contextmanager

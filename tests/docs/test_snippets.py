@@ -105,6 +105,7 @@ def test_definitions_load_and_are_traced(tmp_path: Path) -> None:
     assert [e.on_violation.value for e in specs["main.clean_orders"].expectations] == [
         "warn", "drop", "fail", "drop", "drop",
     ]  # fmt: skip
+    assert [e.on_violation.value for e in specs["main.clean_items"].expectations] == ["warn", "drop", "fail"]
 
 
 def test_json_snippets_are_json() -> None:

@@ -82,9 +82,13 @@ def test_a_driver_by_its_coordinates(shop: Shop) -> None:
     shop.configure()
     first = shop.project.penstock("run", check=1)
     assert "table nothing of jdbc:h2 cannot be read by its JDBC driver: Table" in first.stdout
+    assert "column BORN has days before 1582-10-15 in 1 row" in " ".join(first.stdout.split())
+    assert not (shop.project.root / "storage" / "crm" / "people" / "_delta_log").exists()
+    shop.sql("UPDATE people SET born = '1582-10-15' WHERE id = 1")
+    shop.project.penstock("run", check=1)
     when = dt.datetime(2026, 1, 1, 10, 0, 0, 123456)
     columns = ("ID", "NAME", "AMOUNT", "CHANGED", "BORN", "RAW")
-    ada = (1, "Ada", Decimal("1.25"), when, dt.date(1, 1, 1), b"\x00\xff")
+    ada = (1, "Ada", Decimal("1.25"), when, dt.date(1582, 10, 15), b"\x00\xff")
     assert shop.rows("people", *columns)[0] == ada
     assert shop.rows("whole", "ID", "BORN") == [(2, dt.date(9999, 12, 31))]
     shop.sql(

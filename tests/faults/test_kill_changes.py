@@ -104,7 +104,8 @@ def some_events(seed: int, count: int = 40) -> list[Event]:
     return made
 
 
-@pytest.mark.parametrize("flow", [pytest.param(SCD1, id="SCD1", marks=pytest.mark.deep), pytest.param(SCD2, id="SCD2")])
+@pytest.mark.deep
+@pytest.mark.parametrize("flow", [pytest.param(SCD1, id="SCD1"), pytest.param(SCD2, id="SCD2")])
 def test_changes_are_applied_over_spark_connect(tmp_path: Path, connect: str, flow: Flow) -> None:
     """With columns as objects; small batches, and one with a truncate, which Spark replays. The last is written by MERGE
     and compacts: both use a session beside, and the process ends all the same."""

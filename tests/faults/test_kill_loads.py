@@ -78,11 +78,11 @@ class Source:
         self.ever |= set(self.rows())
 
     def change_behind_the_cursor(self) -> None:
-        """A changed, a deleted and a new row that no cursor shows."""
+        """A changed, a deleted and a new row that no cursor shows. Rows at the watermark are read again by the next load."""
         self.step += 1
         new, old = self.step * 10 + 5, "2024-01-01 00:00:00"
         with self._open() as connection:
-            connection.execute("UPDATE customers SET name = ? WHERE id % 10 = 1", (f"behind {self.step}",))
+            connection.execute("UPDATE customers SET name = ? WHERE id = 10", (f"behind {self.step}",))
             connection.execute("DELETE FROM customers WHERE id = ?", (self.step * 10 - 10,))
             connection.execute("INSERT INTO customers (id, name, at) VALUES (?, ?, ?)", (new, "late", old))
 

@@ -19,6 +19,7 @@ from penstock.session.settings import SessionRequest
 from tests.projects import ProjectFolder, make_shop
 from tests.servers import FOR_FEW_ROWS, MEMORY, ONE_CORE
 from tests.spark.erasure_projects import add_odd_rows, make_people, open_people
+from tests.spark.load_projects import Loads
 from tests.spark.tables import forget_tables
 
 
@@ -46,6 +47,13 @@ def shop(tmp_path: Path, spark: object) -> Iterator[ProjectFolder]:
 def empty_project(tmp_path: Path, spark: object) -> Iterator[ProjectFolder]:
     yield ProjectFolder(tmp_path / "empty").configure()
     forget_tables(spark)
+
+
+@pytest.fixture
+def loads(tmp_path: Path, spark: object) -> Iterator[Loads]:
+    yield Loads(ProjectFolder(tmp_path / "shop").configure(), spark)
+    forget_tables(spark)
+    spark.sql("DROP DATABASE IF EXISTS crm CASCADE")  # type: ignore[attr-defined]
 
 
 @pytest.fixture

@@ -73,7 +73,17 @@ def _is_nan(value: Any) -> bool:
     return isinstance(value, float) and math.isnan(value)
 
 
+def forget_names(spark: Any) -> None:
+    """Forget the names, as a process does that ends; the files of the tables stay."""
+    for database in ("staging", "main"):
+        if spark.catalog.databaseExists(database):
+            views = {row["viewName"] for row in spark.sql(f"SHOW VIEWS IN {database}").collect()}
+            for row in spark.sql(f"SHOW TABLES IN {database}").collect():
+                what = "VIEW" if row["tableName"] in views else "TABLE"
+                spark.sql(f"DROP {what} IF EXISTS {database}.`{row['tableName']}`")
+
+
 def forget_tables(spark: Any) -> None:
-    """Forget the names that a project's runs registered; the next project may have the same ones."""
+    """Forget the names that a project's runs registered; the next project may have the same ones. Spark removes the files too."""
     for database in ("staging", "main"):
         spark.sql(f"DROP DATABASE IF EXISTS {database} CASCADE")

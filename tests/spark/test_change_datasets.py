@@ -37,6 +37,7 @@ dp.create_auto_cdc_from_snapshot_flow(target="stock_now", source="staging.stock"
 """
 
 
+@pytest.mark.deep
 def test_changes_of_a_key_gaps_and_snapshots(empty_project: ProjectFolder, spark: Any) -> None:
     empty_project.define("feeds.py", DATASETS)
     empty_project.raw("places", "1", {"id": [1, 2], "city": ["Rome", "Oslo"]})
@@ -100,10 +101,9 @@ FEED = {"delta.enableChangeDataFeed": "true"}
 @pytest.mark.parametrize(
     ("properties", "city", "city_later", "expected"),
     [
-        ({}, "city", "city", [(1, "Rome"), (2, "Oslo")]),
-        (FEED, "length(city)", "CAST(length(city) AS bigint)", [(1, 4), (2, 4)]),
+        pytest.param({}, "city", "city", [(1, "Rome"), (2, "Oslo")], id="switched on later", marks=pytest.mark.deep),
+        pytest.param(FEED, "length(city)", "CAST(length(city) AS bigint)", [(1, 4), (2, 4)], id="a wider type"),
     ],
-    ids=["switched on later", "a wider type"],
 )
 def test_a_change_feed_with_a_gap(
     empty_project: ProjectFolder,

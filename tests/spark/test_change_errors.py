@@ -9,7 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as F
 
@@ -17,6 +19,7 @@ import penstock
 from penstock.errors import BadChangesError, ChangeFlowError
 from penstock.kinds.cdc import batch as change_batch
 from penstock.lake.tables import Lake
+from penstock.session.opening import borrow
 from penstock.session.siblings import frame_of_few
 from tests.spark.tables import chosen
 
@@ -126,8 +129,76 @@ BAD_EXPRESSIONS: dict[str, tuple[str, dict[str, Any]]] = {
 
 @pytest.mark.parametrize(("code", "given"), BAD_EXPRESSIONS.values(), ids=BAD_EXPRESSIONS)
 def test_a_flow_that_does_not_fit_is_refused(spark: Any, target: Path, code: str, given: dict[str, Any]) -> None:
-    with refused(target.parent, code):
+    with refused(target.parent, code) as raised:
         apply(spark, target, **given)
+    assert str(raised.value).endswith(f"\nhint: {raised.value.hint}"), "all that a notebook shows"
+    if code == "expression":
+        (option,) = given
+        assert str(raised.value).startswith(f"{option} "), "which of the options is wrong"
+
+
+def test_an_unknown_column_of_an_expression_is_named(spark: Any, target: Path) -> None:
+    for option in ("sequence_by", "apply_as_deletes", "apply_as_truncates"):
+        for given in ("prt = 'a person'", F.col("prt") == "a person"):
+            with refused(target.parent, "expression") as raised:
+                apply(spark, target, **{option: given})
+            named = f"{option} names the column 'prt', which the source does not have; did you mean `part`?"
+            assert raised.value.message == named
+            assert "a person" not in str(raised.value)
+
+
+def test_changes_that_are_not_a_spark_frame_are_refused(spark: Any, target: Path) -> None:
+    stream = spark.readStream.format("rate").load()
+    for given, said in (
+        (pd.DataFrame({"id": [1]}), "pandas DataFrame"),
+        (pa.table({"id": [1]}), "pyarrow Table"),
+        ("raw/changes", "str"),
+        (target, "Path"),
+        (None, "NoneType"),
+        (stream, "streaming"),
+    ):
+        with refused(target.parent, "changes") as raised:
+            apply(spark, target, given)
+        assert said in str(raised.value)
+
+
+def test_a_target_that_is_no_table_is_refused(spark: Any, tmp_path: Path) -> None:
+    """Parquet files of another program would become part of the table's folder."""
+    folder = tmp_path / "db" / "theirs"
+    folder.mkdir(parents=True)
+    pq.write_table(pa.table({"id": [1]}), folder / "part-0.parquet")
+    for given, said in (
+        (str(folder), "is a folder that has files, but no Delta table"),
+        (str(folder / "part-0.parquet"), "is a file"),
+        ("no_such_database.people", "create its database"),
+        (7, "it must be text"),
+        ("", "it must be text"),
+    ):
+        with refused(tmp_path, "target") as raised:
+            penstock.apply_changes(spark, spark.createDataFrame(GOOD, SCHEMA), given, ["id", "part"], "ts")
+        assert said in str(raised.value)
+
+
+def test_a_plain_session_gets_what_makes_commits_fast_while_changes_are_applied(spark: Any) -> None:
+    """What the user has set stays as it is."""
+    name = "spark.databricks.delta.snapshotPartitions"
+    before = spark.conf.get(name)
+    try:
+        for theirs, within in ((None, "1"), ("7", "7")):
+            spark.conf.unset(name) if theirs is None else spark.conf.set(name, theirs)
+            with borrow(spark):
+                assert spark.conf.get(name) == within
+            assert spark.conf.get(name, None) == theirs
+        one, other = borrow(spark), borrow(spark)  # two streams that apply changes at once
+        spark.conf.unset(name)
+        one.__enter__()
+        other.__enter__()
+        one.__exit__(None, None, None)
+        assert spark.conf.get(name) == "1", "the other one still works with it"
+        other.__exit__(None, None, None)
+        assert spark.conf.get(name, None) is None
+    finally:
+        spark.conf.set(name, before)
 
 
 def test_columns_as_objects_that_do_not_fit_are_refused(spark: Any, target: Path) -> None:

@@ -36,8 +36,11 @@ def commits(target: Path) -> list[str]:
 
 @pytest.mark.parametrize(
     ("flow", "is_by_spark"),
-    [(FLOW, False), (FLOW, True), (Flow(COLUMNS, frozenset(COLUMNS), frozenset("a")), True)],
-    ids=["on the driver", "by Spark", "partial"],
+    [
+        pytest.param(FLOW, False, id="on the driver"),
+        pytest.param(FLOW, True, id="by Spark"),
+        pytest.param(Flow(COLUMNS, frozenset(COLUMNS), frozenset("a")), True, id="partial", marks=pytest.mark.deep),
+    ],
 )
 def test_the_change_feed_shows_only_what_changed(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flow: Flow, is_by_spark: bool

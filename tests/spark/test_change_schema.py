@@ -118,7 +118,7 @@ SEQUENCES: dict[str, tuple[str, list[str]]] = {
     "binary": ("unhex(text)", ["", "00", "0001", "FF"]),
     "tinyint": ("cast(text as tinyint)", ["-128", "-1", "9", "10"]),
 }
-LESS_OFTEN = ("double", "string", "float", "binary", "tinyint")
+LESS_OFTEN = ("double", "string", "float", "binary", "tinyint", "timestamp", "timestamp_ntz")
 
 
 @pytest.fixture
@@ -158,6 +158,7 @@ def test_sequences_of_every_type_keep_their_order_and_their_value(spark: Any, tm
     }
 
 
+@pytest.mark.deep
 def test_negative_zero_is_zero_and_nan_is_one_value_in_keys_sequences_and_data(spark: Any, tmp_path: Path) -> None:
     target = tmp_path / "db" / "target"
     nan = float("nan")
@@ -202,7 +203,8 @@ def test_a_change_in_a_column_of_any_type_begins_a_row(spark: Any, tmp_path: Pat
     assert stored.exceptAll(frame.where("ts = 3").drop("ts")).isEmpty()
 
 
-@pytest.mark.parametrize("scd_type", [pytest.param(1, marks=pytest.mark.deep), 2])
+@pytest.mark.deep
+@pytest.mark.parametrize("scd_type", [1, 2])
 def test_names_may_have_spaces_dots_backticks_and_capitals(spark: Any, tmp_path: Path, scd_type: int) -> None:
     target = tmp_path / "db" / "target"
     names = ["Order Id", "a.b", "seq no", "is.gone", "back`tick", "UPPER", "x;(y)=z", "größe"]

@@ -68,7 +68,7 @@ IN_EVERY_CHANGE = [
     ("scd2", DRIVER, Mix()),
     ("scd2 tracks a", DRIVER, Mix()),
     ("scd1", DRIVER, Mix()),
-    ("scd2 tracks a", SPARK, Mix(paired=True)),
+    pytest.param("scd2 tracks a", SPARK, Mix(paired=True), marks=pytest.mark.deep),
     ("scd2", SPARK, Mix(truncates=0.2, most=2)),
     ("scd1 ignores nulls in b", SPARK, Mix()),
 ]
@@ -104,7 +104,8 @@ def test_histories_by_chance(
     assert len(replayed_here) == (batches if how == DRIVER else 0)
 
 
-@pytest.mark.parametrize("name", [pytest.param("scd1", marks=pytest.mark.deep), "scd2 ignores nulls in a, tracks b"])
+@pytest.mark.deep
+@pytest.mark.parametrize("name", ["scd1", "scd2 ignores nulls in a, tracks b"])
 def test_histories_whose_copies_are_merged_by_every_batch(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from deltalake import DeltaTable
+from pyspark.sql import SparkSession
 
+import penstock
 from penstock.engine import Engine, open_engine
+from penstock.model.progress import TableState
 from penstock.model.results import ItemResult, RunResult
-from tests.projects import BIG_PY, MORE_ORDERS, TOTALS_SQL, ProjectFolder
+from tests.projects import BIG_PY, MORE_ORDERS, ORDERS, TOTALS_SQL, ProjectFolder
 
 pytestmark = pytest.mark.spark
 
@@ -84,8 +88,11 @@ def test_dropped_rows_are_kept_in_quarantine(shop: ProjectFolder, open_shop: Ope
     assert rows.columns[-1] == "__failed_expectations"
     assert [(row[0], row[-1]) for row in rows.rows] == [(1, ["paid"])]
     shop.define("big.py", BIG_PY.replace('@dp.expect_or_drop("paid", "amount > 10")\n', ""))
-    open_shop().run()
-    assert open_shop().inspector.rows("big_orders", 10, quarantine=True).rows == ()
+    shown = penstock.open(shop.root).run()
+    shown.check()
+    assert ">main.big_orders</td>" in shown._repr_html_()
+    assert SparkSession.getActiveSession() is not None, "a notebook keeps its session"
+    assert penstock.open(shop.root).show("big_orders", quarantine=True).value.rows == ()
 
 
 def test_a_row_that_must_not_be_fails_the_table_and_writes_nothing(shop: ProjectFolder, open_shop: Open) -> None:
@@ -108,9 +115,22 @@ def test_null_breaks_an_expectation(empty_project: ProjectFolder) -> None:
         "from penstock import pipelines as dp\n\n@dp.table\n@dp.expect_all_or_drop({'a': 'amount > 0', 'b': 'id = 2'})\n"
         "def v():\n    return dp.spark.table('staging.orders')\n",
     )
-    open_engine(empty_project.root, environment={}).run()
-    assert empty_project.rows("main.v") == [(1.0, 2)]
-    assert empty_project.rows("main.v__quarantine")[0][0] == ["a", "b"]
+    empty_project.define(
+        "w.sql",
+        "CREATE MATERIALIZED VIEW w (CONSTRAINT a EXPECT (amount > 0) ON VIOLATION DROP ROW, CONSTRAINT b EXPECT (id = 2)"
+        " ON VIOLATION DROP ROW, CONSTRAINT c EXPECT (id = 1)) TAGS ('x') AS SELECT * FROM staging.orders",
+    )
+    result = open_engine(empty_project.root, environment={}).run()
+    for table in ("main.v", "main.w"):
+        assert empty_project.rows(table) == [(1.0, 2)]
+        assert empty_project.rows(f"{table}__quarantine")[0][0] == ["a", "b"]
+    load = by_name(result)["w"].load
+    assert load is not None
+    assert [(each.on_violation, each.violations) for each in load.expectations] == [
+        ("drop", 1),
+        ("drop", 1),
+        ("warn", 1),
+    ]
 
 
 def test_views_are_looked_through_and_names_are_found_in_sql(shop: ProjectFolder, open_shop: Open) -> None:
@@ -120,7 +140,8 @@ def test_views_are_looked_through_and_names_are_found_in_sql(shop: ProjectFolder
         "py.py",
         "from penstock import pipelines as dp\nfrom penstock.pipelines import spark\n\n"
         "@dp.materialized_view(partition_cols=['customer'], comment='x', table_properties={'shop.kind': 'test'})\n"
-        "def paid_rows():\n    return spark.sql(sqlQuery='SELECT p.*, t.total FROM paid p JOIN totals t USING (customer)')\n\n"
+        "def paid_rows():\n    return spark.sql(sqlQuery='SELECT p.*, t.total FROM paid p JOIN totals t USING (customer) '\n"
+        "        'WHERE p.id > :least', args={'least': 0})\n\n"
         "@dp.materialized_view(cluster_by=['id'])\n"
         "def paid_read():\n    return dp.read('paid').join(spark.table('main.totals'), 'customer')\n",
     )
@@ -286,3 +307,30 @@ def test_the_tables_ask_little_of_readers(shop: ProjectFolder, open_shop: Open, 
         assert (protocol.min_reader_version, protocol.min_writer_version) == (1, 2)
     path = str(shop.root / "storage/main/totals")
     assert spark.read.format("delta").load(path).count() == 2  # type: ignore[attr-defined]
+
+
+def test_what_reads_a_table_that_came_out_the_same_is_not_recomputed(empty_project: ProjectFolder) -> None:
+    """Also in later runs, and whatever the order of the rows; a table without readers pays nothing."""
+    project = empty_project
+    project.raw("orders", "1", ORDERS)
+    project.define("top.sql", "CREATE MATERIALIZED VIEW top AS SELECT max(total) AS most FROM totals")
+
+    def run(definition: str) -> tuple[TableState[Any], TableState[Any]]:
+        project.define("totals.sql", definition)
+        result = open_engine(project.root, environment={}).run()
+        assert not result.has_failed, [str(item.problem) for item in result.items if item.problem]
+        engine = open_engine(project.root, environment={})
+        assert not engine.plan().has_work
+        totals, top = (engine.catalog.state(engine.catalog.find(name)) for name in ("totals", "top"))
+        return totals, top
+
+    totals, top = run(TOTALS_SQL)
+    for edit, order in (("sum(1 * amount)", "customer DESC"), ("sum(amount * 1)", "customer")):
+        totals_now, top_now = run(TOTALS_SQL.replace("sum(amount)", edit) + f"ORDER BY {order}")
+        assert (totals_now.version, totals_now.data_version) != (totals.version, totals.version), "it was written"
+        assert (totals_now.data_version, totals_now.data_at) == (totals.data_version, totals.data_at)
+        assert top_now.version == top.version
+    assert not (project.root / "storage/main/top/_penstock/rows.json").exists()
+    totals_now, top_now = run(TOTALS_SQL.replace("sum(amount)", "max(amount)"))
+    assert totals_now.data_version != totals.data_version
+    assert project.rows("main.top") == [(30.0,)]

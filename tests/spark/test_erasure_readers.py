@@ -72,7 +72,8 @@ def has_vectors(table: Path) -> bool:
     return any("deletionVector" in json.loads(line).get("add", {}) for line in log)
 
 
-@pytest.mark.parametrize("mode", [pytest.param("table", marks=pytest.mark.deep), "vectors"])
+@pytest.mark.deep
+@pytest.mark.parametrize("mode", ["table", "vectors"])
 def test_every_reader_sees_it_at_once(spark: Any, duck: duckdb.DuckDBPyConnection, tmp_path: Path, mode: str) -> None:
     settings = f"""
 name: shop

@@ -107,7 +107,9 @@ def log_names(folder: Path) -> list[str]:
     [
         pytest.param((VECTORS, FEED), None, id="vectors, change data feed"),
         pytest.param((), None, id="rewritten files", marks=pytest.mark.deep),
-        pytest.param((VECTORS, ("delta.columnMapping.mode", "name")), "city", id="partitioned, mapped"),
+        pytest.param(
+            (VECTORS, ("delta.columnMapping.mode", "name")), "city", id="partitioned, mapped", marks=pytest.mark.deep
+        ),
         pytest.param(
             (VECTORS, ("delta.checkpointPolicy", "v2"), ("delta.checkpointInterval", "3")),
             "email",

@@ -143,7 +143,7 @@ def prove(root: Path, spark: Any, seed: int, count: int) -> None:
 
 
 def test_histories_equal_tables_made_at_once(tmp_path: Path, spark: Any) -> None:
-    prove(tmp_path, spark, seed=5, count=10)
+    prove(tmp_path, spark, seed=5, count=5)
 
 
 @pytest.mark.deep

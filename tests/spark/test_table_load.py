@@ -3,71 +3,16 @@
 from __future__ import annotations
 
 import shutil
-import sqlite3
-from collections.abc import Iterator
-from contextlib import closing
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from penstock.engine import open_engine
-from penstock.kinds.table_load import landing
-from penstock.model.results import ItemResult, Outcome
-from penstock.run.planner import PlanRequest
-from tests.projects import ProjectFolder
-from tests.spark.tables import forget_tables, read_table
+from penstock.model.results import Outcome
+from tests.spark.load_projects import Loads
 
 pytestmark = pytest.mark.spark
-
-
-@dataclass(slots=True)
-class Loads:
-    """A project with loads, and a SQLite file to load from."""
-
-    project: ProjectFolder
-    spark: Any
-    environment: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def file(self) -> Path:
-        return self.project.root / "crm.db"
-
-    def sql(self, *statements: str) -> None:
-        with closing(sqlite3.connect(self.file)) as connection, connection:
-            for statement in statements:
-                connection.execute(statement)
-
-    def source(self, query: str) -> list[tuple[Any, ...]]:
-        with closing(sqlite3.connect(self.file)) as connection:
-            return sorted(connection.execute(query).fetchall(), key=repr)
-
-    def run(self, *, check: bool = True, **request: Any) -> dict[str, ItemResult]:
-        result = open_engine(self.project.root, environment=self.environment).run(PlanRequest(**request))
-        found = {str(item.dataset): item for item in result.items}
-        if check:
-            assert not result.has_failed, [str(item.problem) for item in result.items if item.problem]
-        return found
-
-    def plan(self, **request: Any) -> dict[str, str]:
-        plan = open_engine(self.project.root, environment=self.environment).plan(PlanRequest(**request))
-        return {str(item.dataset): item.action.value for item in plan.items}
-
-    def rows(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
-        found = read_table(self.spark, self.project.root / "storage" / table.replace(".", "/"))
-        names = columns or tuple(found.column_names)
-        return sorted((tuple(row[name] for name in names) for row in found.to_pylist()), key=repr)
-
-    def landed(self) -> list[str]:
-        return [str(path) for path in (self.project.root / "storage").rglob("*") if "landing" in path.parts]
-
-
-@pytest.fixture
-def loads(tmp_path: Path, spark: object) -> Iterator[Loads]:
-    yield Loads(ProjectFolder(tmp_path / "shop").configure(), spark)
-    forget_tables(spark)
-    spark.sql("DROP DATABASE IF EXISTS crm CASCADE")  # type: ignore[attr-defined]
 
 
 SQLITE = """\
@@ -240,123 +185,6 @@ dp.load("crm.kept", source=table("small"), strategy="timestamp", keys=["id"], cu
     allowed = loads.run(select=("crm.kept",), full_refresh=("crm.kept",), allow_history_loss=("crm.kept",))
     assert loads.rows("crm.kept") == [(1, "2024-01-01")]
     assert allowed["crm.kept"].outcome is Outcome.PASS
-
-
-POSTGRES = """\
-from penstock import pipelines as dp
-
-def table(name):
-    return dp.jdbc(connection="crm", table=f"{schema}.{name}")
-
-schema = dp.var("schema")
-dp.load("crm.customers", source=table("customers"), strategy="timestamp", keys=["id"], cursor="updated_at",
-        deletes="hard", check_deletes="always")
-dp.load("crm.events", source=table("events"), strategy="timestamp", cursor="at", lookback="1 hour")
-dp.load("crm.days", source=table("days"), strategy="timestamp", keys=["id"], cursor="day", zone="UTC")
-dp.load("crm.orders", source=table("Orders"), keys=["id", "line no"], where="amount > 0", columns=["id", "line no", "amount"])
-dp.load("crm.kept", source=table("customers"), strategy="snapshot", keys=["id"], deletes="soft")
-"""
-
-
-@pytest.fixture
-def postgres(loads: Loads, postgres_server: str) -> Iterator[tuple[Loads, Any]]:
-    import psycopg
-
-    with psycopg.connect(postgres_server, autocommit=True) as connection:
-        connection.execute("DROP SCHEMA IF EXISTS crm_load CASCADE")
-        connection.execute("CREATE SCHEMA crm_load")
-        connection.execute("SET search_path = crm_load")
-        (loads.project.root / "penstock.yml").write_text(
-            'name: shop\nvars: {schema: crm_load}\nconnections:\n  crm: {url: "${CRM_URL}"}\n'
-        )
-        loads.environment["CRM_URL"] = postgres_server
-        yield loads, connection
-
-
-def _ask(connection: Any, query: str) -> list[tuple[Any, ...]]:
-    return sorted(connection.execute(query).fetchall(), key=repr)
-
-
-def _check_postgres(loads: Loads, connection: Any) -> None:
-    names = ("id", "name", "score")
-    customers = _ask(connection, "SELECT id, name, score FROM customers")
-    assert loads.rows("crm.customers", *names) == customers
-    live = [row[:3] for row in loads.rows("crm.kept", *names, "__DELETED_AT") if row[3] is None]
-    assert live == customers
-    orders = _ask(connection, 'SELECT id, "line no", amount FROM "Orders" WHERE amount > 0')
-    assert loads.rows("crm.orders", "id", "line no", "amount") == orders
-    assert loads.rows("crm.events", "what") == _ask(connection, "SELECT what FROM events")
-    assert loads.rows("crm.days", "id", "what") == _ask(connection, "SELECT id, what FROM days")
-    assert loads.landed() == []
-
-
-def test_every_strategy_follows_postgres(
-    postgres: tuple[Loads, Any], postgres_server: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import psycopg
-
-    monkeypatch.setattr(landing, "_ROWS_OF_A_CHUNK", 1)  # every table is read in parallel
-    loads, connection = postgres
-    loads.project.define("loads.py", POSTGRES)
-    for statement in (
-        "CREATE TABLE customers (id int PRIMARY KEY, name text, score numeric(10,2), updated_at timestamptz DEFAULT now())",
-        "INSERT INTO customers VALUES (1, 'Ada', 1.5), (2, 'Bob', NULL), (3, NULL, 3)",
-        "CREATE INDEX ON customers (updated_at)",
-        "CREATE TABLE events (what text, at timestamptz DEFAULT now())",
-        "INSERT INTO events VALUES ('in'), ('in')",
-        "CREATE TABLE days (id int PRIMARY KEY, what text, day date DEFAULT (now() AT TIME ZONE 'UTC')::date)",
-        "INSERT INTO days VALUES (1, 'today', DEFAULT), (2, 'future', '9999-12-31')",
-        'CREATE TABLE "Orders" (id int, "line no" int, amount numeric(12,3), extra text)',
-        """INSERT INTO "Orders" VALUES (1, 1, 2.5, 'x'), (1, 2, 0, 'y'), (2, 1, 7.125, NULL)""",
-        """INSERT INTO "Orders" SELECT n, 1, n, 'z' FROM generate_series(3, 200) n""",
-        "ANALYZE",
-    ):
-        connection.execute(statement)
-    loads.run()
-    _check_postgres(loads, connection)
-    assert loads.plan()["crm.events"] == loads.plan()["crm.days"] == "none", "just the rows that were read are there"
-    again = loads.run()
-    assert all(item.load is None or item.load.rows == 0 for item in again.values())
-
-    for statement in (
-        "UPDATE customers SET name = 'Ada L.', updated_at = now() WHERE id = 1",
-        "DELETE FROM customers WHERE id = 2",
-        "INSERT INTO customers VALUES (4, 'Dan', 4)",
-        "INSERT INTO events VALUES ('out', now()), ('in', now()), ('own time', now() - interval '30 minutes')",
-        "UPDATE days SET what = 'changed on the same day' WHERE id = 1",
-        """UPDATE "Orders" SET amount = 5 WHERE "line no" = 2""",
-        "ALTER TABLE customers ALTER COLUMN id TYPE bigint",
-        "ALTER TABLE customers ADD COLUMN mail text",
-        "INSERT INTO customers VALUES (5000000000, 'Big', 1, now(), 'big@x')",
-    ):
-        connection.execute(statement)
-    loads.run()
-    _check_postgres(loads, connection)
-    assert loads.rows("crm.customers", "id", "mail")[-1] == (5_000_000_000, "big@x")
-    connection.execute("INSERT INTO customers VALUES (2, 'Bob', 1, '2001-01-01')")  # returns, with an old cursor
-    with psycopg.connect(postgres_server) as slow:
-        slow.execute("SELECT now()")  # from here on, this transaction can commit rows with this time
-        connection.execute("INSERT INTO events VALUES ('fast')")
-        connection.execute("INSERT INTO customers VALUES (6, 'Fast', 1)")
-        loads.run()
-        assert loads.rows("crm.customers", "id") == _ask(connection, "SELECT id FROM customers")
-        slow.execute("INSERT INTO crm_load.events VALUES ('slow')")
-        slow.execute("INSERT INTO crm_load.customers VALUES (7, 'Slow', 1)")
-    last = loads.run()["crm.customers"]
-    _check_postgres(loads, connection)
-    assert last.load is not None
-    assert last.load.rows == 1, "a row that is read again, unchanged, is not written again"
-
-    for table, old in (("customers", "UPDATE customers SET name = 'Other', updated_at = '2001-01-01' WHERE id < 4"),
-                       ("events", "INSERT INTO events VALUES ('older', '2001-01-01')")):  # fmt: skip
-        connection.execute(f"CREATE TABLE again AS SELECT * FROM {table}")
-        connection.execute(f"DROP TABLE {table}")
-        connection.execute(f"ALTER TABLE again RENAME TO {table}")
-        connection.execute(old)
-    connection.execute("DELETE FROM customers WHERE id = 6")
-    again = loads.run()
-    assert "another table" in "".join(reason.text for reason in again["crm.customers"].reasons)
-    _check_postgres(loads, connection)
 
 
 ERASURE = """\

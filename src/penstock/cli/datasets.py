@@ -1,7 +1,8 @@
-"""`penstock ls`, `penstock show` and `penstock history`: inspecting tables without a JVM."""
+"""`penstock ls`, `show`, `history` and `compile`: inspecting tables and definitions without a JVM."""
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -13,10 +14,35 @@ from penstock.cli.output import make_output
 Name = Annotated[str, typer.Argument(metavar="DATASET", help="A dataset, as name or database.name.")]
 
 
-def list_datasets() -> None:
-    """List all datasets with version and last update."""
+class GraphFormat(StrEnum):
+    """How the graph of datasets is drawn."""
+
+    text = "text"
+    mermaid = "mermaid"
+    dot = "dot"
+
+
+def list_datasets(
+    graph: Annotated[
+        GraphFormat | None,
+        typer.Option("--graph", help="Show what reads what instead, as a tree, Mermaid or DOT (default: text)."),
+    ] = None,
+) -> None:
+    """List all datasets with version and last update, or what reads what."""
     settings = current_settings()
-    make_output(settings).datasets(open_from_settings(settings).inspector.datasets())
+    output, inspector = make_output(settings), open_from_settings(settings).inspector
+    if graph is None:
+        output.datasets(inspector.datasets())
+        return
+    found = inspector.graph()
+    output.show(found.to_json(), lambda text: text.plain(found.draw(graph.value)))
+
+
+def compile_query(name: Name) -> None:
+    """Print the SQL of a definition as it will run: with its variables filled in, and the temporary views it reads."""
+    settings = current_settings()
+    found = open_from_settings(settings).inspector.compile(name)
+    make_output(settings).show(found.to_json(), lambda text: text.plain(found.text))
 
 
 def show(

@@ -25,7 +25,7 @@ from penstock.cli import (
     tombstone,
     verify,
 )
-from penstock.cli.options import current_settings, with_project_options
+from penstock.cli.options import current_settings, with_default_values, with_project_options
 from penstock.cli.signals import show_stop, stop_signals
 from penstock.errors import PenstockError, UsageError, first_line, to_stopped
 
@@ -63,6 +63,7 @@ _COMMANDS = (
     ("ls", datasets.list_datasets, _LOOK),
     ("show", datasets.show, _LOOK),
     ("history", datasets.history, _LOOK),
+    ("compile", datasets.compile_query, _LOOK),
     ("erase", erase.erase, _ERASE),
     ("verify-erasure", erase.verify_erasure, _ERASE),
     ("init", project.init, _PROJECT),
@@ -101,7 +102,8 @@ def main(arguments: list[str] | None = None) -> None:
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
         with stop_signals():
-            code = typer.main.get_command(app).main(arguments or ["--help"], "penstock", standalone_mode=False)
+            given = with_default_values(arguments) or ["--help"]
+            code = typer.main.get_command(app).main(given, "penstock", standalone_mode=False)
         code = code if arguments else UsageError.exit_code
     except PenstockError as error:
         code = _report(error)

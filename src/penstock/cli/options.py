@@ -24,6 +24,21 @@ class LogFormat(StrEnum):
     json = "json"
 
 
+_WITHOUT_VALUE = {"--graph": "text"}
+"""Options whose value may be left out, and what it is then; Typer itself always takes the next word."""
+
+
+def with_default_values(arguments: list[str]) -> list[str]:
+    """The arguments, with the values that were left out."""
+    filled: list[str] = []
+    for place, argument in enumerate(arguments):
+        filled.append(argument)
+        following = arguments[place + 1] if place + 1 < len(arguments) else "-"
+        if argument in _WITHOUT_VALUE and following.startswith("-"):
+            filled.append(_WITHOUT_VALUE[argument])
+    return filled
+
+
 @dataclass(slots=True)
 class Settings:
     """The values of the options that every command has."""

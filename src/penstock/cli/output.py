@@ -98,9 +98,9 @@ def _print_json(value: object) -> None:
 def show_error(error: PenstockError, settings: Settings) -> None:
     """An error on stderr: what is wrong, where, and what to do; as JSON too when logs are JSON."""
     if settings.log_format == "json":
-        line = {"level": "error", "code": error.code, "message": str(error), "hint": error.hint}
+        line = {"level": "error", "code": error.code, "message": error.text, "hint": error.hint}
         sys.stderr.write(json.dumps(line) + "\n")
         return
     from penstock.cli.text_output import make_console, print_problem
 
-    print_problem(make_console(stderr=True), str(error), error.hint)
+    print_problem(make_console(stderr=True), error.text, error.hint)

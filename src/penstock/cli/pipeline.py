@@ -53,13 +53,21 @@ def plan(
         bool,
         typer.Option("--detailed-exitcode", help="Exit with 0 when there is nothing to do, with 2 when there is work."),
     ] = False,
+    analyze: Annotated[
+        bool,
+        typer.Option(
+            "--analyze", help="Let Spark check every definition against the columns of its inputs; starts a JVM."
+        ),
+    ] = False,
 ) -> None:
-    """Show what `penstock run` would do to each dataset, and why. Writes nothing and starts no JVM."""
+    """Show what `penstock run` would do to each dataset, and why. Writes nothing and, without --analyze, starts no JVM."""
     settings = current_settings()
     engine = open_from_settings(settings)
     made = engine.plan(
         engine.request(select, exclude, full_refresh, full_refresh_all, allow_history_loss, drop_retired)
     )
+    if analyze:
+        made = engine.analyze(made)
     made = replace(made, maintenance=_find_due(engine, made))
     settings.exit_code = 1 if made.has_problems else 2 if detailed_exitcode and made.has_work else 0
     make_output(settings).plan(made)

@@ -18,6 +18,8 @@ from penstock.model.results import ItemResult, Outcome, RunResult
 from penstock.model.wording import counted, show_bytes
 
 if TYPE_CHECKING:
+    from rich.console import JustifyMethod
+
     from penstock.inspect.datasets import DatasetDetails, DatasetInfo, HistoryEntry
     from penstock.inspect.schemas import SchemaVersion, TableSchema
     from penstock.model.changes import ChangeMetrics
@@ -44,6 +46,12 @@ _STYLES = {
     "noted": "dim",
     "in place": "green",
 }
+
+
+_LABELS = 13
+"""How wide the labels of facts are, so that facts of several sorts are in line."""
+_BETWEEN = 3
+"""What a column of a table takes besides its text."""
 
 
 class _PlainConsole(Console):
@@ -118,11 +126,15 @@ class TextOutput:
         if spec:
             facts.append(("defined in", str(spec.location)))
             facts.append(("reads", ", ".join([*map(str, spec.inputs), *info.shown.reads]) or "-"))
+        facts.append(("read by", ", ".join(str(reader.name) for reader in info.dataset.readers) or "-"))
+        if spec:
             if spec.layout.comment:
                 facts.append(("comment", spec.layout.comment))
+            if spec.tags:
+                facts.append(("tags", ", ".join(spec.tags)))
             facts += [(f"{e.on_violation.value} unless", f"{e.condition}  ({e.name})") for e in spec.expectations]
         facts += info.shown.facts
-        facts += [("readers", note) for note in details.reader_notes]
+        facts += [("note", note) for note in details.reader_notes]
         if details.has_quarantine:
             facts.append(("quarantine", f"penstock show {info.name} --quarantine"))
         self.facts(facts)
@@ -177,8 +189,32 @@ class TextOutput:
         self.table(("version", "time", "column changes", "fingerprint"), rows)
 
     def rows(self, rows: Rows) -> None:
-        self.table(rows.columns, (tuple("NULL" if value is None else str(value) for value in row) for row in rows.rows))
+        texts = [tuple("NULL" if value is None else str(value) for value in row) for row in rows.rows]
+        if self.console.is_terminal and not self._fits(rows.columns, texts):
+            self._records(rows.columns, texts)
+        else:
+            self.table(rows.columns, texts)
         self.console.print(counted(len(rows.rows), "row"))
+
+    def _fits(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+        """Whether each row has place on one line: a table that does not fit squeezes its columns until nothing is left."""
+        widths = [max(map(cell_len, column)) for column in zip(columns, *rows, strict=True)]
+        return sum(widths) + _BETWEEN * len(widths) <= self.console.width
+
+    def _records(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """Each row as a block, with a line for each column."""
+        for number, row in enumerate(rows, start=1):
+            self.console.print(f"[dim]row {number}[/]")
+            self._grid(zip(columns, row, strict=True), "left")
+
+    def _grid(self, pairs: Iterable[tuple[str, str]], justify: JustifyMethod) -> None:
+        """Labels beside values; a long value goes on below its beginning."""
+        grid = Table.grid(padding=(0, 2))
+        grid.add_column(justify=justify, style="bold", overflow="fold", max_width=self.console.width // 2)
+        grid.add_column(overflow="fold")
+        for label, value in pairs:
+            grid.add_row(f"{escape(label):>{_LABELS}}" if justify == "right" else escape(label), escape(value))
+        self.console.print(grid)
 
     def show(self, value: object, draw: Callable[[TextOutput], None]) -> None:  # noqa: ARG002 - JSON only
         draw(self)
@@ -198,13 +234,16 @@ class TextOutput:
         self.console.print(text)
 
     def plain(self, text: str) -> None:
-        """A line as it is: nothing in it is markup, and a long one is not wrapped."""
+        """Text that is not for people alone, such as SQL or a log line: no markup, and no line is broken."""
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def facts(self, facts: Iterable[tuple[str, str]]) -> None:
         """Labels and values, one pair in a line."""
+        if self.console.is_terminal:
+            self._grid(facts, "right")
+            return
         for label, value in facts:
-            self.console.print(f"[bold]{label:>13}[/]  {escape(value)}")
+            self.console.print(f"[bold]{label:>{_LABELS}}[/]  {escape(value)}")
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         """Rows in columns; when piped, lines end where their text does."""

@@ -25,7 +25,7 @@ from penstock.model.graph import CycleError, order
 from penstock.model.names import STAGING_DATABASE, DatasetName, to_dataset_name
 from penstock.model.nearest import nearest_names
 from penstock.model.project import Project
-from penstock.model.spec import DatasetKind, DatasetSpec, OnViolation, TableLayout, Untraced
+from penstock.model.spec import DatasetKind, DatasetSpec, Expectation, OnViolation, TableLayout, Untraced
 from penstock.pipelines.registry import Definition, Registry, bind_variables, collect_definitions
 
 if TYPE_CHECKING:
@@ -165,6 +165,8 @@ class _Loader:
             layout=TableLayout(
                 statement.comment, statement.partition_cols, statement.cluster_by, statement.table_properties
             ),
+            expectations=tuple(Expectation(n, c, OnViolation(what)) for n, c, what in statement.expectations),
+            tags=statement.tags,
             sql=statement.query,
             query_line=statement.query_line,
             columns=self._columns(facts),

@@ -90,6 +90,9 @@ class SqlStatement:
     partition_cols: tuple[str, ...] = ()
     cluster_by: tuple[str, ...] = ()
     table_properties: tuple[tuple[str, str], ...] = ()
+    tags: tuple[str, ...] = ()
+    expectations: tuple[tuple[str, str, str], ...] = ()
+    """The name, the condition, and what happens to rows that do not meet it: a value of OnViolation."""
 
 
 def to_json(value: SqlStatement | QueryFacts) -> dict[str, Any]:
@@ -111,6 +114,8 @@ def statement_from_json(value: Mapping[str, Any]) -> SqlStatement:
         partition_cols=_texts(value["partition_cols"]),
         cluster_by=_texts(value["cluster_by"]),
         table_properties=tuple((_typed(k, str), _typed(v, str)) for k, v in value["table_properties"]),
+        tags=_texts(value["tags"]),
+        expectations=tuple((_typed(n, str), _typed(c, str), _typed(v, str)) for n, c, v in value["expectations"]),
     )
 
 

@@ -27,7 +27,7 @@ def read_sql_file(file: str, text: str, variables: Mapping[str, Scalar], cache: 
             return tuple(statement_from_json(statement) for statement in kept)
         except _DAMAGED:
             pass
-    from penstock.definitions.sql_parse import parse_statements
+    from penstock.definitions.sql_statements import parse_statements
 
     statements = parse_statements(sql)
     cache.put(key, _as_stored([to_json(statement) for statement in statements]))

@@ -55,6 +55,14 @@ def to_location(file: str, text: str, offset: int) -> Location:
     return Location(file, before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1)
 
 
+def to_offset(text: str, place: Location | None) -> int:
+    """The offset of a line and column in a text; the opposite of `to_location`."""
+    if place is None:
+        return 0
+    lines = text.split("\n")[: (place.line or 1) - 1]
+    return sum(len(line) + 1 for line in lines) + (place.column or 1) - 1
+
+
 def to_file_place(file: str, literal: ast.Constant, place: Location) -> Location:
     """The place in a file of a place in the text of a literal, which starts after its quotes."""
     line = place.line or 1

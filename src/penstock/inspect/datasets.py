@@ -88,6 +88,7 @@ class DatasetDetails:
             "reader_notes": list(self.reader_notes),
             "comment": spec.layout.comment if spec else None,
             "inputs": [str(name) for name in spec.inputs] if spec else [],
+            "readers": [str(reader.name) for reader in self.info.dataset.readers],
             "columns": self.schema.to_json() if self.schema else [],
             "expectations": [expectation.to_json() for expectation in (spec.expectations if spec else ())],
             "files": [],

@@ -103,7 +103,7 @@ def check_project(load: Callable[[], Project]) -> tuple[Check, Project | None]:
     try:
         project = load()
     except PenstockError as error:
-        return Check("project", False, str(error), error.hint), None
+        return Check("project", False, error.text, error.hint), None
     return Check("project", True, f"{project.name} at {project.file}"), project
 
 
@@ -136,6 +136,6 @@ def _run_check(name: str, look: Callable[[], str]) -> Check:
     try:
         return Check(name, True, look())
     except PenstockError as error:
-        return Check(name, False, str(error), error.hint)
+        return Check(name, False, error.text, error.hint)
     except OSError as error:
         return Check(name, False, f"{type(error).__name__}: {error.strerror or error}", "check path and permissions")

@@ -15,6 +15,8 @@ from penstock.inspect.datasets import (
     is_built,
     read_history,
 )
+from penstock.inspect.graphs import DatasetGraph
+from penstock.inspect.queries import CompiledQuery, compile_query
 from penstock.inspect.readers import find_reader_notes
 from penstock.inspect.rows import read_rows
 from penstock.inspect.schemas import SchemaVersion, TableSchema, describe_schema, diff_versions, read_schema_history
@@ -35,6 +37,16 @@ class Inspector:
     def datasets(self) -> Sequence[DatasetInfo]:
         """Every dataset of the project, staging tables first."""
         return [describe_dataset(self.catalog, dataset) for dataset in self.catalog.listed()]
+
+    def graph(self) -> DatasetGraph:
+        """What reads what, in the order of `datasets`; temporary views too."""
+        listed = self.catalog.listed()
+        readers = {dataset.name: [spec.name for spec in dataset.readers] for dataset in listed}
+        return DatasetGraph({dataset.name: str(dataset.kind) for dataset in listed}, readers)
+
+    def compile(self, name: str) -> CompiledQuery:
+        """The SQL of a definition as it will run."""
+        return compile_query(self.catalog, self.catalog.find(name))
 
     def show(self, name: str) -> DatasetDetails:
         """One dataset in detail."""

@@ -15,7 +15,7 @@ from penstock.lake.progress import read_table_state
 from penstock.model.dataset import Dataset
 from penstock.model.erasure import find_mixed_forms
 from penstock.model.graph import order
-from penstock.model.names import DatasetName, to_dataset_name
+from penstock.model.names import DatasetName, match_names
 from penstock.model.nearest import did_you_mean
 from penstock.model.plan import Item
 from penstock.model.progress import TableState
@@ -49,18 +49,15 @@ class Catalog:
     def find(self, text: str) -> Dataset:
         """The dataset that a user means by `name` or `database.name`; without a database it is the only one of that name."""
         try:
-            name = to_dataset_name(text, self.workspace.project.database)
+            found = match_names(text, self.datasets, self.workspace.project.database)
         except ValueError as error:
             raise UsageError(str(error)) from None
-        if name not in self.datasets and "." not in text:
-            same = sorted(known for known in self.datasets if known.name == name.name)
-            if len(same) > 1:
-                raise UsageError(f"{text} can be {' or '.join(map(str, same))}", hint="name its database too")
-            name = same[0] if same else name
-        if name not in self.datasets:
+        if len(found) > 1:
+            raise UsageError(f"{text} can be {' or '.join(map(str, found))}", hint="name its database too")
+        if not found:
             near = did_you_mean(text, [*map(str, self.datasets), *(known.name for known in self.datasets)])
             raise UsageError(f"there is no dataset {text}{near}", hint="`penstock ls` lists them")
-        return self.datasets[name]
+        return self.datasets[found[0]]
 
     def kind_of(self, name: str) -> Kind:
         """The kind of dataset with this name."""

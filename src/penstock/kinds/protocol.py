@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
     from penstock.databases.contract import SourceTable, StoredSource
     from penstock.kinds.undo import Undo
+    from penstock.lake.planned_lake import PlannedLake
     from penstock.lake.tables import Lake
+    from penstock.model.schema import Schema
     from penstock.transforms.key_match import KeySet
 
 
@@ -73,6 +75,27 @@ class Repairs(Protocol):
 
     def repair(self, item: Item, keys: pa.Table) -> LoadResult:
         """Make the rows with these keys what they are in the source now, in one commit; the progress stays."""
+
+
+class Analyzer(Protocol):
+    """Checks definitions of one kind against the columns that their inputs will have."""
+
+    def analyze(self, item: Item) -> Schema | None:
+        """The columns that the table will have, None when only computing it can tell; an error says what is wrong."""
+
+    def analyze_unread(self, dataset: Dataset) -> None:
+        """Check a definition that has no table and that no table reads."""
+
+    def close(self) -> None:
+        """Release what was created in the session."""
+
+
+@runtime_checkable
+class Analyzable(Protocol):
+    """What a kind also has whose definitions can be checked without computing them."""
+
+    def open_analysis(self, lake: PlannedLake, run: PipelineRun) -> Analyzer:
+        """What checks the definitions of this plan; closed after it."""
 
 
 @runtime_checkable

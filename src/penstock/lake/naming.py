@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.errors import SessionError, StorageError, first_line
+from penstock.lake.manifests import FOLDER
 from penstock.lake.statements import quote, quote_table, table_parts, text
 from penstock.model.names import DatasetName
 from penstock.session.losses import best_effort
@@ -42,6 +43,15 @@ class Target:
         """Make a table that was named known to the catalog, if it is new."""
         if self.table is not None:
             name_table(session, self.table, self.location)
+
+    def find_obstacle(self) -> str | None:
+        """What is where the table should be, if it is not a Delta table: a file, or a folder of something else."""
+        is_file = self.name.name in self.files.names(self.name.database)
+        folders = set(self.files.folders(self.name.path)) - {FOLDER}
+        has_other = bool(self.files.names(self.name.path) or folders) and "_delta_log" not in folders
+        if not is_file and not has_other:
+            return None
+        return f"{self.location} is {'a file' if is_file else 'a folder that has files, but no Delta table'}"
 
 
 def find_target(session: SparkSession, target: str) -> Target:
@@ -95,11 +105,15 @@ def name_table(session: SparkSession, table: str, location: str) -> None:
 
 
 @contextmanager
-def use_database(session: SparkSession, files: Files, database: str) -> Iterator[None]:
-    """Make this the current database for the block; afterwards the session's own one is current again."""
+def use_database(session: SparkSession, files: Files, database: str, *, in_storage: bool = True) -> Iterator[None]:
+    """Make this the current database for the block; afterwards the session's own one is current again.
+
+    A database that only helps to analyze is not created in the storage.
+    """
+    location = f" LOCATION {text(files.spark_path(database))}" if in_storage else ""
     try:
         before = session.catalog.currentDatabase()
-        session.sql(f"CREATE DATABASE IF NOT EXISTS {quote(database)} LOCATION {text(files.spark_path(database))}")
+        session.sql(f"CREATE DATABASE IF NOT EXISTS {quote(database)}{location}")
         session.catalog.setCurrentDatabase(database)
     except Exception as error:  # noqa: BLE001 - whatever Spark's file system finds wrong with the place
         raise StorageError(

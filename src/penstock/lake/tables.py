@@ -137,9 +137,9 @@ class Lake:
         writer = rows.write.mode("overwrite").option("mergeSchema", str(evolve).lower())
         return self._save(writer.option("replaceWhere", removed), name, number)
 
-    def overwrite(self, rows: DataFrame, name: DatasetName, number: int) -> Commit:
-        """Replace all rows and the columns in one commit under a number from `begin_append`; properties and partitions stay."""
-        return self._save(rows.write.mode("overwrite").option("overwriteSchema", "true"), name, number)
+    def overwrite(self, rows: DataFrame, name: DatasetName, number: int, *, columns: bool = True) -> Commit:
+        """Replace all rows, and the columns if wanted, in one commit under this number; properties and partitions stay."""
+        return self._save(rows.write.mode("overwrite").option("overwriteSchema", str(columns).lower()), name, number)
 
     def _save(self, writer: DataFrameWriter, name: DatasetName, number: int) -> Commit:
         numbered = writer.format("delta").options(txnAppId=APPLICATION, txnVersion=str(number))

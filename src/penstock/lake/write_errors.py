@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from penstock.errors import ConcurrentRunError
+from penstock.errors import ConcurrentRunError, StorageError
 from penstock.lake.delta_log import DamagedLogError, check_commits
 from penstock.model.names import DatasetName
 from penstock.storage.files import Files
@@ -19,6 +20,21 @@ _DAMAGED = (
     "DELTA_CHECKPOINT",
     "DELTA_MISSING_PART_FILES",
 )
+_REFUSALS = {
+    re.compile(r"DELTA_VIOLATE_CONSTRAINT_WITH_VALUES\] CHECK constraint (\S+)"): (
+        "the table's CHECK constraint {} refuses a row",
+        "fix the source, or drop the constraint: ALTER TABLE ... DROP CONSTRAINT",
+    ),
+    re.compile(r"DELTA_NOT_NULL_CONSTRAINT_VIOLATED\][^\n]*?column: ?([^\n]+?)[.]?(?:\n|$| SQLSTATE)"): (
+        "the table does not allow NULL in {}",
+        "fix the source, or allow it: ALTER TABLE ... ALTER COLUMN ... DROP NOT NULL",
+    ),
+    re.compile(r"(?:DELTA_CANNOT_MODIFY_APPEND_ONLY)"): (
+        "the table has delta.appendOnly = true, but rows must be replaced",
+        "ALTER TABLE ... SET TBLPROPERTIES (delta.appendOnly = false), then run again",
+    ),
+}
+"""What a table does not allow because a user declared it so. Spark's own message has values of the row."""
 
 
 @contextmanager
@@ -37,6 +53,9 @@ def write_errors_named(files: Files, name: DatasetName) -> Iterator[None]:
             raise ConcurrentRunError(
                 f"{name}: another writer changed the table at the same time; nothing was written", hint="run again"
             ) from error
+        for refusal, (what, hint) in _REFUSALS.items():
+            if found := refusal.search(said):
+                raise StorageError(f"{name}: {what.format(*found.groups())}; nothing was written", hint=hint) from None
         check_commits(files, name.path)
         if any(code in said for code in _DAMAGED):
             raise DamagedLogError(

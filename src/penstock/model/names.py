@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 STAGING_DATABASE = "staging"
@@ -55,3 +56,15 @@ def to_dataset_name(text: str, default_database: str) -> DatasetName:
             f"{text!r} is not a dataset name: use letters, digits and underscores, as name or database.name"
         )
     return DatasetName(parts[0], parts[1])
+
+
+def match_names(text: str, known: Iterable[DatasetName], database: str) -> tuple[DatasetName, ...]:
+    """The datasets that a text can mean: the one of that name; for a name without a database, else all that are called that.
+
+    Raises ValueError when the text is not a name.
+    """
+    name = to_dataset_name(text, database)
+    names = frozenset(known)
+    if name in names:
+        return (name,)
+    return () if "." in text else tuple(sorted(each for each in names if each.name == name.name))

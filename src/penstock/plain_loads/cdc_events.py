@@ -17,8 +17,9 @@ from penstock.changes import apply_changes
 from penstock.errors import PlainLoadError
 from penstock.model.changes import ChangeMetrics
 from penstock.model.types import quote_name
-from penstock.plain_loads.frames import find_columns, find_session, is_spark_frame, to_arrow, to_spark
+from penstock.plain_loads.frames import find_columns, find_session, to_arrow, to_spark
 from penstock.plain_loads.targets import open_place
+from penstock.session.opening import is_spark_frame
 from penstock.transforms.arrow import to_frame
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from penstock.model.nearest import did_you_mean
 from penstock.model.schema import Column
 from penstock.model.types import normal_type
 from penstock.plain_loads.arrow_types import check_names, to_lake_column
-from penstock.session.opening import check_delta, find_active_session
+from penstock.session.opening import check_delta, find_active_session, is_spark_frame
 from penstock.session.settings import CATALOG, EXTENSION
 
 if TYPE_CHECKING:
@@ -53,12 +53,6 @@ def to_spark(given: object, session: SparkSession, what: str) -> DataFrame:
     from penstock.transforms.arrow import to_frame
 
     return to_frame(session, to_arrow(given, what))
-
-
-def is_spark_frame(given: object) -> bool:
-    """Whether this is a frame of Spark, classic or over Connect."""
-    is_spark = type(given).__module__.startswith("pyspark.sql")
-    return is_spark and hasattr(given, "isStreaming") and hasattr(given, "sparkSession")
 
 
 def to_arrow(given: object, what: str, *, may_leave_out: bool = False) -> pa.Table:

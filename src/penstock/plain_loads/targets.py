@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from penstock.errors import PenstockError, PlainLoadError, first_line
-from penstock.lake.manifests import FOLDER, manifest_numbers, read_manifest
+from penstock.lake.manifests import manifest_numbers, read_manifest
 from penstock.lake.naming import Target, find_target
 from penstock.lake.tables import Lake
 from penstock.model.names import DatasetName
@@ -15,8 +15,6 @@ from penstock.tombstones.suppression import check_unmarked
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from penstock.storage.files import Files
 
 P = TypeVar("P")
 
@@ -101,19 +99,9 @@ def open_place(session: SparkSession, table: object) -> Place:
             f"no Delta table called {table!r} can be written: {first_line(error)}",
             hint="create its database, or give a path",
         ) from None
-    _check_is_table(target.files, target)
+    if obstacle := target.find_obstacle():
+        raise PlainLoadError(
+            "not_a_table", f"{obstacle}; nothing was written", hint="use another path, or move it away"
+        )
     check_unmarked(target.files, target.name)
     return Place(Lake(session, target.files), target)
-
-
-def _check_is_table(files: Files, target: Target) -> None:
-    """PlainLoadError when a file, or a folder of something else, is where the table should be."""
-    path = target.name.path
-    is_file = target.name.name in files.names(target.name.database)
-    folders = set(files.folders(path)) - {FOLDER}
-    has_other = bool(files.names(path) or folders) and "_delta_log" not in folders
-    if is_file or has_other:
-        what = "is a file" if is_file else "is a folder that has files, but no Delta table"
-        raise PlainLoadError(
-            "not_a_table", f"{target.location} {what}; nothing was written", hint="use another path, or move it away"
-        )

@@ -25,11 +25,11 @@ from penstock.model.types import quote_name
 from penstock.plain_loads.asides import Landed, land
 from penstock.plain_loads.cursors import Cursor, to_cursor
 from penstock.plain_loads.fitting import fit_to_table
-from penstock.plain_loads.frames import columns_of, find_columns, find_session, is_spark_frame, to_spark
+from penstock.plain_loads.frames import columns_of, find_columns, find_session, to_spark
 from penstock.plain_loads.key_checks import check_comparable, check_no_null_keys, null_keys
 from penstock.plain_loads.targets import Place, open_place
 from penstock.plain_loads.values import TIMESTAMP, IncrementResult, Loaded
-from penstock.session.opening import borrow
+from penstock.session.opening import borrow, is_spark_frame
 from penstock.transforms.increments import IS_AMBIGUOUS, IS_NEW, find_missing_copies, find_newer_rows
 
 if TYPE_CHECKING:

@@ -16,12 +16,15 @@ from penstock.kinds.catalog import find_kind
 from penstock.kinds.protocol import Kind, Loader, PipelineRun, Workspace
 from penstock.lake.naming import use_database
 from penstock.lake.own_commits import find_own_commit
+from penstock.lake.planned_lake import PlannedLake
+from penstock.lake.stored_files import stored_files_named
 from penstock.lake.tables import Lake
 from penstock.model.jobs import JobPolicy
 from penstock.model.loads import find_drivers
 from penstock.model.plan import Item, Plan
 from penstock.model.results import ItemResult, LoadResult
 from penstock.model.wording import counted
+from penstock.run.analyzing import analyze_plan
 from penstock.run.cancelling import CancelWatch
 from penstock.run.claiming import Claiming
 from penstock.run.claims.heartbeats import Heartbeats
@@ -84,6 +87,12 @@ class Executor:
             stay_in_background(sibling, session)
             yield sibling
 
+    def analyze(self, plan: Plan) -> Plan:
+        """The plan with the problems that Spark finds in its definitions; starts the session if there is none yet."""
+        lake = self.open_lake(plan.places, is_short=True, in_storage=False)
+        planned = PlannedLake(lake.session, lake.files)
+        return analyze_plan(plan, self.workspace, self.kinds, planned)
+
     def _open_loaders(self, lake: Lake, plan: Plan, build_request_id: str, stack: ExitStack) -> dict[str, Loader]:
         """The loader of every kind that has work, by the names of its datasets; closed with the stack."""
         loaders: dict[str, Loader] = {}
@@ -101,8 +110,11 @@ class Executor:
     def _open_lake(self, plan: Plan) -> Lake:
         return self.open_lake(plan.places, is_short=plan.source_bytes < SHORT_BYTES and not self.is_long_lived)
 
-    def open_lake(self, places: tuple[str, ...], *, is_short: bool) -> Lake:
-        """The tables of the project; starts the session if there is none yet."""
+    def open_lake(self, places: tuple[str, ...], *, is_short: bool, in_storage: bool = True) -> Lake:
+        """The tables of the project; starts the session if there is none yet.
+
+        Without `in_storage`, not even the folder of a database is created.
+        """
         if self._session is None:
             project = self.workspace.project
             carry_by_value(loaded_project_modules())
@@ -116,7 +128,9 @@ class Executor:
                 packages=find_drivers(spec.load for spec in self.workspace.specs),
             )
             session = self._resources.enter_context(open_session(request))
-            self._resources.enter_context(use_database(session, self.workspace.storage, project.database))
+            self._resources.enter_context(
+                use_database(session, self.workspace.storage, project.database, in_storage=in_storage)
+            )
             self._session = session
         # What a lake knows of registered names holds for one plan: tables get other columns from run to run.
         return Lake(self._session, self.workspace.storage)
@@ -162,7 +176,8 @@ class _Work:
         """A commit that was made before the load was cancelled counts."""
         log.write("info", f"{item.action.value} {item.id}: {'; '.join(reason.text for reason in item.reasons)}")
         try:
-            with loss_of_session_named(item.dataset, self.workspace.project.state_folder):
+            lost = loss_of_session_named(item.dataset, self.workspace.project.state_folder)
+            with lost, stored_files_named(item.dataset, self.workspace.storage):
                 done = self.loaders[item.kind].load(item)
         except Exception as error:
             text = str(error) if isinstance(error, PenstockError) else describe(error)

@@ -10,6 +10,7 @@ import logging
 import os
 import socket
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -17,6 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
 
 from penstock.errors import SessionError, first_line
 from penstock.session.failures import apply_settings, check_master, find_reason
@@ -24,14 +26,19 @@ from penstock.session.jars import find_jars, resolve_jars, resolve_package, spar
 from penstock.session.java import Java, find_java
 from penstock.session.local_folders import has_shuffled_rows, hold_local_folder
 from penstock.session.losses import best_effort
-from penstock.session.settings import CATALOG, EVERYWHERE, EXTENSION, LOADS, SessionRequest, to_session_options
+from penstock.session.settings import CATALOG, EVERYWHERE, EXTENSION, LOADS, QUICK, SessionRequest, to_session_options
 from penstock.session.signals import interrupts_kept, signals_later
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _CONNECT_PORT = 15002
+_borrowed: WeakKeyDictionary[SparkSession, tuple[int, dict[str, str | None]]] = WeakKeyDictionary()
+"""How many use a session of the user now, and what its settings were before."""
+_borrowing = threading.Lock()
 _CLEANING_SECONDS = 10.0
+_ours: list[SparkSession] = []
+"""Sessions that we started: their thread stops them, so that other threads must not use them."""
 
 
 @contextmanager
@@ -48,11 +55,13 @@ def open_session(request: SessionRequest) -> Iterator[SparkSession]:
             yield active
         return
     session = _connect(request) if request.settings.remote else _start(request)
+    _ours.append(session)
     try:
         check_delta(session)
         apply_settings(session, request.configuration)
         yield session
     finally:
+        _ours.remove(session)
         with best_effort():
             session.stop()
 
@@ -67,28 +76,48 @@ def drop_shuffled_rows(session: SparkSession, state_folder: Path) -> None:
 
 @contextmanager
 def borrow(session: SparkSession) -> Iterator[None]:
-    """Set what loads need in a session that the user started, and restore its settings afterwards."""
-    before = {name: session.conf.get(name, None) for name in LOADS}
-    for name, value in LOADS.items():
-        session.conf.set(name, value)
+    """Set what loads need in a session that the user started; the last of several that use it at once restores its settings."""
+    with _borrowing:
+        users, before = _borrowed.get(session, (0, {}))
+        if not users:
+            settings = {**LOADS, **_find_quick(session)}
+            before = {name: session.conf.get(name, None) for name in settings}
+            for name, value in settings.items():
+                session.conf.set(name, value)
+        _borrowed[session] = users + 1, before
     try:
         yield
     finally:
-        for name, known in before.items():
-            with best_effort():
-                session.conf.set(name, known) if known is not None else session.conf.unset(name)
+        with _borrowing:
+            users, before = _borrowed[session]
+            _borrowed[session] = users - 1, before
+            for name, known in before.items() if users == 1 else ():
+                with best_effort():
+                    session.conf.set(name, known) if known is not None else session.conf.unset(name)
+
+
+def _find_quick(session: SparkSession) -> dict[str, str]:
+    """What makes work on one machine faster, and the user has not set: a plain notebook session has Delta's own defaults."""
+    is_local = (session.conf.get("spark.master", None) or "").startswith("local")
+    return {name: value for name, value in QUICK.items() if is_local and session.conf.get(name, None) is None}
 
 
 def find_active_session() -> SparkSession | None:
-    """The session that the user started, if any; does not import pyspark."""
+    """The session of this thread, or the one that the user started in another; does not import pyspark."""
     if "pyspark.sql" not in sys.modules:
         return None
     from pyspark.sql import SparkSession
 
     try:
-        return SparkSession.getActiveSession()
+        return SparkSession.getActiveSession() or next((s for s in [SparkSession.active()] if s not in _ours), None)
     except Exception:  # noqa: BLE001 - a session whose JVM or server died counts as none
         return None
+
+
+def is_spark_frame(given: object) -> bool:
+    """Whether this is a DataFrame of Spark, classic or over Connect; does not import pyspark."""
+    is_spark = type(given).__module__.startswith("pyspark.sql")
+    return is_spark and hasattr(given, "isStreaming") and hasattr(given, "sparkSession")
 
 
 def carry_by_value(modules: Sequence[ModuleType]) -> None:

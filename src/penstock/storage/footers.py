@@ -47,11 +47,38 @@ def _read_footer(files: Files, path: str, count_nulls: AbstractSet[str], kinds: 
         metadata = _read_metadata(files, path)
         if metadata.num_columns == 0:
             raise RawFileError(f"raw file {path} has no columns", hint="write it with columns, or move it out of raw")
+        _check_readable(metadata, path)
         key = _find_kind(metadata)
         if key not in kinds:  # most files of a table have equal columns: each kind is parsed once
             kinds[key] = tuple(_find_leaves(metadata, path))
         columns = tuple(_add_facts(leaf, metadata, count_nulls) for leaf in kinds[key])
         return Footer(columns, int(metadata.num_rows))
+
+
+_UNREAD = {"BROTLI": "compression", "LZO": "compression", "BYTE_STREAM_SPLIT": "encoding"}
+"""What Spark has no reader for."""
+
+
+def _check_readable(metadata: Any, path: str) -> None:
+    """RawFileError when Spark cannot read how a column is compressed or encoded; writers do all row groups alike."""
+    if not metadata.num_row_groups:
+        return
+    group = metadata.row_group(0)
+    for place in range(group.num_columns):
+        chunk = group.column(place)
+        for used in (chunk.compression, *chunk.encodings):
+            if used in _UNREAD:
+                raise RawFileError(
+                    f"raw file {path}: column {chunk.path_in_schema!r} has the {_UNREAD[used]} {used}, which Spark cannot read",
+                    hint=_REWRITE[used],
+                )
+
+
+_REWRITE = {
+    "BROTLI": "write the file with zstd, snappy or gzip",
+    "LZO": "write the file with zstd, snappy or gzip",
+    "BYTE_STREAM_SPLIT": "write the file with plain or dictionary encoding; in DuckDB with (PARQUET_VERSION v1)",
+}
 
 
 def _find_kind(metadata: Any) -> tuple[str, bytes]:
@@ -130,16 +157,48 @@ def _count_nulls(metadata: Any, place: int, type_: str) -> int | None:
 def _find_leaves(metadata: Any, path: str) -> Iterator[_Leaf]:
     import pyarrow as pa
 
-    physical = [metadata.schema.column(leaf).physical_type for leaf in range(metadata.num_columns)]
+    leaves_of = [metadata.schema.column(leaf) for leaf in range(metadata.num_columns)]
+    _check_meanings(leaves_of, path)
+    physical = [leaf.physical_type for leaf in leaves_of]
+    has_variants = "(Variant(" in str(metadata.schema)
     arrow = metadata.schema.to_arrow_schema()
     check_names(arrow.names, path)
     place = 0
     for column in arrow:
         leaves = iter(physical[place:])
         type_ = _read_int96(column.type, leaves)
+        check_fields(column.name, type_, path, has_variants=has_variants)
         if not pa.types.is_null(column.type):  # only NULLs: the column has no type yet
             yield _Leaf(FileColumn(column.name, _to_column_type(column.name, type_, path), column.nullable), place)
         place = len(physical) - len(list(leaves))
+
+
+def _check_meanings(leaves: Iterable[Any], path: str) -> None:
+    """RawFileError for bytes that are more than bytes: Spark would give them without their meaning."""
+    for leaf in leaves:
+        if leaf.logical_type.type in {"UUID", "INTERVAL"} or leaf.converted_type == "INTERVAL":
+            meaning = "UUID" if leaf.logical_type.type == "UUID" else "INTERVAL"
+            raise RawFileError(
+                f"raw file {path}: column {leaf.path!r} has type {meaning}, which Spark tables cannot hold",
+                hint="write the column as text",
+            )
+
+
+def check_fields(name: str, arrow: Any, path: str, *, has_variants: bool = False) -> None:
+    """RawFileError when a struct at any depth of a column has two fields of one name, or is the form of a variant."""
+    import pyarrow as pa
+
+    if pa.types.is_struct(arrow):
+        names = [child.name for child in arrow.fields]
+        if has_variants and {"metadata", "value"} <= set(names):
+            raise RawFileError(
+                f"raw file {path}: column {name!r} has type VARIANT, which staging tables cannot hold",
+                hint="write the column as JSON text",
+            )
+        check_names(names, path, within=name)
+    if pa.types.is_nested(arrow):
+        for place in range(arrow.num_fields):
+            check_fields(name, arrow.field(place).type, path, has_variants=has_variants)
 
 
 def check_path(files: Files, path: str) -> None:
@@ -176,13 +235,14 @@ def _to_column_type(name: str, arrow: Any, path: str) -> str:
         ) from None
 
 
-def check_names(names: Iterable[str], path: str) -> None:
-    """RawFileError when two columns of a file have one name: case does not matter."""
+def check_names(names: Iterable[str], path: str, within: str | None = None) -> None:
+    """RawFileError when two columns of a file, or two fields within a column, have one name: case does not matter."""
     seen: dict[str, str] = {}
+    what = "column" if within is None else f"column {within!r}: field"
     for name in names:
         if name.lower() in seen:
-            twice = f"column {name!r} appears twice"
-            by_case = f"columns {seen[name.lower()]!r} and {name!r} differ only by case"
+            twice = f"{what} {name!r} appears twice"
+            by_case = f"{what}s {seen[name.lower()]!r} and {name!r} differ only by case"
             raise RawFileError(
                 f"raw file {path}: {twice if seen[name.lower()] == name else by_case}",
                 hint="rename one of them at the source",
@@ -237,6 +297,8 @@ def _to_tree(arrow: Any) -> SparkType:
         return "timestamp" if arrow.tz else "timestamp_ntz"
     if pa.types.is_dictionary(arrow):
         return _to_tree(arrow.value_type)
+    if isinstance(arrow, pa.BaseExtensionType) and arrow.extension_name == "arrow.json":
+        return _to_tree(arrow.storage_type)
     if pa.types.is_list(arrow) or pa.types.is_large_list(arrow) or pa.types.is_fixed_size_list(arrow):
         return Array(_to_tree(arrow.value_type))
     if pa.types.is_map(arrow):

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from functools import reduce
-from operator import or_
+from operator import and_, or_
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
@@ -19,7 +19,18 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from penstock.model.schema import NANOSECONDS, Column, FileColumn, Schema, find_column, index_columns
-from penstock.model.types import Array, Map, SparkType, Struct, normal_type, parse_type, quote_name, rebuild, to_text
+from penstock.model.types import (
+    Array,
+    Map,
+    SparkType,
+    Struct,
+    normal_type,
+    parse_type,
+    parts_of,
+    quote_name,
+    rebuild,
+    to_text,
+)
 
 _JSON_OPTIONS = {
     "ignoreNullFields": "false",
@@ -31,6 +42,7 @@ _TEXTUAL = ("string", "binary")
 _NUMBERS = re.compile(r"tinyint|smallint|int|bigint|float|double|decimal\(.*")
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 _SECOND = 1_000_000_000
+_DAY_MICROS = 86_400_000_000
 
 Converted = Callable[[SparkColumn, SparkType, SparkType], SparkColumn]
 
@@ -110,12 +122,14 @@ def convert_parts(value: SparkColumn, before: SparkType, after: SparkType, scala
 
 def _convert_scalar(value: SparkColumn, before: SparkType, after: SparkType) -> SparkColumn:
     match before, after:
+        case "string", "binary":
+            return value.cast("binary")  # the bytes as they are: the text need not be UTF-8
         case _, "binary":
             return F.encode(_to_string(value, before), "UTF-8")
         case _, "string":
             return _to_string(value, before)
         case "date", "timestamp":
-            return F.timestamp_micros(F.unix_date(value).cast("bigint") * 86_400_000_000)  # midnight in UTC
+            return F.timestamp_micros(F.unix_date(value).cast("bigint") * _DAY_MICROS)  # midnight in UTC
         case _, str():
             return value.cast(after)
     raise ValueError(f"{before} cannot become {after}")
@@ -123,7 +137,7 @@ def _convert_scalar(value: SparkColumn, before: SparkType, after: SparkType) -> 
 
 def _to_string(value: SparkColumn, before: SparkType) -> SparkColumn:
     if not isinstance(before, str):
-        return F.to_json(_with_text_keys(value, before), _JSON_OPTIONS)
+        return _checked(F.to_json(_with_text_keys(value, before), _JSON_OPTIONS), _is_utf8(value, before))
     if before == "timestamp":
         return F.concat(_utc(F.unix_micros(value)).cast("string"), F.lit("Z"))
     return value.cast("string")
@@ -139,19 +153,65 @@ def _key_to_text(value: SparkColumn, before: SparkType, _: SparkType) -> SparkCo
     return F.base64(value) if before == "binary" else _to_string(value, before)
 
 
+NOT_UTF8_FOUND = "PENSTOCK_NOT_UTF8"
+"""The error of the query when a text that is not UTF-8 would become part of a JSON text."""
+
+
+def _checked(json: SparkColumn, *is_utf8: SparkColumn | None) -> SparkColumn:
+    """The JSON of a value; text in it that is not UTF-8, which JSON cannot hold, stops the query.
+
+    Spark writes U+FFFD in the place of such bytes, so only a JSON text with that character is looked at closely.
+    """
+    known = [condition for condition in is_utf8 if condition is not None]
+    if not known:
+        return json
+    stop = F.raise_error(F.lit(NOT_UTF8_FOUND)).cast("string")
+    return F.when(json.contains("\ufffd") & ~reduce(and_, known), stop).otherwise(json)
+
+
+def _is_utf8(value: SparkColumn, type_: SparkType) -> SparkColumn | None:
+    """Whether every text in a value is UTF-8; None for a type that has no text."""
+    match type_:
+        case "string":
+            return F.coalesce(F.is_valid_utf8(value), F.lit(True))
+        case Struct(fields):
+            parts = [_is_utf8(value.getField(name), part) for name, part in fields]
+        case Array(element):
+            parts = [_all_utf8(value, element)]
+        case Map(key, item):
+            parts = [_all_utf8(F.map_keys(value), key), _all_utf8(F.map_values(value), item)]
+        case _:
+            parts = []
+    known = [F.coalesce(part, F.lit(True)) for part in parts if part is not None]
+    return reduce(and_, known) if known else None
+
+
+def _all_utf8(values: SparkColumn, element: SparkType) -> SparkColumn | None:
+    if not any(part == "string" for part in parts_of(element)):
+        return None
+
+    def is_sound(item: SparkColumn) -> SparkColumn:
+        found = _is_utf8(item, element)
+        return F.lit(True) if found is None else found
+
+    return F.forall(values, is_sound)
+
+
 def row_as_json(columns: Sequence[FileColumn]) -> SparkColumn:
     """A whole row of a file as JSON, with exact values."""
-    parts = (
-        _with_text_keys(by_name(column.name), parse_type(read_type(column))).alias(column.name) for column in columns
+    types = [(column.name, parse_type(read_type(column))) for column in columns]
+    parts = (_with_text_keys(by_name(name), type_).alias(name) for name, type_ in types)
+    return _checked(
+        F.to_json(F.struct(*parts), _JSON_OPTIONS), *(_is_utf8(by_name(name), type_) for name, type_ in types)
     )
-    return F.to_json(F.struct(*parts), _JSON_OPTIONS)
 
 
 def _utc(micros: SparkColumn) -> SparkColumn:
-    """The date and time in UTC of a number of microseconds."""
-    seconds = (micros.cast("decimal(20,0)") * F.expr("0.000001")).cast("decimal(18,6)")
+    """The date and time in UTC of a number of microseconds: of any, so days and seconds are added apart."""
+    days = _divide(micros, _DAY_MICROS)
+    seconds = ((micros - days * _DAY_MICROS).cast("decimal(20,0)") * F.expr("0.000001")).cast("decimal(18,6)")
     none = F.lit(0)
-    return F.expr("TIMESTAMP_NTZ'1970-01-01 00:00:00'") + F.make_dt_interval(none, none, none, seconds)
+    return F.expr("TIMESTAMP_NTZ'1970-01-01 00:00:00'") + F.make_dt_interval(days.cast("int"), none, none, seconds)
 
 
 def _divide(value: SparkColumn, divisor: int) -> SparkColumn:
@@ -162,7 +222,8 @@ def _divide(value: SparkColumn, divisor: int) -> SparkColumn:
 def _convert_nanoseconds(value: SparkColumn, before: str, after: str) -> SparkColumn:
     if after in _TEXTUAL:
         rest = F.pmod(value, F.lit(_SECOND))
-        seconds = _utc(_divide(value - rest, 1000)).cast("string")
+        below = F.when((value < 0) & (rest != 0), 1).otherwise(0)  # `value - rest` may be too small for a bigint
+        seconds = _utc((_divide(value, _SECOND) - below) * 1_000_000).cast("string")
         zone = [F.lit("Z")] if before == "timestamp" else []
         text = F.concat(seconds, F.lit("."), F.lpad(rest.cast("string"), 9, "0"), *zone)
         return text if after == "string" else F.encode(text, "UTF-8")
@@ -179,7 +240,7 @@ NANOSECONDS_FOUND = "PENSTOCK_NANOSECONDS"
 def try_convert(value: SparkColumn, before: str, after: str) -> tuple[SparkColumn, SparkColumn]:
     """For a type that need not hold every value: the value if it fits exactly, and the condition that it does."""
     if before.endswith(NANOSECONDS) and after in {"timestamp", "timestamp_ntz", "date"}:
-        micros = _divide(value - F.pmod(value, F.lit(1000)), 1000)
+        micros = _divide(value, 1000)  # exact wherever the value fits
         base = before.removesuffix(NANOSECONDS)
         moment = F.timestamp_micros(micros) if base == "timestamp" else _utc(micros)
         tried, fits = (moment, F.lit(True)) if base == after else try_convert(moment, base, after)

@@ -18,7 +18,7 @@ from penstock.inspect.datasets import HistoryEntry
 from penstock.lake.delta_log import Commit
 from penstock.model.names import DatasetName
 from penstock.model.plan import Action, Plan, Reason, WorkItem
-from penstock.model.results import RunResult
+from penstock.model.results import Rows, RunResult
 from penstock.storage.local import LocalFiles
 from projects import COMMAND, ProjectFolder
 
@@ -216,3 +216,24 @@ def test_rows_that_are_held_back_are_not_nothing_to_do() -> None:
     held = "Nothing to do now: 1 table may have rows that open transactions of the source hold back."
     assert [line for line in lines if line.startswith("Nothing")] == [held, held]
     assert "open since 10:00" in console.file.getvalue()
+
+
+def test_rows_of_a_wide_table_are_readable_at_80_columns() -> None:
+    """As a table, 40 columns would be squeezed until nothing is left of them."""
+    names = tuple(f"customer_{number}_count_of_everything" for number in range(40))
+    rows = Rows(names, (tuple(range(1000, 1040)), (None, "x" * 100, *range(38))))
+    console = Console(file=io.StringIO(), width=80, force_terminal=True, color_system=None, highlight=False)
+    output = TextOutput(console)
+    output.rows(rows)
+    lines = [line.rstrip() for line in console.file.getvalue().splitlines()]  # type: ignore[attr-defined]
+    assert max(map(len, lines)) <= 80
+    assert "customer_39_count_of_everything  1039" in lines
+    assert "customer_0_count_of_everything   NULL" in lines
+    after = lines[lines.index("row 2") + 2 :]
+    assert "".join(line[33:] for line in after[:3]) == "x" * 100, "a long value goes on below its beginning"
+    output.facts([("reads", ", ".join(f"staging.table_{number}" for number in range(9)))])
+    told = console.file.getvalue().splitlines()[-3:]  # type: ignore[attr-defined]
+    assert [line[:15] for line in told] == ["        reads  ", " " * 15, " " * 15]
+    narrow = Console(file=io.StringIO(), width=80, force_terminal=True, color_system=None, highlight=False)
+    TextOutput(narrow).rows(Rows(("id", "name"), ((1, "Ann"),)))
+    assert " id   name" in narrow.file.getvalue()  # type: ignore[attr-defined]

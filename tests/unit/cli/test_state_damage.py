@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.unit.run.test_damage_suite import DAMAGES
+from tests.damages import DAMAGES
 
 from builders import load_raw, write_raw
 from penstock.model.names import DatasetName
@@ -26,7 +26,7 @@ def loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ProjectFolder:
     return shop
 
 
-@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__.strip("_"))
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
 def test_a_damaged_file_of_the_state_is_healed_or_told(
     damage: Callable[[Path], None], loaded: ProjectFolder, tmp_path: Path, penstock
 ) -> None:

@@ -86,7 +86,7 @@ def test_the_moves_of_a_job_run() -> None:
 def test_the_error_says_what_is_possible() -> None:
     with pytest.raises(IllegalMoveError) as caught:
         status.check_move("job run r1", None, JobStatus.RUNNING)
-    assert str(caught.value) == "job run r1 has no status yet and cannot become RUNNING"
+    assert caught.value.text == "job run r1 has no status yet and cannot become RUNNING"
     assert caught.value.hint == "from here it can become SCHEDULED"
 
 

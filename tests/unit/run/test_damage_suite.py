@@ -9,39 +9,9 @@ from pathlib import Path
 import pytest
 
 from builders import write_raw
+from damages import DAMAGES
 from shops import Shop
 
-
-def _empty(file: Path) -> None:
-    file.write_bytes(b"")
-
-
-def _truncate(file: Path) -> None:
-    content = file.read_bytes()
-    file.write_bytes(content[: len(content) // 2])
-
-
-def _garble(file: Path) -> None:
-    content = bytearray(file.read_bytes())
-    content[len(content) // 3 : len(content) // 3 + 40] = b"\xff\x00garbled" * 4
-    file.write_bytes(bytes(content))
-
-
-def _fold(file: Path) -> None:
-    file.unlink()
-    (file / "inside").mkdir(parents=True)
-
-
-def _swap(file: Path) -> None:
-    neighbours = [other for other in sorted(file.parent.iterdir()) if other != file and other.is_file()]
-    if neighbours:
-        aside = file.with_name("aside")
-        file.rename(aside)
-        neighbours[0].rename(file)
-        aside.rename(neighbours[0])
-
-
-DAMAGES = [_empty, _truncate, _garble, _fold, Path.unlink, _swap]
 CONCERNED = {
     "staging/orders": {"staging.orders", "main.totals", "main.report"},
     "staging/customers": {"staging.customers", "main.people", "main.report"},
@@ -52,7 +22,7 @@ CONCERNED = {
 HEALING = {"none", "append", "evolve", "rebuild", "recompute"}
 
 
-@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__.strip("_"))
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
 def test_a_damaged_file_concerns_its_table_and_what_reads_it(
     damage: Callable[[Path], None], shop: Shop, tmp_path: Path
 ) -> None:

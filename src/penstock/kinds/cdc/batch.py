@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from hashlib import blake2b
@@ -20,6 +21,7 @@ from penstock.errors import ChangeFlowError
 from penstock.kinds.cdc.flow import resolve_flow
 from penstock.kinds.cdc.small_batch import can_replay
 from penstock.model.changes import Flow, FlowOptions
+from penstock.model.nearest import did_you_mean
 from penstock.model.progress import ConsumedFile
 from penstock.model.schema import Column
 from penstock.model.types import normal_type, quote_name
@@ -31,6 +33,8 @@ from penstock.transforms.suppress import Screen
 SMALL = 20_000
 """Batches of up to this many events are collected on the driver, and so is their difference."""
 _INEXACT = frozenset({"binary", "float", "double"})
+_UNRESOLVED = re.compile(r"\[UNRESOLVED_COLUMN[.A-Z_]*\][^`]*((?:`[^`]+`\.?)+)")
+"""How Spark says which column it does not find."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,20 +80,47 @@ def to_condition(given: SparkColumn | str | None) -> SparkColumn:
 
 def resolve_batch(batch: ChangeBatch) -> Flow:
     """The flow of a batch by its own columns; ChangeFlowError when an expression does not fit them."""
-    try:
-        sequence = batch.frame.select(batch.sequence).schema.fields[0].dataType.simpleString()
-        conditions = batch.frame.select(batch.is_delete, batch.is_truncate).schema.fields
-    except Exception as error:  # noqa: BLE001 - analysis fails in many ways, on Connect in others
-        raise ChangeFlowError(
-            "expression",
-            f"sequence_by, apply_as_deletes or apply_as_truncates do not fit the source: {_first_sentence(error)}",
-            hint=f"the source has {', '.join(batch.frame.columns)}",
-        ) from None
-    for name, condition in zip(("apply_as_deletes", "apply_as_truncates"), conditions, strict=True):
-        _check_condition(name, condition.dataType)
+    given = {
+        "sequence_by": batch.sequence,
+        "apply_as_deletes": batch.is_delete,
+        "apply_as_truncates": batch.is_truncate,
+    }
+    types = _find_types(batch.frame, given)
+    for name in ("apply_as_deletes", "apply_as_truncates"):
+        _check_condition(name, types[name])
     columns = [column for column in to_columns(batch.frame) if column.name not in {CHANGE, CORRUPT}]
-    sequence_type = _normal_type("sequence_by", sequence)
+    sequence_type = _normal_type("sequence_by", types["sequence_by"].simpleString())
     return resolve_flow(batch.options, columns, sequence_type, is_partial=batch.unavailable is not None)
+
+
+def _find_types(frame: DataFrame, given: Mapping[str, SparkColumn]) -> dict[str, T.DataType]:
+    """The type of each expression; ChangeFlowError says which one does not fit the columns, and why."""
+    with suppress(Exception):  # usually all fit, and one analysis is enough
+        return dict(zip(given, (field.dataType for field in frame.select(*given.values()).schema), strict=True))
+    types: dict[str, T.DataType] = {}
+    for option, expression in given.items():
+        try:
+            types[option] = frame.select(expression).schema.fields[0].dataType
+        except Exception as error:  # noqa: BLE001 - analysis fails in many ways, on Connect in others
+            raise _unfit(option, error, frame.columns) from None
+    return types
+
+
+def _unfit(option: str, error: Exception, columns: Sequence[str]) -> ChangeFlowError:
+    """Names of columns and Spark's code only: its message quotes the expression, which may have values in it."""
+    code = str(getattr(error, "getCondition", lambda: None)() or type(error).__name__)
+    hint = f"the source has {', '.join(columns)}"
+    if "PARSE" in code or "Parse" in type(error).__name__:
+        return ChangeFlowError("expression", f"{option} is not valid SQL ({code})", hint=hint)
+    unknown = _UNRESOLVED.search(str(error))
+    if unknown is None:
+        return ChangeFlowError("expression", f"{option} does not fit the source ({code})", hint=hint)
+    name = unknown[1].replace("`", "")
+    return ChangeFlowError(
+        "expression",
+        f"{option} names the column {name!r}, which the source does not have{did_you_mean(name, columns)}",
+        hint=hint,
+    )
 
 
 def _check_condition(name: str, type_: T.DataType) -> None:
@@ -100,11 +131,6 @@ def _check_condition(name: str, type_: T.DataType) -> None:
             f"{name} is of type {type_.simpleString()}; it must be boolean",
             hint=f"""write a condition: {name}="operation = 'delete'\"""",
         )
-
-
-def _first_sentence(error: Exception) -> str:
-    code = getattr(error, "getCondition", lambda: None)()
-    return str(code or type(error).__name__)
 
 
 def to_columns(frame: DataFrame) -> list[Column]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.kinds.cdc import describe, observe
 from penstock.kinds.cdc.decide import decide
 from penstock.kinds.cdc.progress import CODEC, CdcCodec
-from penstock.kinds.protocol import Loader, Needs, PipelineRun, Workspace
+from penstock.kinds.protocol import Analyzer, Loader, Needs, PipelineRun, Workspace
 from penstock.model.dataset import Dataset, Found, Place, Shown
 from penstock.model.erasing import FileErased
 from penstock.model.names import DatasetName
@@ -19,6 +19,7 @@ from penstock.storage.addresses import to_address
 
 if TYPE_CHECKING:
     from penstock.kinds.undo import Undo
+    from penstock.lake.planned_lake import PlannedLake
     from penstock.lake.tables import Lake
     from penstock.transforms.key_match import KeySet
 
@@ -51,6 +52,11 @@ class CdcKind:
 
         project = run.workspace.project
         return FlowLoad(lake, run.build_request_id, project.vars, project.configuration, run.suppression)
+
+    def open_analysis(self, lake: PlannedLake, run: PipelineRun) -> Analyzer:
+        from penstock.kinds.cdc.analyze import FlowAnalysis
+
+        return FlowAnalysis(lake, run.workspace.project.configuration)
 
     def undo(self, lake: Lake, dataset: Dataset, run: PipelineRun) -> Undo | None:
         from penstock.kinds.cdc.undo import to_undo

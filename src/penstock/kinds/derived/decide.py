@@ -180,14 +180,6 @@ def _find_lost_column(given: DerivedObservation, inputs: Inputs) -> Problem | No
     spec = given.resolved.spec
     for name, upstream in inputs.items():
         read = given.resolved.column_places.get(name, {})
-        for old, new in _find_former_names(upstream).items():
-            if old in read:
-                return Problem(
-                    "column_gone",
-                    f"{spec.name} reads {old} of {name}, which was renamed to {new}",
-                    hint=f"use {new} instead",
-                    location=read[old],
-                )
         for effect in (item.effect for item in upstream.items):
             kept = {column.key for column in effect.schema.columns} if effect.schema else set()
             for change in effect.column_changes or ():
@@ -199,14 +191,24 @@ def _find_lost_column(given: DerivedObservation, inputs: Inputs) -> Problem | No
                         hint=f"use {change.after} instead",
                         location=read[old],
                     )
+        for old, new in _find_former_names(upstream).items():
+            if old in read:
+                return Problem(
+                    "column_gone",
+                    f"{spec.name} reads {old} of {name}, which was renamed to {new}",
+                    hint=f"use {new} instead",
+                    location=read[old],
+                )
     return None
 
 
 def _find_former_names(upstream: Upstream) -> dict[str, str]:
-    """Names that columns of an input had before, and that no column has now, with the names that they have."""
-    if upstream.work or upstream.state.schema is None:
+    """Names that columns of an input had before, and that no column has after this run, with the names that they have."""
+    planned = [item.effect.schema for item in upstream.work]
+    schema = planned[-1] if planned else upstream.state.schema
+    if schema is None:
         return {}
-    columns = upstream.state.schema.columns
+    columns = schema.columns
     kept = {column.key for column in columns}
     return {former: column.name for column in columns for former in sorted(column.sources - kept)}
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.kinds.derived import observe
 from penstock.kinds.derived.decide import decide
 from penstock.kinds.derived.progress import CODEC, DerivedCodec
-from penstock.kinds.protocol import Loader, Needs, PipelineRun, Workspace
+from penstock.kinds.protocol import Analyzer, Loader, Needs, PipelineRun, Workspace
 from penstock.model.dataset import Dataset, Found, Place, Shown, table_places
 from penstock.model.erasing import FileErased
 from penstock.model.names import DatasetName
@@ -17,6 +17,7 @@ from penstock.model.progress import ConsumedFile, TableState
 
 if TYPE_CHECKING:
     from penstock.kinds.undo import Undo
+    from penstock.lake.planned_lake import PlannedLake
     from penstock.lake.tables import Lake
     from penstock.transforms.key_match import KeySet
 
@@ -45,6 +46,11 @@ class DerivedKind:
         from penstock.kinds.derived.load import open_load
 
         return open_load(lake, run)
+
+    def open_analysis(self, lake: PlannedLake, run: PipelineRun) -> Analyzer:
+        from penstock.kinds.derived.analyze import open_analysis
+
+        return open_analysis(lake, run)
 
     def undo(self, lake: Lake, dataset: Dataset, run: PipelineRun) -> Undo | None:
         del lake, dataset, run  # recomputed from its inputs

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
@@ -15,12 +15,14 @@ from penstock.definitions.sql_files import read_query
 from penstock.definitions.user_code import UserCode
 from penstock.errors import DefinitionError, ExpectationError, UnplannedReadError, UserCodeError
 from penstock.faults import fault_point
+from penstock.kinds.derived.calling import call_function
 from penstock.kinds.derived.decide import DerivedItem
 from penstock.kinds.derived.descriptions import describe_again
 from penstock.kinds.derived.erase import erase_rows
 from penstock.kinds.derived.local_views import LocalViews, share_view
 from penstock.kinds.derived.progress import CODEC, DerivedProgress
-from penstock.kinds.derived.reads import unwatched, watch_reads
+from penstock.kinds.derived.reads import unwatched
+from penstock.kinds.derived.same_rows import find_same_rows
 from penstock.kinds.derived.values import describe_table, mark_input
 from penstock.kinds.protocol import PipelineRun
 from penstock.lake.naming import check_no_shadows
@@ -32,7 +34,6 @@ from penstock.model.progress import InputMark, Manifest, TableState
 from penstock.model.project import Scalar
 from penstock.model.results import ExpectationOutcome, LoadResult
 from penstock.model.spec import DatasetSpec, Expectation, OnViolation, TableLayout
-from penstock.pipelines.registry import use_reader, use_variables
 from penstock.tombstones.suppression import Suppression
 from penstock.transforms.expectations import count_violations, is_kept, is_met, keep_dropped
 from penstock.transforms.suppress import Screen, check_key_columns
@@ -48,7 +49,10 @@ def open_load(lake: Lake, run: PipelineRun) -> DerivedLoad:
     views = {name: spec for found in resolved for name, spec in found.views.items()}
     tables = {name.name for found in resolved for name in found.inputs if name.database == project.database}
     check_no_shadows(lake.session, tables | {name.name for name in views})
-    return DerivedLoad(lake, project.root, project.database, views, run.build_request_id, project.vars, run.suppression)
+    read = frozenset(name for spec in run.workspace.specs for name in spec.inputs)
+    return DerivedLoad(
+        lake, project.root, project.database, views, run.build_request_id, project.vars, run.suppression, read
+    )
 
 
 @dataclass(slots=True)
@@ -62,6 +66,8 @@ class DerivedLoad:
     build_request_id: str
     variables: Mapping[str, Scalar]
     suppression: Suppression = field(default_factory=Suppression)
+    readable: frozenset[DatasetName] = frozenset()
+    """What other definitions read: of these it matters whether rows change."""
     _frames: dict[tuple[SparkSession, DatasetName], DataFrame] = field(default_factory=dict)
     """The temporary views of each session: job runs at the same time have sessions of their own."""
     _lock: threading.RLock = field(default_factory=threading.RLock)
@@ -83,21 +89,26 @@ class DerivedLoad:
         inputs = {table: self.lake.state(table) for table in item.work.resolved.inputs}
         if self._is_current(item, inputs):
             return LoadResult(self.lake.state(spec.name).version, 0)
-        rows = self._without_suppressed(spec, self._evaluate(spec))
-        _check_layout(spec, rows.columns)
+        rows = self.without_suppressed(spec, self.evaluate(spec))
+        check_layout(spec, rows.columns)
         marks = _mark_inputs(item, inputs)
         manifest = self.lake.begin(self._to_manifest(item, marks), spec.name, also=spec.name.quarantine)
         fault_point("derive.after_attempt", name)
         code = UserCode(self.root, spec)
         with code.boundary("the computation"):
-            outcomes = _check_expectations(rows, spec)
+            outcomes = count_expectations(rows, spec)
             self._quarantine(rows, spec, outcomes, manifest.number)
             fault_point("derive.after_quarantine", name)
             kept = rows.where(_is_admitted(spec.expectations)) if spec.expectations else rows
+            same = find_same_rows(self.lake, item, kept) if spec.name in self.readable else None
             fault_point("derive.before_commit", name)
-            commit = self.lake.replace(kept, spec.name, manifest.number, spec.layout)
+            if same is not None:
+                commit = same.write(kept, manifest.number)
+            else:
+                commit = self.lake.replace(kept, spec.name, manifest.number, spec.layout)
         fault_point("derive.after_commit", name)
-        return LoadResult(commit.version, int(commit.metrics.get("numOutputRows", 0)), outcomes)
+        version = same.settle(commit).version if same is not None else commit.version
+        return LoadResult(version, int(commit.metrics.get("numOutputRows", 0)), outcomes)
 
     def accept(self, item: DerivedItem) -> LoadResult:
         """Commit nothing but progress: the rows count as computed from the inputs as they are now."""
@@ -126,48 +137,30 @@ class DerivedLoad:
             ),
         )
 
-    def _evaluate(self, spec: DatasetSpec) -> DataFrame:
+    def evaluate(self, spec: DatasetSpec) -> DataFrame:
         """The rows of a definition, not yet computed; its inputs are registered by name and nothing else may be read."""
         for name in spec.inputs:
             if name in self.views:
-                self._view(name)
+                self.view(name)
             elif spec.sql is not None:
                 self.lake.register(name)
         with UserCode(self.root, spec).boundary("the query" if spec.sql is not None else "your function"):
             if spec.sql is not None:
                 return self.lake.session.sql(spec.sql)
-            return self._call(spec)
+            return call_function(spec, _Reader(self, spec), self.variables)
 
-    def _without_suppressed(self, spec: DatasetSpec, rows: DataFrame) -> DataFrame:
+    def without_suppressed(self, spec: DatasetSpec, rows: DataFrame) -> DataFrame:
         """The rows without suppressed keys. None is kept aside: when a tombstone is withdrawn, the table is recomputed."""
         suppressed = self.suppression.of(spec.name)
         check_key_columns(suppressed, rows.columns)
         return Screen(suppressed).drop(rows)
 
-    def _call(self, spec: DatasetSpec) -> DataFrame:
-        reader = _Reader(self, spec)
-        with (
-            use_reader(reader),
-            use_variables(self.variables),
-            watch_reads(self.lake.session, reader.check, reader.check_query, reader.check_view),
-        ):
-            rows: Any = spec.function() if spec.function else None
-        if not hasattr(rows, "isStreaming"):
-            raise _not_rows(spec, rows)
-        if rows.isStreaming:
-            raise UserCodeError(
-                f"{spec.name}: the function returned a streaming DataFrame",
-                hint="use spark.read or dp.read instead of readStream",
-                location=spec.location,
-            )
-        frame: DataFrame = rows
-        return frame
-
-    def _view(self, name: DatasetName) -> DataFrame:
+    def view(self, name: DatasetName) -> DataFrame:
+        """The rows of a temporary view, not yet computed; made for the first definition that reads it in its session."""
         session = self.lake.session
         with self._lock:
             if (session, name) not in self._frames:
-                rows = self._evaluate(self.views[name])
+                rows = self.evaluate(self.views[name])
                 with unwatched():
                     share_view(rows, name.name, {session, self.lake.main})
                 self._frames[session, name] = rows
@@ -189,19 +182,7 @@ class DerivedLoad:
             self.lake.replace(keep_dropped(rows, spec.expectations), spec.name.quarantine, number, layout)
 
 
-def _not_rows(spec: DatasetSpec, found: Any) -> UserCodeError:
-    library = type(found).__module__.partition(".")[0]
-    what = f"a {library} {type(found).__name__}" if library in {"pandas", "polars", "pyarrow"} else type(found).__name__
-    hint = "return the DataFrame that the dataset should hold"
-    if library in {"pandas", "polars", "pyarrow"}:
-        convert = {"pandas": "rows", "polars": "rows.to_arrow()", "pyarrow": "rows"}[library]
-        hint = f"convert it: return dp.spark.createDataFrame({convert})"
-    return UserCodeError(
-        f"{spec.name}: the function returned {what}, not a Spark DataFrame", hint=hint, location=spec.location
-    )
-
-
-def _check_layout(spec: DatasetSpec, columns: Sequence[str]) -> None:
+def check_layout(spec: DatasetSpec, columns: Sequence[str]) -> None:
     """The columns that the table is partitioned or clustered by must be in the result."""
     known = {column.lower() for column in columns}
     for word, names in (("partition", spec.layout.partition_cols), ("cluster", spec.layout.cluster_by)):
@@ -220,7 +201,7 @@ def _mark_inputs(item: DerivedItem, inputs: Mapping[DatasetName, TableState[None
     return {str(name): mark_input(state, state.schema, columns.get(name)) for name, state in inputs.items()}
 
 
-def _check_expectations(rows: DataFrame, spec: DatasetSpec) -> tuple[ExpectationOutcome, ...]:
+def count_expectations(rows: DataFrame, spec: DatasetSpec) -> tuple[ExpectationOutcome, ...]:
     """Count the rows that fail each expectation in one pass; ExpectationError when a row fails an `expect_or_fail`."""
     if not spec.expectations:
         return ()
@@ -272,7 +253,7 @@ class _Reader:
             raise UserCodeError(f"{self.spec.name}: {error}") from None
         self._check_planned(dataset)
         if dataset in self.load.views:
-            return self.load._view(dataset)  # noqa: SLF001 - same module
+            return self.load.view(dataset)
         with unwatched():
             return self.load.lake.read_shown(dataset)
 

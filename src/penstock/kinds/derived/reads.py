@@ -17,8 +17,10 @@ from penstock.definitions.trace_rules import VIEW_METHODS
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-OnTable = Callable[[str], None]
-OnSql = Callable[[str], None]
+Instead = Callable[..., Any]
+"""Called in place of a read with the method itself and its arguments: a test answers from its own frames."""
+OnTable = Callable[[str], Instead | None]
+OnSql = Callable[[str], Instead | None]
 OnView = Callable[[str], None]
 
 _watch: ContextVar[tuple[OnTable, OnSql, OnView] | None] = ContextVar("penstock_read_watch", default=None)
@@ -62,7 +64,9 @@ def _wrap(owner: type, method: str, which: int, prefix: str = "") -> None:
         watch = _watch.get()
         if watch is not None and (args or kwargs):
             with unwatched():
-                watch[which](prefix + str(args[0] if args else next(iter(kwargs.values()))))
+                instead = watch[which](prefix + str(args[0] if args else next(iter(kwargs.values()))))
+                if instead is not None:
+                    return instead(original, self, *args, **kwargs)
         return original(self, *args, **kwargs)
 
     watched.__penstock_watch__ = True  # type: ignore[attr-defined]

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from penstock.errors import RawFileError, VerificationError
 from penstock.faults import fault_point
+from penstock.kinds.staging.culprits import EQUAL_KEYS, NANOSECONDS, OTHER_TEXT
 from penstock.kinds.staging.decide import IN_PLACE, StagingItem
 from penstock.kinds.staging.progress import CODEC, StagingProgress
 from penstock.kinds.staging.raw_files import hash_content
@@ -33,10 +34,11 @@ from penstock.model.types import quote_name
 from penstock.storage.files import Files
 from penstock.storage.local import LocalFiles
 from penstock.tombstones.suppression import Suppression
-from penstock.transforms.conform import NANOSECONDS_FOUND
+from penstock.transforms.conform import NANOSECONDS_FOUND, NOT_UTF8_FOUND
 from penstock.transforms.duplicates import DeclaredKey, count_duplicates, find_declared_key, keep_last
 from penstock.transforms.suppress import TOMBSTONE
 
+_STOPS = {NANOSECONDS_FOUND: NANOSECONDS, NOT_UTF8_FOUND: OTHER_TEXT, "DUPLICATED_MAP_KEY": EQUAL_KEYS}
 _HASHERS = 4
 _MUCH = 8_000_000
 """From this many bytes on, files are hashed in parallel; with fewer, threads cost more than they save."""
@@ -78,7 +80,7 @@ class StagingLoad:
         rows = RawRows(self.lake.session, self._raw_folder, self.lake.files, item.work, self.suppression.of(name))
         key = self._find_key(item, rows)
         paths = [new.file.path for new in item.work.files]
-        with raw_files_named(name, self._raw_folder, paths, NANOSECONDS_FOUND):
+        with raw_files_named(name, self._raw_folder, paths, _STOPS):
             self._check_required(item, rows)
             self._keep_aside(item, rows, manifest.number)
             set_aside = self._quarantine(item, rows, manifest.number)

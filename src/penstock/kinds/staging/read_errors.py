@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from urllib.parse import unquote
 
 from penstock.errors import PenstockError, RawFileError, first_line
+from penstock.kinds.staging.culprits import Stop, find_culprit
 from penstock.model.names import DatasetName
 from penstock.model.text_files import is_text_file
 from penstock.storage.files import Files
@@ -19,25 +20,32 @@ _HINT = "replace the file, write it with another compression or encoding, or mov
 
 
 @contextmanager
-def raw_files_named(name: DatasetName, raw: Files, paths: Sequence[str], nanoseconds: str) -> Iterator[None]:
-    """Turn an error about a raw file, or about nanoseconds in one, into one with its name; other errors pass."""
+def raw_files_named(name: DatasetName, raw: Files, paths: Sequence[str], stops: Mapping[str, Stop]) -> Iterator[None]:
+    """Turn an error about a raw file, or about a value in one, into one with its name; other errors pass.
+
+    `stops` are the values that stop a query, by what Spark says then.
+    """
     try:
         yield
     except PenstockError:
         raise
     except Exception as error:
         said = str(error)
-        if nanoseconds in said:
-            raise RawFileError(
-                f"{name}: a raw file has timestamps with nanoseconds, which Spark would truncate to microseconds",
-                hint="write them with microseconds, or store them as text: declare the column as string in penstock.yml",
-            ) from None
+        for found, stop in stops.items():
+            if found in said:
+                raise _name_value(name, raw, paths, stop) from None
         if not _READING.search(said):
             raise
         named = _name_file(name, raw, paths, said)
         if named is None:
             raise
         raise named from error
+
+
+def _name_value(name: DatasetName, raw: Files, paths: Sequence[str], stop: Stop) -> RawFileError:
+    culprit = find_culprit(raw, paths, stop)
+    where = f"raw file {culprit.path}: column {culprit.column!r}" if culprit else "a raw file"
+    return RawFileError(f"{name}: {where} has {stop.what}", hint=stop.hint)
 
 
 def _name_file(name: DatasetName, raw: Files, paths: Sequence[str], said: str) -> RawFileError | None:

@@ -15,9 +15,11 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from penstock.databases.contract import Bound, Landed, Look, Moment, Seen, SourceColumn, Wanted, Window
+from penstock.errors import SourceError
 from penstock.kinds.table_load.driver_errors import explained
 from penstock.model.loads import JdbcSource
 from penstock.model.types import normal_type, quote_name
+from penstock.model.wording import counted
 from penstock.storage.files import Files
 from penstock.transforms.arrow import to_frame
 
@@ -25,6 +27,9 @@ _NO_BOUND = "a JDBC driver cannot say which transactions are open: lookback deci
 _UNSURE = frozenset({"decimal(38,18)", "decimal(38,10)"})
 """What Spark makes of numbers without a precision: digits beyond the scale would be lost."""
 _MICROSECONDS = 6
+_GREGORIAN = "1582-10-15"
+"""From this day on, all calendars agree."""
+_DATED = (T.DateType, T.TimestampType, T.TimestampNTZType)
 
 
 class SparkTable:
@@ -116,9 +121,25 @@ class SparkMoment:
         place = files.spark_path(path)
         with self._table.explained():
             self._table.choose(wanted).write.mode("overwrite").parquet(place)
-            rows, greatest, nulls = _add_up(self._table.session.read.parquet(place), wanted.window)
+            landed = self._table.session.read.parquet(place)
+            rows, greatest, nulls = _add_up(landed, wanted.window)
+            self._check_calendar(landed)
         self._landed[repr(wanted)] = rows
         return Landed((path,), rows, greatest, nulls)
+
+    def _check_calendar(self, landed: DataFrame) -> None:
+        """SourceError for days before the Gregorian calendar: drivers and Spark count them by different calendars."""
+        dated = [field.name for field in landed.schema.fields if isinstance(field.dataType, _DATED)]
+        if not dated:
+            return
+        old = [F.count_if(F.col(quote_name(name)) < F.lit(_GREGORIAN).cast("date")) for name in dated]
+        for name, rows in zip(dated, landed.agg(*old).collect()[0], strict=True):
+            if rows:
+                raise SourceError(
+                    f"{self._table.shown}: column {name} has days before {_GREGORIAN} in {counted(rows, 'row')}, which its JDBC "
+                    "driver and Spark count by different calendars; nothing was written",
+                    hint="leave the column out with columns=, or load a view that gives it as text",
+                )
 
     def mark(self, wanted: Wanted) -> str | None:
         """None: such a source is read whenever it is asked."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from penstock.faults import fault_point
 from penstock.kinds.protocol import PipelineRun
 from penstock.kinds.table_load.merging import same_keys
+from penstock.kinds.table_load.progress import CODEC
 from penstock.kinds.undo import OnBegun, RowsUndo, Undo
+from penstock.lake.restating import restate
 from penstock.lake.statements import quote
 from penstock.lake.tables import Lake
 from penstock.model.changes import START_AT
@@ -28,8 +30,33 @@ def to_undo(lake: Lake, dataset: Dataset, run: PipelineRun) -> Undo:
     """How hidden rows of a load come back."""
     options = dataset.spec.load if dataset.spec else None
     if options is None or not options.keys:
-        return RowsUndo(lake, dataset.name, run.build_request_id)
-    return KeyedUndo(lake, dataset.name, run.build_request_id, options, run.suppression)
+        return ComparedUndo(RowsUndo(lake, dataset.name, run.build_request_id), lake, dataset.name)
+    keyed = KeyedUndo(lake, dataset.name, run.build_request_id, options, run.suppression)
+    return ComparedUndo(keyed, lake, dataset.name)
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedUndo:
+    """Rows come back, and the next load compares them with the source, even if the source has not changed since."""
+
+    undo: Undo
+    lake: Lake
+    name: DatasetName
+
+    @property
+    def keeps_rows(self) -> bool:
+        return self.undo.keeps_rows
+
+    def take(self, hidden: Sequence[SuppressedKeys]) -> pa.Table:
+        return self.undo.take(hidden)
+
+    def put_back(self, kept: pa.Table, still_hidden: Sequence[SuppressedKeys], on_begun: OnBegun) -> None:
+        """Forget what says that nothing changed, before the rows come: a kill in between costs one comparison."""
+        state = self.lake.read_state(self.name, CODEC)
+        known = state.payload
+        if known is not None and (known.stamp is not None or known.checksum is not None):
+            restate(self.lake, self.name, CODEC, state, replace(known, stamp=None, checksum=None))
+        self.undo.put_back(kept, still_hidden, on_begun)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from builders import NAME, write_raw
 from penstock.errors import ConcurrentRunError, RawFileError
+from penstock.kinds.staging.culprits import EQUAL_KEYS, NANOSECONDS, OTHER_TEXT, Stop, find_culprit
 from penstock.kinds.staging.read_errors import raw_files_named
 from penstock.storage.local import LocalFiles
 
 PATHS = ["orders/1.parquet", "orders/1.parquet.parquet", "orders/a b.parquet", "orders/x.csv"]
-NANOSECONDS = "these are nanoseconds"
+SAID = "these are nanoseconds"
 
 
 def _damage_page(file: Path) -> None:
@@ -30,7 +32,7 @@ def files(raw: LocalFiles) -> LocalFiles:
 
 
 def _fail(raw: LocalFiles, error: Exception) -> RawFileError:
-    with pytest.raises(RawFileError) as caught, raw_files_named(NAME, raw, PATHS, NANOSECONDS):
+    with pytest.raises(RawFileError) as caught, raw_files_named(NAME, raw, PATHS, {SAID: NANOSECONDS}):
         raise error
     assert caught.value.hint
     return caught.value
@@ -58,8 +60,33 @@ def test_when_no_file_can_be_blamed_it_is_still_a_raw_file(files: LocalFiles) ->
 
 
 def test_nanoseconds_and_other_errors(files: LocalFiles) -> None:
-    assert "nanoseconds" in _fail(files, RuntimeError(f"[USER_RAISED_EXCEPTION] {NANOSECONDS}")).message
+    assert "nanoseconds" in _fail(files, RuntimeError(f"[USER_RAISED_EXCEPTION] {SAID}")).message
     table = RuntimeError("[FAILED_READ_FILE.NO_HINT] while reading file:///storage/staging/orders/part-1.parquet")
     for error in (RuntimeError("something else"), ConcurrentRunError("FAILED_READ_FILE"), table):
-        with pytest.raises(type(error)), raw_files_named(NAME, files, PATHS, NANOSECONDS):
+        with pytest.raises(type(error)), raw_files_named(NAME, files, PATHS, {SAID: NANOSECONDS}):
             raise error
+
+
+MAPS = pa.array([[(1, "a")], [(2, "b"), (2, "c")]], pa.map_(pa.int32(), pa.string()))
+NOT_TEXT = pa.array([b"ok", b"\xff"]).view(pa.string())
+
+
+@pytest.mark.parametrize(
+    ("stop", "sound", "column"),
+    [
+        (NANOSECONDS, pa.array([1000, None], pa.timestamp("ns")), pa.array([1000, -1], pa.timestamp("ns"))),
+        (EQUAL_KEYS, pa.array([[(1, "a")]], MAPS.type), MAPS),
+        (EQUAL_KEYS, pa.array([1]), pa.StructArray.from_arrays([MAPS], ["m"])),
+        (OTHER_TEXT, NOT_TEXT, pa.StructArray.from_arrays([NOT_TEXT], ["s"])),
+        (OTHER_TEXT, pa.array([["a"]]), pa.ListArray.from_arrays([0, 2], NOT_TEXT)),
+    ],
+)
+def test_the_file_and_column_of_a_value_are_found(
+    stop: Stop, sound: pa.Array, column: pa.Array, raw: LocalFiles
+) -> None:
+    write_raw(raw.root / "orders/1.parquet", pa.table({"sound": sound}))
+    assert find_culprit(raw, ["orders/1.parquet"], stop) is None
+    write_raw(raw.root / "orders/2.parquet", pa.table({"n": pa.array([1] * len(column)), "bad": column}))
+    found = find_culprit(raw, ["orders/none.parquet", "orders/1.parquet", "orders/x.csv", "orders/2.parquet"], stop)
+    assert found is not None
+    assert (found.path, found.column) == ("orders/2.parquet", "bad")

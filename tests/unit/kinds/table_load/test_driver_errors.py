@@ -25,7 +25,7 @@ def test_no_part_of_the_address_is_shown(part: str) -> None:
     assert find_cause(text, CONNECTION) is None
     with pytest.raises(SourceError) as caught, explained("table t of jdbc:mysql", CONNECTION, {}):
         raise RuntimeError(text)
-    assert str(caught.value) == "table t of jdbc:mysql cannot be read by its JDBC driver"
+    assert caught.value.text == "table t of jdbc:mysql cannot be read by its JDBC driver"
     assert not caught.value.retryable, "a wrong password, sent again and again, can lock an account"
 
 
