@@ -235,7 +235,7 @@ class TextOutput:
         self.console.print(text)
 
     def plain(self, text: str) -> None:
-        """A line as it is: nothing in it is markup, and a long one is not wrapped."""
+        """Text that is not for people alone, such as SQL or a log line: no markup, and no line is broken."""
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def facts(self, facts: Iterable[tuple[str, str]]) -> None:

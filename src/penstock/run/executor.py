@@ -38,7 +38,7 @@ from penstock.session.jobs import JobSession, JobSessions
 from penstock.session.losses import best_effort, loss_of_session_named
 from penstock.session.opening import carry_by_value, open_session
 from penstock.session.settings import SessionRequest
-from penstock.session.siblings import sibling_of
+from penstock.session.siblings import sibling_of, stay_in_background
 from penstock.tombstones.suppression import read_suppression
 
 if TYPE_CHECKING:
@@ -63,9 +63,9 @@ class Executor:
         """Execute the plan; starts the session if there is none yet."""
         lake, project, recorder = self._open_lake(plan), self.workspace.project, run.recorder
         with ExitStack() as stack:
-            loaders = self._open_loaders(lake, plan, recorder.events.build_request_id, stack)
             sessions = JobSessions(lake.main, partial(self._open_sibling, lake.main))
-            stack.callback(sessions.close)
+            stack.callback(sessions.close)  # after the loaders, which have made views in them
+            loaders = self._open_loaders(lake, plan, recorder.events.build_request_id, stack)
             logs = JobLogs(project.job_logs)
             stack.enter_context(logs.writing())
             listeners = (recorder, *hooks.listeners)
@@ -85,11 +85,9 @@ class Executor:
     @contextmanager
     def _open_sibling(self, session: SparkSession) -> Iterator[SparkSession]:
         """A session like the main one, for a job run beside others."""
-        project = self.workspace.project
-        with (
-            sibling_of(session, is_family=False) as sibling,
-            use_database(sibling, self.workspace.storage, project.database),
-        ):
+        with sibling_of(session, is_family=False) as sibling:
+            sibling.catalog.setCurrentDatabase(self.workspace.project.database)
+            stay_in_background(sibling, session)
             yield sibling
 
     def analyze(self, plan: Plan) -> Plan:

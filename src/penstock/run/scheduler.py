@@ -7,6 +7,7 @@ item or for all, from any thread, and the run ends normally, with results that s
 from __future__ import annotations
 
 import contextvars
+import math
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -160,7 +161,9 @@ class Scheduler:
             why = Reason(CANCEL_REQUESTED, reason)
             for future, item in self._running.items():
                 if item_id in {None, item.id}:
-                    self._tell(future, _Stop(why, time.monotonic() + PATIENCE_SECONDS))
+                    # Work that cannot be cancelled is only asked to stop: it ends when it ends.
+                    patience = PATIENCE_SECONDS if self.cancel is not None else math.inf
+                    self._tell(future, _Stop(why, time.monotonic() + patience))
             waiting, skips = dispatch.cancel(None if item_id is None else [item_id] if item_id in items else [])
             for task in waiting:
                 self._settle(cancelled(items[task.id], why))

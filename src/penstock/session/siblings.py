@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
 from penstock.session.losses import best_effort
@@ -56,6 +56,24 @@ def sibling_of(session: SparkSession, *, is_family: bool = True) -> Iterator[Spa
         with best_effort():  # a clone that is left open would keep the process alive
             sibling.client.release_session()
             sibling.client.close()
+
+
+def stay_in_background(sibling: SparkSession, main: SparkSession) -> None:
+    """Keep a sibling from becoming the active session: PySpark makes it that of all threads when it creates a frame.
+
+    User code that asks for the active session, or a later run, must get the main one.
+    """
+    if hasattr(sibling, "cloneSession"):  # over Connect, it is that of the thread
+        return
+    create: Any = sibling.createDataFrame
+
+    def create_frame(*given: Any, **named: Any) -> Any:
+        try:
+            return create(*given, **named)
+        finally:
+            main.createDataFrame([], "x int")
+
+    sibling.createDataFrame = create_frame  # type: ignore[method-assign]
 
 
 def _new_sibling(session: SparkSession) -> SparkSession:

@@ -188,7 +188,7 @@ class DerivedLoad:
         return Screen(suppressed).drop(rows)
 
     def view(self, name: DatasetName) -> DataFrame:
-        """The rows of a temporary view, not yet computed; made for the first definition that reads it."""
+        """The rows of a temporary view, not yet computed; made for the first definition that reads it in its session."""
         session = self.lake.session
         with self._lock:
             if (session, name) not in self._frames:
