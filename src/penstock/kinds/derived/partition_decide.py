@@ -31,7 +31,6 @@ from penstock.model.partitions.ordinals import (
     common,
     members,
     size,
-    to_ordinals,
     union,
     without,
 )
@@ -171,9 +170,10 @@ def _make_items(
     partitioning = partitioning_of(given)
     whole = make_item(given, Action.RECOMPUTE, ())
     for batch in to_batches(partitioning, due, wishes.partitions.chunk, is_descending=wishes.partitions.is_descending):
-        span = to_ordinals([range(min(batch[0], batch[-1]), max(batch[0], batch[-1]) + 1)])
-        reasons = tuple(each.reason for each in found if has_common(each.ordinals, span[0]))
-        parts, upstream = to_parts(partitioning.scheme, batch), inputs.items_of(span[0])
+        first, last = batch[0], batch[-1]
+        span = range(first, last + 1) if first <= last else range(last, first + 1)
+        reasons = tuple([each.reason for each in found if has_common(each.ordinals, span)])
+        parts, upstream = to_parts(partitioning.scheme, batch), inputs.items_of(span)
         name = name_parts(parts)
         is_outdated = given.state.exists and any(reason.code != "not_built" for reason in reasons)
         # One copy, not two with `narrowed`: there may be tens of thousands.
@@ -215,6 +215,7 @@ class _Inputs:
     def __init__(self, partitioning: Partitioning, inputs: Inputs) -> None:
         self._partitioning = partitioning
         self._plain = [str(name) for name in inputs]
+        self._all = tuple(self._plain)
         self._indexes: dict[str, _Index] = {}
         for name, upstream in inputs.items():
             index = _to_index(partitioning, name, upstream)
@@ -224,6 +225,8 @@ class _Inputs:
 
     def items_of(self, span: range) -> tuple[str, ...]:
         """The inputs, and those items of partitioned inputs that have what this range of partitions reads."""
+        if not self._indexes:
+            return self._all
         found = [each for index in self._indexes.values() for each in index.find(span)]
         return (*self._plain, *found)
 
