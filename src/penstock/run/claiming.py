@@ -63,8 +63,10 @@ class Claiming:
         """Claim an item, or wait until the build that has it is done; for another attempt, only plan it again."""
         won = self._won.get(item.id)
         if won is not None:
-            self.claims.check(won)
-            return Begun(self.replan(item) or item, won, claimed_as=item.id)
+            current = self.replan(item) or item
+            # What the attempt before has built is no longer claimed.
+            self.claims.check(replace(won, refs=current.refs if current.parts else won.refs))
+            return Begun(current, won, claimed_as=item.id)
         return self._take(item) or self._wait(item, stop)
 
     def _take(self, item: Item) -> Begun | None:

@@ -99,3 +99,19 @@ def test_what_others_built_meanwhile_is_not_built_again(log: EventLog) -> None:
     one.finish()
     begun = two.claiming.begin(two.item, stop)
     assert (begun.item.parts, begun.rest) == (PARTS[3:], None)
+
+
+def test_another_attempt_builds_what_the_first_one_left(log: EventLog) -> None:
+    built: set[str] = set()
+    one, stop = Build(log, "one", batch(0, 4), built), threading.Event()
+    first = one.claiming.begin(one.item, stop)
+    part = first.item.narrowed(PARTS[:2], " (search 1)")
+    one.recorder.started(part)
+    one.end(part)
+    again = one.claiming.begin(one.item, stop)
+    assert (again.item.parts, again.won) == (PARTS[2:4], first.won)
+    one.end(one.item)
+    one.finish()
+    events = [entry.event for entry in projections.events_of_build(log, "one")]
+    assert find_illegal_moves(events) == []
+    assert all(each.is_available for each in projections.list_partitions(log))
