@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,7 @@ def test_the_story_of_a_daily_table(empty_project: ProjectFolder, tmp_path: Path
     check_that_a_new_file_of_a_day_costs_a_day(shop)
     check_that_building_again_changes_nothing(shop)
     check_partitions_side_by_side_and_strays(shop)
+    check_that_an_invalidation_holds_for_every_partition(shop)
 
 
 def check_that_one_bad_date_stops_no_other(shop: ProjectFolder) -> str:
@@ -190,3 +192,15 @@ def check_partitions_side_by_side_and_strays(shop: ProjectFolder) -> None:
     assert "rows that do not belong to date=2024-01-01; nothing was written" in stray.problem.message
     assert stray.problem.location is not None
     assert shop.rows("main.stray") == []
+
+
+def check_that_an_invalidation_holds_for_every_partition(shop: ProjectFolder) -> None:
+    """Also when only one of them was built since; a table that is marked is not built."""
+    open_shop(shop).marking.invalidate("weekly", "wrong rates")
+    engine = open_shop(shop)
+    one = replace(engine.plan(engine.request(["weekly"])), items=engine.plan(engine.request(["weekly"])).items[:1])
+    assert [result.outcome for result in engine.apply(one)] == [Outcome.PASS]
+    left = [item.id for item in open_shop(shop).plan(engine.request(["weekly"])).items if item.action.is_work]
+    assert left == ["main.weekly/date=2024-01-08", "main.weekly/date=2024-01-09"]
+    open_shop(shop).marking.mark_available("weekly", "right after all")
+    assert not open_shop(shop).plan(engine.request(["weekly"])).has_work

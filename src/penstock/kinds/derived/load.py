@@ -142,6 +142,8 @@ class DerivedLoad:
 
     def accept(self, item: DerivedItem) -> LoadResult:
         """Commit nothing but progress: the rows count as computed from the inputs as they are now."""
+        if item.work.resolved.spec.partitioning is not None:
+            return self._partitions().accept(item)
         name = item.work.resolved.spec.name
         inputs = {table: self.lake.state(table) for table in item.work.resolved.inputs}
         begun = self.lake.begin(self._to_manifest(item, _mark_inputs(item, inputs)), name)

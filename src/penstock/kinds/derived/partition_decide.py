@@ -168,7 +168,8 @@ def _make_items(
     given: DerivedObservation, found: Sequence[_Due], due: Ordinals, wishes: Wishes, inputs: _Inputs
 ) -> Iterator[DerivedItem]:
     partitioning = partitioning_of(given)
-    whole = make_item(given, Action.RECOMPUTE, ())
+    plain = make_item(given, Action.RECOMPUTE, ())
+    whole = replace(plain, work=replace(plain.work, request=wishes.partitions))
     for batch in to_batches(partitioning, due, wishes.partitions.chunk, is_descending=wishes.partitions.is_descending):
         first, last = batch[0], batch[-1]
         span = range(first, last + 1) if first <= last else range(last, first + 1)

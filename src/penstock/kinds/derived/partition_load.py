@@ -28,6 +28,7 @@ from penstock.kinds.derived.partition_decide import to_batches, to_parts
 from penstock.kinds.derived.partition_facts import Schemes, find_changed
 from penstock.kinds.derived.progress import CODEC, DerivedProgress, PartitionProgress
 from penstock.kinds.derived.values import describe_table, mark_input
+from penstock.lake.manifests import read_manifest
 from penstock.lake.partition_tables import PartitionTable
 from penstock.lake.retrying import retry_when_overtaken
 from penstock.model.clock import SystemClock
@@ -120,6 +121,15 @@ class PartitionLoad:
             return LoadResult(self.lake.state(item.dataset).version, 0)
         return retry_when_overtaken(self._load, item)
 
+    def accept(self, item: DerivedItem) -> LoadResult:
+        """Commit nothing but progress: every partition that exists counts as computed from the inputs as they are now."""
+        partitioning, state = _partitioning_of(item), self.lake.read_state(item.dataset, CODEC)
+        now = datetime.fromtimestamp(SystemClock().now_ns() / 1e9, tz=UTC)
+        stand = _Stand(self._stand(item, state).marks, to_ordinals([partitioning.scheme.existing(now)]))
+        table = PartitionTable(self.lake, item.dataset, partitioning.key)
+        begun = table.begin(self._to_manifest(item, stand, NOTHING), state.version)
+        return LoadResult(table.evolve(self.lake.read(item.dataset), begun).version, 0)
+
     def _load(self, item: DerivedItem) -> LoadResult:
         spec, partitioning = item.work.resolved.spec, _partitioning_of(item)
         scheme, table = partitioning.scheme, PartitionTable(self.lake, item.dataset, partitioning.key)
@@ -186,6 +196,8 @@ class PartitionLoad:
         known = state.payload
         if known is None or known.partitions is None or not _is_made_alike(item, known):
             return _Stand(marks, NOTHING)
+        if self._is_first_since_invalidation(item, state):
+            return _Stand(marks, NOTHING)
         if any(known.inputs[name].columns != mark.columns for name, mark in marks.items()):
             return _Stand(marks, NOTHING)
         moved = [name for name in work.resolved.inputs if known.inputs[str(name)] != marks[str(name)]]
@@ -194,6 +206,17 @@ class PartitionLoad:
             return _Stand(marks, NOTHING)
         current = read_ordinals(partitioning.scheme, known.partitions.current)
         return _Stand(marks, without(current, union(*changed.values())))
+
+    def _is_first_since_invalidation(self, item: DerivedItem, state: TableState[DerivedProgress]) -> bool:
+        """Whether the dataset was invalidated and this build has written nothing yet: then no partition is up to date.
+
+        The next load ends the invalidation, so its manifest must say that the other partitions are still to be built.
+        """
+        is_whole = item.work.request.ordinals is None and item.work.request.values is None
+        if not is_whole or state.progress is None or all(reason.code != "invalidated" for reason in item.reasons):
+            return False
+        newest = read_manifest(self.lake.files, item.dataset, state.progress.number)
+        return newest.build_request_id != self.build_request_id
 
     def _prepare(self, item: DerivedItem, table: PartitionTable, rows: DataFrame, stand: _Stand) -> bool:
         """Make the table, or add the columns that it lacks, in a commit before; False when there is nothing to do."""
