@@ -6,44 +6,42 @@ Nothing here imports Spark until a plan has work to do, so that planning and ins
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.config.project_file import find_project_file, load_project
+from penstock.config.opening import open_project
 from penstock.definitions.loading import load_everything
 from penstock.definitions.variables import find_unread_variables
 from penstock.errors import (
-    ConfigError,
     EventLogError,
-    Location,
     PenstockError,
     StorageError,
     UsageError,
     first_line,
 )
-from penstock.eventlog.opening import open_event_log
 from penstock.kinds.catalog import Catalog, open_catalog
 from penstock.kinds.protocol import Kind, Workspace
 from penstock.kinds.registry import KINDS
-from penstock.model.clock import Clock, SystemClock, uuid7
+from penstock.model.clock import Clock, SystemClock
 from penstock.model.drift import ColumnChange
-from penstock.model.plan import Plan
+from penstock.model.jobs import MAINTENANCE, PROJECT, Due
+from penstock.model.plan import Plan, Reason
 from penstock.model.project import Project
-from penstock.model.recording import BuildRecorder
-from penstock.model.results import ItemResult, Rows, RunResult
+from penstock.model.results import CANCEL_REQUESTED, ItemResult, Rows, RunResult
 from penstock.run.artifacts import write_artifacts
-from penstock.run.dead_builds import describe_owner, find_dead_builds
-from penstock.run.locking import Holder, hold_project, identify_lock, this_process
-from penstock.run.planner import Planner, PlanRequest
-from penstock.run.recording import RunRecorder, close_dead_builds
-from penstock.run.scheduler import OnStop, RunListener, settle
+from penstock.run.builds import Builds
+from penstock.run.cancelling import CancelWatch
+from penstock.run.locking import Holder
+from penstock.run.ownership import check_owner
+from penstock.run.planned_runs import PlannedRun
+from penstock.run.planner import Planner, PlanRequest, find_drift, to_request
+from penstock.run.recording import RunRecorder
+from penstock.run.scheduler import OnStop, RunListener, cancelled, settle
 from penstock.run.stopping import RECORD_SECONDS, Hooks, to_stopped_result
 from penstock.storage.files import open_storage
 from penstock.tombstones.store import TombstoneStore
@@ -51,7 +49,6 @@ from penstock.tombstones.store import TombstoneStore
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from penstock.eventlog.contract import EventLog
     from penstock.inspect.doctor import Check
     from penstock.inspect.inspector import Inspector
     from penstock.lake.tables import Lake
@@ -59,9 +56,12 @@ if TYPE_CHECKING:
     from penstock.run.erasing import Erasing
     from penstock.run.executor import Executor
     from penstock.run.maintaining import Maintaining
+    from penstock.run.marking import Marking
+    from penstock.run.partition_builds import PartitionBuilds
+    from penstock.run.requests import Requests
+    from penstock.run.scheduling import Scheduling
     from penstock.run.verifying import Verifying
 
-_EVENT_LOG = "PENSTOCK__EVENT_LOG"
 _WORK_WAITS = 600.0
 """Seconds that maintenance waits for a run of the same project."""
 _BATCH_WAITS = 24 * 3600.0
@@ -106,6 +106,10 @@ class Engine:
         return open_catalog(self.workspace, self.kinds)
 
     @property
+    def _builds(self) -> Builds:
+        return Builds(self.project, self.clock)
+
+    @property
     def inspector(self) -> Inspector:
         """Inspects the tables of the project, without running anything."""
         from penstock.inspect.inspector import Inspector
@@ -127,6 +131,20 @@ class Engine:
         return Maintaining(self)
 
     @property
+    def partition_builds(self) -> PartitionBuilds:
+        """Makes requests for partitions, backfills and retries."""
+        from penstock.run.partition_builds import PartitionBuilds
+
+        return PartitionBuilds(self)
+
+    @property
+    def marking(self) -> Marking:
+        """Invalidates datasets, and takes tables as they are."""
+        from penstock.run.marking import Marking
+
+        return Marking(self)
+
+    @property
     def verification(self) -> Verifying:
         """Compares loaded tables with their sources, and repairs them."""
         from penstock.run.verifying import Verifying
@@ -136,7 +154,7 @@ class Engine:
     @contextmanager
     def recorded(self) -> Iterator[RunRecorder]:
         """The project's lock and a new build request, for work that is not a pipeline run."""
-        with self._recorded(Hooks(), _WORK_WAITS, _ignore) as recorder:
+        with self._builds.open(Hooks(), _WORK_WAITS, _ignore, is_shared=False) as recorder:
             yield recorder
 
     @contextmanager
@@ -158,18 +176,7 @@ class Engine:
             if not self._is_entered:
                 self.close()
 
-    def request(
-        self,
-        select: Sequence[str] | None = None,
-        exclude: Sequence[str] | None = None,
-        full_refresh: str | None = None,
-        full_refresh_all: bool = False,
-        allow_history_loss: str | None = None,
-        drop_retired: bool = False,
-    ) -> PlanRequest:
-        """A request from the arguments of the command line."""
-        refresh, may_lose = _names(full_refresh), _names(allow_history_loss)
-        return PlanRequest(tuple(select or ()), tuple(exclude or ()), refresh, full_refresh_all, may_lose, drop_retired)
+    request = staticmethod(to_request)
 
     def plan(self, request: PlanRequest | None = None) -> Plan:
         """What a run would do, and why; writes nothing and starts no JVM."""
@@ -189,21 +196,38 @@ class Engine:
         on_wait: Callable[[Holder], None] | None = None,
         on_stop: OnStop | None = None,
         wait_seconds: float = 600.0,
+        build_request_id: str | None = None,
     ) -> RunResult:
-        """Plan and execute, while no other run works on this project.
+        """Plan and execute; what another run is building is waited for. `build_request_id` comes from `submit`.
 
-        An interrupt raises StoppedError, a KeyboardInterrupt that has the results so far; `on_stop` gets it at once.
+        An interrupt raises StoppedError, a KeyboardInterrupt that has the results so far; `on_stop` gets it at once. A cancel by
+        `cancel` ends the run with a result that says so.
         """
-        hooks = Hooks(listeners, on_plan or _ignore, on_stop)
+        hooks, asked = Hooks(listeners, on_plan or _ignore, on_stop), request or PlanRequest()
         self._hide_again()
-        with self._recorded(hooks, wait_seconds, on_wait or _ignore) as recorder:
-            return self._run(lambda: self.plan(request), recorder, hooks)
+        opened = self._builds.open(
+            hooks, wait_seconds, on_wait or _ignore, build_request_id=build_request_id, is_shared=True
+        )
+        with opened as recorder:
+            return self._run(self._planned(recorder, asked, wait_seconds), hooks, asked.message)
+
+    def submit(self, message: str = "penstock run") -> str:
+        """Record a new build request, and give its id for `run`: from now on others can watch, cancel and wait for it."""
+        return self._builds.submit(message)
+
+    @property
+    def requests(self) -> Requests:
+        """Acts on build requests of any process: cancels them, and waits for them."""
+        from penstock.run.requests import Requests
+
+        return Requests(self.project.event_log, self.clock, self.project.job_logs)
 
     def apply(self, plan: Plan, listeners: tuple[RunListener, ...] = ()) -> tuple[ItemResult, ...]:
-        """Execute exactly this plan, under the project's lock; `run` plans and then does this."""
+        """Execute exactly this plan; `run` plans and then does this."""
         hooks = Hooks(listeners)
-        with self._recorded(hooks, 0.0, _ignore) as recorder:
-            return self._run(lambda: plan, recorder, hooks).items
+        with self._builds.open(hooks, 0.0, _ignore, is_shared=True) as recorder:
+            run = replace(self._planned(recorder, None, 0.0), plan=lambda: plan, replan=lambda item: item)
+            return self._run(run, hooks).items
 
     def check_continuous(self) -> None:
         """UsageError when the project has nothing that `run_continuously` could keep up to date."""
@@ -226,8 +250,8 @@ class Engine:
         def run() -> RunResult:
             hooks = Hooks()
             self._hide_again()
-            with self._recorded(hooks, _BATCH_WAITS, _ignore, stop.is_set) as recorder:
-                return self._run(lambda: self.plan(request), recorder, hooks, "penstock run --continuous")
+            with self._builds.open(hooks, _BATCH_WAITS, _ignore, stop.is_set, is_shared=True) as recorder:
+                return self._run(self._planned(recorder, request, _BATCH_WAITS), hooks, "penstock run --continuous")
 
         was_entered, self._is_entered = self._is_entered, True
         try:
@@ -238,59 +262,54 @@ class Engine:
 
     def schema_drift(self, name: str) -> tuple[ColumnChange, ...]:
         """How the next run would change the columns of a staging table; an error says what prevents the change."""
-        dataset = self.catalog.find(name)
-        for item in self.plan(PlanRequest(select=(str(dataset.name),))).items:
-            if item.problem is not None:
-                raise item.problem.to_error()
-            if item.effect.column_changes is not None:
-                return item.effect.column_changes
-        raise UsageError(
-            f"{dataset.name} is computed: its columns are those of its definition",
-            hint="compare two of its versions with --from and --to",
-        )
+        return find_drift(Planner(self.workspace, self.kinds), self.catalog.find(name).name)
+
+    @property
+    def scheduling(self) -> Scheduling:
+        """Follows the schedules of the project."""
+        from penstock.run.scheduling import Scheduling
+
+        return Scheduling(self._builds)
+
+    def run_due(self, due: Due) -> str:
+        """Run what a schedule says is due, as the build request that stands for it; gives its result in a line."""
+        if due.what == MAINTENANCE:
+            with self._builds.open_unlocked(due.build_request_id):
+                return self.maintenance.maintain().summary
+        select = () if due.what == PROJECT else (f"+{due.what}",)
+        return self.run(PlanRequest(select=select), build_request_id=due.build_request_id).summary
 
     def _hide_again(self) -> None:
         """Hide what another program made visible again; a project without tombstones pays one look for a folder."""
         if TombstoneStore(self.workspace.storage, self.clock).exists:
             self.erasure.hide_again()
 
-    @contextmanager
-    def _recorded(
-        self,
-        hooks: Hooks,
-        wait_seconds: float,
-        on_wait: Callable[[Holder], None],
-        is_stopped: Callable[[], bool] = lambda: False,
-    ) -> Iterator[RunRecorder]:
-        """A new build request under the project's lock; builds of processes that died are closed first."""
-        build_request_id = uuid7(self.clock)
-        holder = this_process(build_request_id, self.now().isoformat(timespec="seconds"))
-        folder = self.project.state_folder
-        lock = hold_project(folder, holder=holder, wait_seconds=wait_seconds, on_wait=on_wait, is_stopped=is_stopped)
-        try:
-            with lock as died, self._open_log() as log:
-                lock_id = identify_lock(folder, uuid7(self.clock))
-                close_dead_builds(log, self.clock, find_dead_builds(log, lock_id, died))
-                yield RunRecorder(log, BuildRecorder(self.clock, build_request_id), describe_owner(holder, lock_id))
-        except KeyboardInterrupt as error:
-            stopped = hooks.tell(error)
-            stopped.result = stopped.result or RunResult(build_request_id, (), 0.0, str(stopped))
-            raise stopped from None
+    def _planned(self, recorder: RunRecorder, request: PlanRequest | None, wait_seconds: float) -> PlannedRun:
+        """What a pipeline run needs to plan, and to share work with others."""
+        planner, request = Planner(self.workspace, self.kinds), request or PlanRequest()
+        return PlannedRun(
+            recorder,
+            lambda: planner.plan(request),
+            lambda item: planner.plan_again(request, item),
+            lambda: self._builds.close_dead(recorder.log),
+            wait_seconds,
+        )
 
-    def _run(
-        self, make_plan: Callable[[], Plan], recorder: RunRecorder, hooks: Hooks, message: str = "penstock run"
-    ) -> RunResult:
+    def _run(self, run: PlannedRun, hooks: Hooks, message: str = "penstock run") -> RunResult:
+        recorder = run.recorder
         begun, build_request_id = time.monotonic(), recorder.events.build_request_id
         plan: Plan | None = None
         result: RunResult | None = None
         try:
             recorder.received(message)
-            plan = make_plan()
+            plan = run.plan()
             hooks.on_plan(plan)
             recorder.planned(plan)
-            items = self._execute(plan, recorder, hooks)
-            result = RunResult(build_request_id, items, time.monotonic() - begun)
-            recorder.finished(result)
+            watch = CancelWatch(recorder.log, build_request_id, recorder)
+            watch.look()
+            items = self._execute(plan, run, watch, hooks)
+            result = RunResult(build_request_id, items, time.monotonic() - begun, watch.reason)
+            recorder.finished(result, watch.reason)
         except KeyboardInterrupt as error:
             stopped = hooks.tell(error)
             stopped.result = result or to_stopped_result(build_request_id, plan, stopped, time.monotonic() - begun)
@@ -300,9 +319,7 @@ class Engine:
                     write_artifacts(self.workspace, plan, stopped.result)
             raise stopped from None
         except BaseException as error:
-            if plan is not None or not isinstance(
-                error, EventLogError
-            ):  # a log that takes no first event takes no last one
+            if plan is not None or not isinstance(error, EventLogError):  # a log that takes no event takes no last one
                 with suppress(EventLogError):  # the error itself says more; the next run records the end
                     recorder.failed(error.message if isinstance(error, PenstockError) else type(error).__name__)
             raise
@@ -315,28 +332,14 @@ class Engine:
             ) from None
         return result
 
-    def _execute(self, plan: Plan, recorder: RunRecorder, hooks: Hooks) -> tuple[ItemResult, ...]:
+    def _execute(self, plan: Plan, run: PlannedRun, watch: CancelWatch, hooks: Hooks) -> tuple[ItemResult, ...]:
+        if watch.reason is not None:  # before anything began
+            return tuple(cancelled(item, Reason(CANCEL_REQUESTED, watch.reason)) for item in plan.items)
         if not plan.has_work:
             return settle(plan, hooks.listeners)
+        check_owner(self.workspace.storage, run.recorder.log, run.recorder.events.build_request_id)
         with self._executing() as executor:
-            listeners = (recorder, *hooks.listeners)
-            return executor.execute(plan, recorder.events.build_request_id, listeners, hooks.tell)
-
-    def now(self) -> datetime:
-        """The time by the engine's clock."""
-        return datetime.fromtimestamp(self.clock.now_ns() / 1e9, tz=UTC)
-
-    @contextmanager
-    def _open_log(self) -> Iterator[EventLog]:
-        log = open_event_log(self.project.event_log)
-        try:
-            yield log
-        finally:
-            log.close()
-
-
-def _names(text: str | None) -> tuple[str, ...]:
-    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
+            return executor.execute(plan, run, watch, hooks)
 
 
 def _ignore(_: object) -> None:
@@ -361,27 +364,6 @@ def open_engine(
     return Engine(Workspace(project, specs, storage), kinds)
 
 
-def open_project(
-    start: Path | None = None,
-    *,
-    target: str | None = None,
-    variables: Mapping[str, str] | None = None,
-    environment: Mapping[str, str] | None = None,
-    event_log: str | None = None,
-) -> Project:
-    """Read penstock.yml of a folder (or one above it), without the definitions."""
-    values = dict(os.environ if environment is None else environment)
-    if event_log is not None:
-        values[_EVENT_LOG] = event_log
-    file = find_project_file(start or Path.cwd())
-    try:
-        return load_project(file, target=target, environment=values, vars=variables or {})
-    except ConfigError as error:
-        if event_log is not None and error.location is not None and error.location.file.endswith(_EVENT_LOG):
-            error.location = Location("--event-log")  # what the user typed
-        raise
-
-
 def check_machine(
     start: Path | None = None,
     *,
@@ -392,8 +374,9 @@ def check_machine(
     """Check what a run needs, with the fix for whatever is missing."""
     from penstock.inspect.doctor import check_project, run_checks
 
-    found, project = check_project(lambda: open_project(start, target=target, variables=variables, event_log=event_log))
-    return run_checks(found, project)
+    return run_checks(
+        *check_project(lambda: open_project(start, target=target, variables=variables, event_log=event_log))
+    )
 
 
 __all__ = ["Engine", "PlanRequest", "Rows", "check_machine", "open_engine", "open_project"]

@@ -166,6 +166,12 @@ class ConcurrentRunError(PenstockError):
     retryable = True
 
 
+class CancelledError(PenstockError):
+    """The job run was cancelled, or took too long: nothing more may be written."""
+
+    code = "cancelled"
+
+
 class ChangeFlowError(PenstockError):
     """Change events cannot be applied: the flow is declared wrongly, or does not fit the source or the target."""
 

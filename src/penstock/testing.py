@@ -6,17 +6,19 @@ Tables, storage and event log of the project are never opened, and the session n
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.config.project_file import find_project_file, load_project
 from penstock.definitions.loading import load_everything
+from penstock.definitions.sql_parameters import fill_parameters
 from penstock.definitions.user_code import UserCode
 from penstock.errors import DefinitionError, UnplannedReadError, UsageError
 from penstock.kinds.derived.calling import call_function
-from penstock.kinds.derived.load import count_expectations
+from penstock.kinds.derived.expectations import count_expectations
+from penstock.kinds.derived.partition_calls import to_sample_call
 from penstock.kinds.derived.reads import Instead
 from penstock.kinds.derived.values import resolve_views
 from penstock.model.names import DatasetName, match_names, to_dataset_name
@@ -50,18 +52,23 @@ class Definitions:
     specs: Mapping[DatasetName, DatasetSpec]
 
     def compute(
-        self, name: str, inputs: Mapping[str, DataFrame] | None = None, *, spark: SparkSession | None = None
+        self,
+        name: str,
+        inputs: Mapping[str, DataFrame] | None = None,
+        *,
+        partitions: Sequence[str] = (),
+        spark: SparkSession | None = None,
     ) -> Computed:
         """Call a definition with these frames as its inputs, by name; temporary views are computed unless they are given.
 
         Rows that fail an `expect_or_fail` raise ExpectationError, as in a pipeline run. The session is that of the
-        frames, or the active one.
+        frames, or the active one. `partitions` are the values of the partitions to compute; without them it is the first one.
         """
         spec = self._find(name)
         frames = self._name_inputs(spec, inputs or {})
         session = _find_session(frames, spark)
         with borrow(session):
-            rows = _Computation(self, session, frames).evaluate(spec)
+            rows = _Computation(self, session, frames, tuple(partitions)).evaluate(spec)
             with UserCode(self.project.root, spec).boundary("the computation"):
                 outcomes = count_expectations(rows, spec)
                 kept, dropped = rows.where(is_kept(spec.expectations)), keep_dropped(rows, spec.expectations)
@@ -148,6 +155,7 @@ class _Computation:
     definitions: Definitions
     session: SparkSession
     frames: dict[DatasetName, DataFrame]
+    partitions: tuple[str, ...] = ()
     local: set[str] = field(default_factory=set)
 
     def evaluate(self, spec: DatasetSpec) -> DataFrame:
@@ -156,9 +164,10 @@ class _Computation:
                 self.frames[name] = self.evaluate(self.definitions.specs[name])
         reader = _Reader(self, spec)
         with UserCode(self.definitions.project.root, spec).boundary("the definition"):
+            call = to_sample_call(spec.partitioning, self.partitions) if spec.partitioning is not None else None
             if spec.sql is None:
-                return call_function(spec, reader, self.definitions.project.vars)
-            text, frames = reader.with_frames(spec.sql)
+                return call_function(spec, reader, self.definitions.project.vars, call[:1] if call else ())
+            text, frames = reader.with_frames(fill_parameters(spec.sql, call[1]) if call else spec.sql)
             return self.session.sql(text, **frames)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +13,7 @@ from penstock.eventlog import projections
 from penstock.eventlog.contract import EventLog, Position
 from penstock.eventlog.opening import open_event_log
 from penstock.model.build_history import replay
-from penstock.model.clock import SystemClock
+from penstock.model.clock import ManualClock, SystemClock
 from penstock.model.events import BuildCancel, Delegation, Event
 from penstock.model.recording import BuildRecorder, standalone_event
 from penstock.model.status import BuildStatus, JobStatus, PartitionStatus
@@ -338,3 +339,14 @@ class ClaimsContract:
         one.log.append(one.recorder.end(BuildStatus.COMPLETED, message="", reason=""))
         since = two.log.read(after=projections.quiet_position(two.log, strict=True), strict=True)
         assert (since[0].event.build_request_id, len(since)) == ("b2", 9)
+
+    def test_a_build_that_was_abandoned_long_ago_does_not_make_every_reader_read_everything(self, start: Start) -> None:
+        first = start("b1")
+        week_ago = ManualClock(time.time_ns() - 8 * 24 * 3600 * 10**9)
+        first.log.append([BuildRecorder(week_ago, "abandoned").build(BuildStatus.RECEIVED)])
+        first.log.append(first.recorder.end(BuildStatus.COMPLETED, message="", reason=""))
+        head = first.log.head(strict=True)
+        assert projections.quiet_position(first.log, strict=True) < head
+        alive_since = time.time_ns() - 7 * 24 * 3600 * 10**9
+        assert projections.quiet_position(first.log, alive_since=alive_since, strict=True) == head
+        assert start("b2").claims._book.position > head

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from builders import make_item
 from contract.events import Maker, build_history
 from penstock.eventlog import projections
@@ -13,9 +15,9 @@ from penstock.model.plan import Plan
 from penstock.model.recording import BuildRecorder
 from penstock.model.results import RunResult
 from penstock.model.status import BuildStatus, JobStatus, PartitionStatus
-from penstock.run.dead_builds import describe_owner, find_dead_builds
-from penstock.run.locking import Holder
-from penstock.run.recording import DIED, RunRecorder, close_dead_builds
+from penstock.run.dead_builds import DIED, close_dead_builds, describe_owner
+from penstock.run.locking import Holder, alive_file
+from penstock.run.recording import RunRecorder
 
 PLAN = Plan("shop", None, (make_item("a"), make_item("b"), make_item("c", "a")))
 
@@ -32,11 +34,9 @@ def begin(log: EventLog, build: str, lock: str | None = None, *, step: str = "wo
     return recorder
 
 
-def close(log: EventLog, lock: str, died: Holder | None = None) -> list[str]:
-    """What the next run under this lock does."""
-    found = find_dead_builds(log, lock, died)
-    close_dead_builds(log, ManualClock(), found)
-    return found
+def close(log: EventLog, lock: str, folder: Path) -> list[str]:
+    """What the next run in this folder does."""
+    return close_dead_builds(log, ManualClock(), folder, lock)
 
 
 def open_things(log: EventLog, build: str) -> list[str]:
@@ -73,10 +73,14 @@ class EndingsContract:
             ("b-working", "EXECUTING"),
         ]
 
-    def test_the_next_run_under_the_same_lock_closes_a_dead_build(self, log: EventLog) -> None:
+    def test_the_next_run_in_the_same_folder_closes_a_dead_build(self, log: EventLog, tmp_path: Path) -> None:
         for step in ("planning", "planned", "working"):
             begin(log, f"dead-{step}", "mine", step=step)
-        assert close(log, "mine") == ["dead-planning", "dead-planned", "dead-working"]
+        alive = alive_file(tmp_path, "dead-planned")
+        assert alive.take()
+        assert close(log, "mine", tmp_path) == ["dead-planning", "dead-working"], "the other one is alive"
+        alive.release()
+        assert close(log, "mine", tmp_path) == ["dead-planned"]
         for step in ("planning", "planned", "working"):
             state = projections.build_state(log, f"dead-{step}")
             assert state is not None
@@ -89,19 +93,18 @@ class EndingsContract:
             (f"main.{name}", PartitionStatus.FAILED, DIED) for name in "abc"
         }
         assert projections.active_builds(log, "main.a", strict=True) == []
-        assert close(log, "mine") == [], "once"
+        assert close(log, "mine", tmp_path) == [], "once"
 
-    def test_builds_of_other_locks_stay_untouched(self, log: EventLog, other_uri: str) -> None:
+    def test_builds_of_other_folders_stay_untouched(self, log: EventLog, other_uri: str, tmp_path: Path) -> None:
         begin(log, "theirs", "other")
         begin(log, "nobody's")
-        assert close(log, "mine") == []
-        assert close(log, "mine", Holder("theirs", 7, "host", "noon")) == [], "a copied note proves nothing"
-        assert close(log, "mine", Holder("nobody's", 7, "host", "noon")) == ["nobody's"], "the note of this lock does"
+        assert close(log, "mine", tmp_path) == []
         assert open_things(log, "theirs")
         if self.shared:
             with open_event_log(other_uri) as other:
-                assert close(other, "other") == ["theirs"]
+                assert close(other, "other", tmp_path / "other") == ["theirs"]
             assert open_things(log, "theirs") == []
+        assert open_things(log, "nobody's")
 
     def test_a_run_that_is_stopped_closes_itself(self, log: EventLog) -> None:
         recorder = begin(log, "b", "mine")

@@ -6,11 +6,12 @@ session that only knows `interruptAll`. Partitions of `constants/*.json` are cal
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,14 +21,24 @@ from typing import Any
 import penstock.engine
 from penstock.cli.main import main
 from penstock.engine import open_engine
-from penstock.kinds.protocol import Loader, PipelineRun, Workspace
+from penstock.errors import SourceError
+from penstock.kinds.protocol import Loader, Needs, PipelineRun, Workspace
 from penstock.model.dataset import Found
-from penstock.model.plan import Item
+from penstock.model.names import DatasetName
+from penstock.model.plan import Action, Item, Upstream, Wishes
 from penstock.model.results import LoadResult
 from penstock.run.executor import Executor
+from penstock.session.jobs import check_not_cancelled
 from tests.kinds.constants import ConstantsKind
 
 INTERRUPTED = threading.Event()
+
+
+class Session:
+    """All that the scheduler knows of one."""
+
+    def interruptAll(self) -> None:  # noqa: N802 - Spark's name
+        INTERRUPTED.set()
 
 
 class SlowKind(ConstantsKind):
@@ -36,6 +47,19 @@ class SlowKind(ConstantsKind):
     def discover(self, workspace: Workspace) -> Found:
         found = ConstantsKind.discover(self, workspace)
         return replace(found, datasets=tuple(replace(dataset, is_continuous=True) for dataset in found.datasets))
+
+    def decide(
+        self, observation: Any, wishes: Wishes, upstream: Mapping[DatasetName, Upstream]
+    ) -> Sequence[Item] | Needs:
+        """A part that is called `once...` is up to date when it was built."""
+        dataset, _ = observation
+        built = {file.name.removeprefix("built.") for file in dataset.subject.copies.parent.glob("built.*")}
+        items = ConstantsKind.decide(self, observation, wishes, upstream)
+        assert not isinstance(items, Needs)
+        return [
+            replace(item, action=Action.NONE if item.partition in built else item.action, is_parallel=True)
+            for item in items
+        ]
 
     def open(self, lake: Any, run: PipelineRun) -> Loader:
         return SlowLoad(run.workspace.project.root)
@@ -55,7 +79,14 @@ class SlowLoad:
         if action == "again":  # slow, but not the first time
             (self.root / "started.again-again").touch() if is_again else None
             action = "slow" if is_again else "quick"
-        if action == "slow" and INTERRUPTED.wait(60):
+        if action.startswith("once"):
+            check_not_cancelled()  # as every write does
+            with (self.root / f"built.{action}").open("a") as file:
+                file.write(f"{os.getpid()}\n")
+            time.sleep(0.05)
+        if action.startswith("flaky") and not is_again:
+            raise SourceError("the source does not answer", retryable=action == "flaky")
+        if action.startswith("slow") and INTERRUPTED.wait(60):
             raise RuntimeError("the session was interrupted")
         if action == "stubborn":  # user code that nothing can interrupt
             time.sleep(60)
@@ -71,8 +102,9 @@ class SlowLoad:
 
 def run(arguments: Sequence[str]) -> None:
     """The command line of this project."""
-    session = SimpleNamespace(interruptAll=INTERRUPTED.set)
-    Executor._open_lake = lambda _, __: SimpleNamespace(session=session)  # type: ignore[method-assign,assignment,return-value]
+    session = Session()
+    Executor._open_lake = lambda _, __: SimpleNamespace(main=session)  # type: ignore[method-assign,assignment,return-value]
+    Executor._open_sibling = lambda _, __: nullcontext(Session())  # type: ignore[method-assign,assignment,return-value]
     penstock.engine.open_engine = partial(open_engine, kinds=(SlowKind(),))  # type: ignore[misc]
     with suppress(BrokenPipeError):
         main(list(arguments))

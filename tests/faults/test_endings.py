@@ -23,7 +23,7 @@ from penstock.eventlog.opening import open_event_log
 from penstock.eventlog.states import BuildState
 from penstock.model.events import Job, Partition
 from penstock.model.status import BuildStatus, JobStatus, PartitionStatus
-from penstock.run.recording import DIED
+from penstock.run.dead_builds import DIED
 from tests.faults.terminal import OWN_TERMINAL, read_all
 
 ROOT = Path(__file__).parents[2]
@@ -282,16 +282,20 @@ def test_an_exit_or_interrupt_that_a_load_raises_is_its_own_error(make_project: 
     }
 
 
-def test_a_signal_while_waiting_for_another_run_leaves_no_build(make_project: Callable[..., SlowProject]) -> None:
+def test_a_signal_while_waiting_for_another_run_leaves_that_one_alone(make_project: Callable[..., SlowProject]) -> None:
     project = make_project("slow")
     project.start()
     project.wait_for("slow")
     waiting = project.start("run", "--json")
     assert waiting.stderr is not None
-    assert "waiting for run" in waiting.stderr.readline()
-    output, _ = stop(waiting, signal.SIGTERM, within=3)
-    assert json.loads(output)["datasets"] == []
-    assert len(project.builds()) == 1
+    first = project.builds()[0].build_request_id
+    told = [waiting.stderr.readline() for _ in range(3)]
+    assert f"waiting for build {first}, which is building main.t/slow" in told[-1]
+    output, _ = stop(waiting, signal.SIGTERM, within=5)
+    assert [dataset["status"] for dataset in json.loads(output)["datasets"]] == ["cancelled"]
+    assert [build.status.name for build in project.builds()] == ["EXECUTING", "CANCELLED"]
+    assert project.statuses(0)["slow"][0] == "BUILDING"
+    assert project.statuses(1) == {"slow": ("DELEGATED", "")}
 
 
 def test_a_round_of_a_continuous_run_that_takes_long_is_cancelled(make_project: Callable[..., SlowProject]) -> None:

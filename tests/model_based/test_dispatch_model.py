@@ -18,8 +18,9 @@ from penstock.model.plan import Item, Plan, Problem
 from penstock.model.recording import BuildRecorder
 from penstock.model.results import ItemResult, LoadResult, Outcome, RunResult
 from penstock.model.status import BuildStatus, JobStatus, PartitionStatus
+from penstock.run.dead_builds import close_build
 from penstock.run.dispatch import Dispatch, Limits, RetryRule, Stage, Task, Verdict
-from penstock.run.recording import RunRecorder, close_dead_builds
+from penstock.run.recording import RunRecorder
 
 TIMEOUT = 100.0
 VERDICTS = {"ok": Verdict.SUCCEEDED, "fatal": Verdict.FAILED, "flaky": Verdict.RETRYABLE, "hang": Verdict.RETRYABLE}
@@ -116,7 +117,8 @@ class Run:
         self.builds += 1
         name = f"b{self.builds}"
         done = _available(self.log)
-        close_dead_builds(self.log, self.clock, [f"b{number}" for number in range(1, self.builds)])
+        for number in range(1, self.builds):
+            close_build(self.log, self.clock, f"b{number}", name)
         self.dispatch = Dispatch(self.graph.tasks)
         self.recorder = RunRecorder(self.log, BuildRecorder(self.clock, name))
         self.recorder.received("")

@@ -12,15 +12,14 @@ import pytest
 
 from builders import load_raw
 from penstock.engine import Engine, open_engine
-from penstock.errors import ConcurrentRunError, StorageError
+from penstock.errors import ConcurrentRunError, PenstockError, StorageError, UsageError
 from penstock.eventlog import projections
 from penstock.eventlog.opening import open_event_log
 from penstock.model.names import DatasetName
-from penstock.model.recording import BuildRecorder
+from penstock.model.plan import Action
 from penstock.model.results import Outcome
 from penstock.model.status import BuildStatus
-from penstock.run.locking import Holder, hold_project
-from penstock.run.recording import RunRecorder
+from penstock.run.builds import _submitted
 from penstock.storage.local import LocalFiles
 from projects import ProjectFolder
 
@@ -55,22 +54,61 @@ def test_a_run_without_work_is_recorded_and_leaves_its_artifacts(engine: Engine)
 
 @pytest.mark.parametrize("do", [lambda engine: engine.run(), lambda engine: engine.apply(engine.plan())])
 def test_whoever_comes_next_closes_the_build_of_a_process_that_died(do, engine: Engine) -> None:
-    with closing(open_event_log(engine.project.event_log)) as log:
-        RunRecorder(log, BuildRecorder(engine.clock, "dead")).received("penstock run")
-    engine.project.state_folder.mkdir(exist_ok=True)
-    note = {"build_request_id": "dead", "process": 1, "host": "h", "since": "s"}
-    (engine.project.state_folder / "run.holder.json").write_text(json.dumps(note))
+    dead = engine.submit()
     do(engine)
-    assert state(engine, "dead") is BuildStatus.FAILED
+    assert state(engine, dead) is BuildStatus.RECEIVED, "it has not begun, but its process is alive"
+    _submitted.pop(dead).release()
+    do(engine)
+    assert state(engine, dead) is BuildStatus.FAILED
 
 
-def test_a_run_while_another_holds_the_project_says_who(engine: Engine) -> None:
-    holder = Holder("theirs", 7, "host", "noon")
-    with (
-        hold_project(engine.project.state_folder, holder=holder, wait_seconds=0, on_wait=print),
-        pytest.raises(ConcurrentRunError, match="run theirs"),
-    ):
-        engine.run(wait_seconds=0)
+def test_a_submitted_build_can_be_cancelled_before_it_begins(engine: Engine) -> None:
+    build = engine.submit()
+    assert engine.requests.cancel(build[:30], "not now").status is BuildStatus.RECEIVED
+    result = engine.run(build_request_id=build)
+    assert result.build_request_id == build
+    assert result.stopped == "cancelled: not now"
+    assert state(engine, build) is BuildStatus.CANCELLED
+    with pytest.raises(PenstockError, match="has already ended: CANCELLED"):
+        engine.requests.cancel(build, "")
+    with pytest.raises(UsageError, match="no build request and no job run"):
+        engine.requests.find("nothing like it")
+    with pytest.raises(UsageError, match="too short"):
+        engine.requests.find("a")
+    assert not engine.run().stopped
+
+
+def test_a_run_while_maintenance_holds_the_project_says_who(engine: Engine) -> None:
+    with engine.recorded() as recorder:
+        build = recorder.events.build_request_id
+        recorder.received("penstock compact")
+        with pytest.raises(ConcurrentRunError, match=f"run {build}"):
+            engine.run(wait_seconds=0)
+        recorder.failed("over")
+    assert not engine.run(wait_seconds=0).has_failed
+
+
+def test_what_is_invalidated_is_built_again_unless_it_is_marked_available(engine: Engine) -> None:
+    assert not engine.plan().has_work
+    assert engine.marking.invalidate("staging.orders", "a bad batch") == "staging.orders"
+    (item,) = engine.plan().items
+    assert (item.action, [(reason.code, reason.text) for reason in item.reasons]) == (
+        Action.REBUILD,
+        [("invalidated", "invalidated: a bad batch")],
+    )
+    with closing(open_event_log(engine.project.event_log)) as log:
+        events = projections.events_of_partition(log, "staging.orders", strict=True)
+        assert [entry.event.event_type for entry in events] == ["partition_invalidation"]
+    engine.marking.mark_available("staging.orders", "it was right")
+    assert not engine.plan().has_work
+    engine.marking.invalidate("staging.orders", "a bad batch")
+    storage, raw = LocalFiles(Path(engine.project.storage)), LocalFiles(engine.project.root / "raw")
+    load_raw(storage, raw, DatasetName("staging", "orders"), ["orders/1.parquet"])
+    assert not engine.plan().has_work, "a later load ends it"
+    with pytest.raises(UsageError, match="name the whole dataset"):
+        engine.marking.invalidate("staging.orders/date=2024-01-01", "")
+    with pytest.raises(UsageError, match=r"staging\.nothing"):
+        engine.marking.invalidate("staging.nothing", "")
 
 
 def test_raw_that_is_a_file_is_refused(tmp_path: Path) -> None:

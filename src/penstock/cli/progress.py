@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from penstock.cli.options import Settings
 from penstock.model.plan import Item, Plan
 from penstock.model.results import ItemResult, Outcome
+from penstock.model.wording import counted
 from penstock.telemetry.logs import LOGGER
 
 if TYPE_CHECKING:
@@ -19,9 +20,12 @@ class LogProgress:
     """One log line per dataset that starts or ends."""
 
     def planned(self, plan: Plan) -> None:
-        work = sum(item.action.is_work for item in plan.items)
+        everything = {item.dataset for item in plan.items}
+        work = {item.dataset for item in plan.items if item.action.is_work}
         if work:
-            LOGGER.info("%d of %d datasets have work; starting Spark", work, len(plan.items))
+            parts = sum(len(item.parts) for item in plan.items)
+            more = f" ({counted(parts, 'partition')})" if parts else ""
+            LOGGER.info("%d of %d datasets have work%s; starting Spark", len(work), len(everything), more)
 
     def started(self, item: Item) -> None:
         LOGGER.info("%s %s", item.id, item.action.value, extra={"facts": {"dataset": item.id}})
@@ -47,7 +51,14 @@ class LiveProgress:
     """A bar for the whole pipeline run and a line per dataset in progress, on stderr."""
 
     def __init__(self) -> None:
-        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import (
+            BarColumn,
+            Progress,
+            SpinnerColumn,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
 
         from penstock.cli.text_output import make_console
 
@@ -57,25 +68,27 @@ class LiveProgress:
             BarColumn(),
             TextColumn("{task.fields[done]}"),
             TimeElapsedColumn(),
+            TimeRemainingColumn(),
             console=make_console(stderr=True),
             transient=True,
         )
         self._whole: TaskID | None = None
         self._tasks: dict[str, TaskID] = {}
         self._reads: dict[str, str] = {}
-        self._work = 0
+        self._work: dict[str, int] = {}
         self._ended = 0
+        self._failed = 0
 
     def planned(self, plan: Plan) -> None:
-        work = sum(item.action.is_work for item in plan.items)
+        self._work = {item.id: len(item.refs) for item in plan.items if item.action.is_work}
+        work = sum(self._work.values())
         self._reads = {item.id: plan.line(item).reads.replace("-", "") for item in plan.items}
         if work:
             self._whole = self._progress.add_task("starting Spark", total=work, done=f"0/{work}")
-            self._work = work
 
     def started(self, item: Item) -> None:
         if self._whole is not None:
-            self._progress.update(self._whole, description="datasets")
+            self._progress.update(self._whole, description="building")
         self._tasks[item.id] = self._progress.add_task(
             f"{item.action.value} {item.id}", total=None, done=self._reads.get(item.id, "")
         )
@@ -84,9 +97,13 @@ class LiveProgress:
         task = self._tasks.pop(result.id, None)
         if task is not None:
             self._progress.remove_task(task)
-        if self._whole is not None and result.outcome is not Outcome.NO_OP:
-            self._ended += 1
-            self._progress.update(self._whole, advance=1, done=f"{self._ended}/{self._work}")
+        count = self._work.get(result.id, 0)  # none for the batches that an item is worked off in
+        if self._whole is not None and count:
+            self._ended += count
+            self._failed += result.outcome is Outcome.ERROR
+            failed = f", {self._failed} failed" if self._failed else ""
+            done = f"{self._ended}/{sum(self._work.values())}{failed}"
+            self._progress.update(self._whole, advance=count, done=done)
 
     def say(self, line: str) -> None:
         self._progress.console.print(line, markup=False)

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from penstock.cli.partition_rows import group_items, group_results
 from penstock.model.plan import Action, Item, Plan, PlanLine
 from penstock.model.results import ItemResult, Outcome, RunResult
 from penstock.model.wording import counted, show_bytes
@@ -77,7 +78,7 @@ class TextOutput:
 
     def plan(self, plan: Plan) -> None:
         if plan.items:
-            rows = (_plan_row(item, plan.line(item)) for item in plan.items)
+            rows = (_plan_row(item, plan.line(item)) for item in group_items(plan.items))
             self.table(("dataset", "action", "reads", "why"), rows)
         for warning in plan.warnings:
             self.console.print(f"[yellow]warning:[/] {escape(warning)}")
@@ -90,7 +91,7 @@ class TextOutput:
     def run(self, plan: Plan | None, result: RunResult) -> None:
         shown = [item for item in result.items if item.outcome is not Outcome.NO_OP]
         if shown:
-            self.table(("dataset", "action", "status", "rows", "time", "why"), map(_result_row, shown))
+            self.table(("dataset", "action", "status", "rows", "time", "why"), map(_result_row, group_results(shown)))
         for warning in plan.warnings if plan else ():
             self.console.print(f"[yellow]warning:[/] {escape(warning)}")
         self._problems(item for item in result.items if item.problem)
@@ -234,8 +235,8 @@ class TextOutput:
         self.console.print(text)
 
     def plain(self, text: str) -> None:
-        """Text that is not for people alone, such as SQL: no markup, and no line is broken."""
-        self.console.print(text, markup=False, soft_wrap=True)
+        """Text that is not for people alone, such as SQL or a log line: no markup, and no line is broken."""
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def facts(self, facts: Iterable[tuple[str, str]]) -> None:
         """Labels and values, one pair in a line."""

@@ -16,6 +16,7 @@ from penstock.config.compaction import read_compaction
 from penstock.config.contracts import read_contracts
 from penstock.config.environment import fill_references, read_override, read_overrides
 from penstock.config.erasure import read_erasure
+from penstock.config.jobs import read_jobs, read_schedules
 from penstock.config.loads import read_connections, read_loads
 from penstock.config.project_shape import PROJECT, scheme_of
 from penstock.config.shape import Record, check, to_plain
@@ -125,7 +126,7 @@ def _apply_vars(merged: Node, given: Mapping[str, str]) -> Node:
 def _build(
     file: Path, node: Node, values: dict[str, Any], target: str | None, environment: Mapping[str, str]
 ) -> Project:
-    root = file.parent
+    root, database = file.parent, values.get("database", "main").lower()
     raw = {"path": "raw", **values.get("raw", {})}
     spark = dict(values.get("spark", {}))
     if "jars" in spark:
@@ -138,20 +139,19 @@ def _build(
         file=file,
         name=values["name"],
         storage=_to_place(root, values.get("storage", "storage"), environment),
-        database=values.get("database", "main").lower(),
+        database=database,
         raw=RawSettings(
             **{**raw, "path": _to_place(root, raw["path"], environment)}, is_declared="path" in values.get("raw", {})
         ),
         event_log=place_event_log(values.get("event_log", "sqlite:///.penstock/events.db"), root),
         spark=SparkSettings(**spark),
         staging=read_contracts(node, values.get("staging", {})),
-        erasure=read_erasure(node, values.get("erasure", {}), values.get("database", "main").lower()),
+        erasure=read_erasure(node, values.get("erasure", {}), database),
         compaction=read_compaction(
-            node,
-            values.get("compaction", {}),
-            values.get("erasure", {}).get("physical_within"),
-            values.get("database", "main").lower(),
+            node, values.get("compaction", {}), values.get("erasure", {}).get("physical_within"), database
         ),
+        jobs=read_jobs(node, values.get("jobs", {}), database),
+        schedules=read_schedules(node, values.get("schedules", {}), database),
         connections=read_connections(values.get("connections", {}), root),
         loads=read_loads(node, values.get("loads", {})),
         environment=environment,

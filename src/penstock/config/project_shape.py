@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from penstock.config.jobs import JOBS, SCHEDULES
 from penstock.config.loads import CONNECTIONS, LOADS
 from penstock.config.shape import AnyScalar, Field, Flag, ListOf, MapOf, Record, Text, Whole
 from penstock.model.contract import Nested, OnDrift, OnRemovedFiles
@@ -293,6 +294,8 @@ _OVERRIDABLE = {
     "loads": Field(LOADS, "Tables of other systems, loaded into tables of this project."),
     "erasure": Field(_ERASURE, "Erasure of persons: secrets, subjects, and how rows are hidden."),
     "compaction": Field(_COMPACTION, "When tables are compacted, and how."),
+    "jobs": Field(JOBS, "How often job runs are tried, and how long they may take."),
+    "schedules": Field(SCHEDULES, "What `penstock scheduler` runs, and when."),
     "vars": Field(MapOf(AnyScalar(), "names", _var_problem), "Values that definitions read and a run may override."),
 }
 _TARGET = Record({name: Field(f.shape, f.description, default=f.default) for name, f in _OVERRIDABLE.items()})

@@ -18,12 +18,16 @@ from penstock.definitions.project_modules import ProjectFiles, ProjectFinder, pr
 from penstock.definitions.python_files import check_callable, load_python_file
 from penstock.definitions.sql_facts import QueryFacts, SqlStatement
 from penstock.definitions.sql_files import read_sql_file
+from penstock.definitions.sql_partitions import to_partitioning
 from penstock.errors import DefinitionError, Location
 from penstock.model.contract import Contract
 from penstock.model.erasure import ErasableTable, check_tables
 from penstock.model.graph import CycleError, order
 from penstock.model.names import STAGING_DATABASE, DatasetName, to_dataset_name
 from penstock.model.nearest import nearest_names
+from penstock.model.partitions.declared import Partitioning, by_values
+from penstock.model.partitions.refs import PartitionError
+from penstock.model.partitions.schemes import ColumnScheme
 from penstock.model.project import Project
 from penstock.model.spec import DatasetKind, DatasetSpec, Expectation, OnViolation, TableLayout, Untraced
 from penstock.pipelines.registry import Definition, Registry, bind_variables, collect_definitions
@@ -152,7 +156,7 @@ class _Loader:
 
     def _from_statement(self, file: str, statement: SqlStatement) -> DatasetSpec:
         location = Location(file, statement.line, statement.column)
-        facts = statement.facts
+        facts, given = statement.facts, statement.partitions
         qualified = self._input_names((text for text in facts.inputs if "." in text), location)
         self.qualified_reads += [(name, location) for name in qualified]
         return DatasetSpec(
@@ -171,6 +175,7 @@ class _Loader:
             query_line=statement.query_line,
             columns=self._columns(facts),
             column_places=self._column_places(facts, file),
+            partitioning=to_partitioning(given, self._source_name, location) if given is not None else None,
         )
 
     def _columns(self, facts: QueryFacts) -> dict[DatasetName, frozenset[str]]:
@@ -243,7 +248,20 @@ class _Loader:
             tags=definition.tags,
             local_views=trace.views,
             function=bind_variables(definition.function, self._project.vars),
+            partitioning=self._partitioning(definition, location),
         )
+
+    def _partitioning(self, definition: Definition, location: Location) -> Partitioning | None:
+        given = definition.partitions
+        if given is None:
+            return None
+        mapped = {self._source_name(text, location): mapping for text, mapping in given.inputs.items()}
+        if not isinstance(given.scheme, ColumnScheme):
+            return Partitioning(given.scheme, mapped, given.takes_many)
+        try:
+            return by_values(given.scheme.key, mapped, takes_many=given.takes_many)
+        except PartitionError as error:
+            raise DefinitionError(error.message, hint=error.hint, location=location) from None
 
     def _source_name(self, text: str, location: Location) -> DatasetName:
         return self._input_names([text], location)[0]

@@ -70,8 +70,11 @@ def check_callable(definition: Definition, location: Location) -> None:
         problem = "is a generator: it must return a DataFrame, not yield"
     elif inspect.iscoroutinefunction(function):
         problem = "is asynchronous: write `def`, not `async def`"
-    elif required := _required_parameters(definition):
-        problem = f"needs a value for {', '.join(required)}: a definition is called without arguments"
+    elif len(required := _required_parameters(definition)) > int(definition.partitions is not None):
+        called = "without arguments" if definition.partitions is None else "with one argument, the partitions"
+        problem = f"needs a value for {', '.join(required)}: a definition is called {called}"
+    elif definition.partitions is not None and not inspect.signature(function).parameters:
+        problem = "is partitioned and has no parameter: write `def name(ctx)`, and compute the rows of ctx.partition"
     else:
         return
     name = function.__name__

@@ -76,6 +76,22 @@ class QueryFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class SqlPartitions:
+    """The clauses of a CREATE statement about partitions; nothing is checked yet."""
+
+    unit: str
+    """`day`, `hour`, `month`, `list` or `column`."""
+    key: str
+    start: str = ""
+    end: str | None = None
+    zone: str | None = None
+    values: tuple[str, ...] = ()
+    takes_many: bool = False
+    inputs: tuple[tuple[str, str, str, int], ...] = ()
+    """By input: its name, `same`, `all`, `window` or `column`, the column, and how many partitions before."""
+
+
+@dataclass(frozen=True, slots=True)
 class SqlStatement:
     """One CREATE statement of a SQL file; `query` is the user's own text."""
 
@@ -93,6 +109,7 @@ class SqlStatement:
     tags: tuple[str, ...] = ()
     expectations: tuple[tuple[str, str, str], ...] = ()
     """The name, the condition, and what happens to rows that do not meet it: a value of OnViolation."""
+    partitions: SqlPartitions | None = None
 
 
 def to_json(value: SqlStatement | QueryFacts) -> dict[str, Any]:
@@ -116,6 +133,24 @@ def statement_from_json(value: Mapping[str, Any]) -> SqlStatement:
         table_properties=tuple((_typed(k, str), _typed(v, str)) for k, v in value["table_properties"]),
         tags=_texts(value["tags"]),
         expectations=tuple((_typed(n, str), _typed(c, str), _typed(v, str)) for n, c, v in value["expectations"]),
+        partitions=None if value["partitions"] is None else _partitions(value["partitions"]),
+    )
+
+
+def _partitions(value: Mapping[str, Any]) -> SqlPartitions:
+    optional = {name: None if value[name] is None else _typed(value[name], str) for name in ("end", "zone")}
+    inputs = [
+        (_typed(name, str), _typed(how, str), _typed(column, str), _typed(before, int))
+        for name, how, column, before in value["inputs"]
+    ]
+    return SqlPartitions(
+        unit=_typed(value["unit"], str),
+        key=_typed(value["key"], str),
+        start=_typed(value["start"], str),
+        values=_texts(value["values"]),
+        takes_many=_typed(value["takes_many"], bool),
+        inputs=tuple(inputs),
+        **optional,
     )
 
 

@@ -1,6 +1,6 @@
-"""What user code prints goes to the log on stderr: stdout is for results, which may be JSON.
+"""What user code prints goes to the log on stderr, and to the log of its job run: stdout is for results, which may be JSON.
 
-Only where Penstock has a log: in a notebook, `print` prints where it always does.
+Where Penstock has no log on stderr, as in a notebook, `print` also prints where it always does.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TextIO
@@ -21,7 +21,9 @@ _LONGEST = 10_000
 class _Lines:
     """Collects what is printed, and logs it line by line."""
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, also: TextIO | None) -> None:
+        self.also = also
+        """Where the text is printed too."""
         self._source = source
         self._rest = ""
 
@@ -38,9 +40,12 @@ class _Lines:
         self._rest = ""
 
     def _log(self, line: str) -> None:
+        if (listener := _listener.get()) is not None:
+            listener(line)
         _LOGGER.info("%s: %s", self._source, line, extra={"facts": {"printed_by": self._source}})
 
 
+_listener: ContextVar[Callable[[str], None] | None] = ContextVar("penstock_print_listener", default=None)
 _printer: ContextVar[_Lines | None] = ContextVar("penstock_user_output", default=None)
 
 
@@ -56,7 +61,7 @@ class _Routed:
         if printer is None:
             return self.stream.write(text)
         printer.write(text)
-        return len(text)
+        return printer.also.write(text) if printer.also is not None else len(text)
 
     def writelines(self, lines: Any) -> None:
         for line in lines:
@@ -72,11 +77,12 @@ _lock = threading.Lock()
 @contextmanager
 def user_output(source: str) -> Iterator[None]:
     """Log what the code in this block prints, with its source."""
-    if not _LOGGER.handlers:
+    has_log = bool(_LOGGER.handlers)
+    if not has_log and _listener.get() is None:
         yield
         return
-    lines = _Lines(source)
     routed = _route()
+    lines = _Lines(source, None if has_log else routed.stream)
     token = _printer.set(lines)
     try:
         yield
@@ -84,6 +90,16 @@ def user_output(source: str) -> Iterator[None]:
         _printer.reset(token)
         lines.close()
         _unroute(routed)
+
+
+@contextmanager
+def listen_to_prints(listener: Callable[[str], None]) -> Iterator[None]:
+    """Give each line that user code prints in this block to a listener, too."""
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
 
 
 def _route() -> _Routed:

@@ -45,7 +45,7 @@ WHERE p.partition_ref = ? AND p.status IN (1, 2, 3) AND COALESCE(b.status, 0) NO
 ORDER BY p.claim_position IS NULL, p.claim_position, p.first_position"""
 _FIRST_OPEN = (
     "SELECT min(first_position) FROM penstock_build "
-    "WHERE first_position <= ? AND (last_position > ? OR status NOT IN (0, 4, 5, 6))"
+    "WHERE first_position <= ? AND (last_position > ? OR (status NOT IN (0, 4, 5, 6) AND updated_at >= ?))"
 )
 
 
@@ -108,14 +108,17 @@ def unfinished_builds(log: EventLog, *, strict: bool = False) -> list[BuildState
     return list(map(_to_build, log.select(f"{_BUILD}{where} ORDER BY first_position", values, strict=strict)))
 
 
-def quiet_position(log: EventLog, *, strict: bool = False) -> Position:
+def quiet_position(log: EventLog, *, alive_since: int = 0, strict: bool = False) -> Position:
     """The newest position at which no build was open: every claim before it has ended.
+
+    A build without an end whose last event is older than `alive_since`, in nanoseconds, counts as ended with that event:
+    otherwise one that was abandoned years ago would make every reader read everything since.
 
     A build counts as open from its first event to its last, so the events after this position say everything about the builds
     that were open at any time since.
     """
     position = log.head(strict=strict)
-    while (first := log.select(_FIRST_OPEN, (position, position))[0][0]) is not None:
+    while (first := log.select(_FIRST_OPEN, (position, position, alive_since))[0][0]) is not None:
         position = Position(first - 1)
     return position
 
@@ -156,6 +159,12 @@ def job_state(log: EventLog, job_run_id: str, *, strict: bool = False) -> JobSta
     """The state of a job run."""
     rows = log.select(f"{_JOB} WHERE job_run_id = ?", (job_run_id,), strict=strict)
     return _to_job(rows[0]) if rows else None
+
+
+def find_jobs(log: EventLog, start: str, *, limit: int = 2) -> list[str]:
+    """The ids of job runs that start with this text, newest first."""
+    sql = f"{_JOB} WHERE substr(job_run_id, 1, {len(start):d}) = ? ORDER BY first_position DESC LIMIT ?"
+    return [_to_job(row).job_run_id for row in log.select(sql, (start, limit), strict=True)]
 
 
 def list_jobs(

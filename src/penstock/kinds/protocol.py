@@ -70,6 +70,14 @@ class Loader(Protocol):
 
 
 @runtime_checkable
+class Expands(Protocol):
+    """What a loader also has if only the rows of its inputs show which partitions are to be built."""
+
+    def expand(self, item: Item) -> Sequence[Item]:
+        """The items with partitions that an item without them stands for, once its inputs are done."""
+
+
+@runtime_checkable
 class Repairs(Protocol):
     """What a loader also has whose source can be asked for single rows again."""
 
@@ -96,6 +104,14 @@ class Analyzable(Protocol):
 
     def open_analysis(self, lake: PlannedLake, run: PipelineRun) -> Analyzer:
         """What checks the definitions of this plan; closed after it."""
+
+
+@runtime_checkable
+class Accepts(Protocol):
+    """What a loader also has whose tables can be taken as they are for the result of their definition."""
+
+    def accept(self, item: Item) -> LoadResult:
+        """Commit nothing but progress: the rows count as built from the inputs as they are now."""
 
 
 @runtime_checkable

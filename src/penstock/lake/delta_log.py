@@ -20,6 +20,8 @@ from penstock.storage.files import Files
 from penstock.storage.local import LocalFiles, is_misplaced
 
 APPLICATION = "penstock"
+FENCED = 1 << 62
+"""A version above that of every load: once an application id has it, nothing more can be committed under that id."""
 
 _COMMIT = re.compile(r"(\d{20})\.json\Z")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.")
@@ -165,8 +167,9 @@ def _to_commit(version: int, content: bytes) -> Commit:
         if not line.strip():
             continue
         action = json.loads(line)
-        if "txn" in action and action["txn"]["appId"] == APPLICATION:
-            number = int(action["txn"]["version"])
+        if "txn" in action:
+            found = _number_of(action["txn"])
+            number = found if found is not None else number
         elif "commitInfo" in action:
             info = action["commitInfo"]
         elif "metaData" in action:
@@ -184,6 +187,18 @@ def _to_commit(version: int, content: bytes) -> Commit:
         schema_json=schema_json,
         parameters={str(key): str(value) for key, value in (info.get("operationParameters") or {}).items()},
     )
+
+
+def to_application(number: int) -> str:
+    """The application id of commits that may run beside others of the same table: Delta skips none of them."""
+    return f"{APPLICATION}/{number}"
+
+
+def _number_of(transaction: Mapping[str, Any]) -> int | None:
+    """Penstock's load number: the version of our application, or of an application id of its own; a fence has none."""
+    version = int(transaction["version"])
+    is_ours = transaction["appId"].partition("/")[0] == APPLICATION
+    return version if is_ours and version < FENCED else None
 
 
 def read_columns(schema_json: str) -> tuple[Column, ...]:

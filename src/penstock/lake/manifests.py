@@ -111,6 +111,11 @@ def find_schema(files: Files, name: DatasetName, number: int) -> Schema | None:
         return None
 
 
+def drop_order(path: str) -> int:
+    """In which order a table's files are removed: progress first, because nothing is trusted without it; the log last."""
+    return 0 if f"/{FOLDER}/" in path else 2 if "/_delta_log/" in path else 1
+
+
 def _parse(content: bytes, number: int) -> Manifest:
     try:
         value = json.loads(content)
@@ -147,6 +152,8 @@ def _to_json(manifest: Manifest) -> dict[str, Any]:
         optional["data"] = [manifest.data_version, manifest.data_at]
     if manifest.hides is not None:
         optional["hides"] = manifest.hides
+    if manifest.as_of is not None:
+        optional["as_of"] = manifest.as_of
     return {
         "format": FORMAT,
         "dataset": manifest.dataset,
@@ -179,4 +186,5 @@ def _from_json(value: dict[str, Any]) -> Manifest:
         data_version=check_type(data_version, int, None),
         data_at=check_type(data_at, int, None),
         hides=check_type(value.get("hides"), str, None),
+        as_of=check_type(value.get("as_of"), int, None),
     )

@@ -93,6 +93,12 @@ def find_location(session: SparkSession, table: str) -> str:
     return f"{facts['Location']}/{name.lower()}"
 
 
+def is_same_location(one: str, other: str) -> bool:
+    """Whether two addresses name the same place, however a local one is written."""
+    first, second = (each.replace("file:///", "/").replace("file:/", "/").rstrip("/") for each in (one, other))
+    return first == second
+
+
 def name_table(session: SparkSession, table: str, location: str) -> None:
     """Register a table in the catalog by its name."""
     session.sql(f"CREATE TABLE IF NOT EXISTS {quote_table(table)} USING DELTA LOCATION {text(location)}")

@@ -112,11 +112,31 @@ class _Reader(Generic[P]):
         try:
             if commit.number is None:
                 return None, _foreign(commit) if commit.changes_rows else None
-            if read_manifest(self.files, self.name, commit.number).entry is Entry.LOAD:
-                return self._fold(commit.number), None
+            manifest = read_manifest(self.files, self.name, commit.number)
+            if manifest.entry is Entry.LOAD:
+                folded = self._fold(commit.number)
+                return (folded, None) if manifest.as_of is None else self._add_siblings(folded, commit, manifest.as_of)
         except ProgressError as error:
             return None, error.damage
         return None, None
+
+    def _add_siblings(
+        self, progress: Progress[P], commit: Commit, as_of: int
+    ) -> tuple[Progress[P] | None, Damage | None]:
+        """The progress with what was committed beside its commit: after its manifest was written, and before it."""
+        found: list[int] = []
+        for each in self._commits():
+            if each.version <= as_of:
+                break
+            if each.version >= commit.version:
+                continue
+            if each.number is None and each.changes_rows:
+                return None, _foreign(each)
+            if each.number is not None and read_manifest(self.files, self.name, each.number).entry is Entry.LOAD:
+                found.append(each.number)
+        payloads = [self._fold(number).payload for number in reversed(found)]
+        numbers = tuple(sorted({*found, *progress.chain}))
+        return replace(progress, payload=reduce(self.codec.fold, payloads, progress.payload), chain=numbers), None
 
     def _last_known(self, number: int | None, numbers: Iterable[int]) -> P | None:
         """What the newest readable manifest says was loaded; None when none can be read."""

@@ -19,13 +19,14 @@ from penstock.lake.delta_log import APPLICATION, Commit, iter_commits
 from penstock.lake.leases import LEASES, TERMS, hold_shared
 from penstock.lake.log_repair import repaired_log
 from penstock.lake.manifests import (
-    FOLDER,
     create_manifest,
+    drop_order,
     find_later_numbers,
     read_manifest,
     remove_manifest,
     remove_old_manifests,
 )
+from penstock.lake.naming import is_same_location
 from penstock.lake.progress import ENVELOPE, find_hidden_columns, read_table_state
 from penstock.lake.statements import (
     MAPPED,
@@ -42,6 +43,7 @@ from penstock.model.names import DatasetName
 from penstock.model.progress import Codec, Entry, Manifest, TableState
 from penstock.model.spec import TableLayout
 from penstock.model.types import Struct, parse_type, type_from_json
+from penstock.session.jobs import check_not_cancelled, session_of
 from penstock.session.losses import best_effort
 from penstock.session.siblings import sibling_of
 from penstock.storage.files import Files
@@ -57,12 +59,17 @@ _SMALL_FILE = 2 << 20
 
 @dataclass(slots=True)
 class Lake:
-    """The tables below one storage, through one session."""
+    """The tables below one storage, through one session, or in a job run through the session of the job run."""
 
-    session: SparkSession
+    main: SparkSession
     files: Files
     _registered: set[DatasetName] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def session(self) -> SparkSession:
+        """The session to use here."""
+        return session_of(self.main)
 
     def state(self, name: DatasetName) -> TableState[None]:
         """The state of the table now, as far as it is the same for every kind."""
@@ -136,7 +143,7 @@ class Lake:
 
     def _save(self, writer: DataFrameWriter, name: DatasetName, number: int) -> Commit:
         numbered = writer.format("delta").options(txnAppId=APPLICATION, txnVersion=str(number))
-        with self._writing(name):
+        with self.writing(name):
             numbered.save(self.files.spark_path(name.path))
         return self._read_back(name, number)
 
@@ -178,7 +185,7 @@ class Lake:
         view = f"penstock_{uuid4().hex}"
         source.createGlobalTempView(view)
         try:
-            with self._writing(name), sibling_of(self.session) as session:
+            with self.writing(name), sibling_of(self.session) as session:
                 session.conf.set("spark.databricks.delta.write.txnAppId", APPLICATION)
                 session.conf.set("spark.databricks.delta.write.txnVersion", str(number))
                 if is_stable:
@@ -218,7 +225,7 @@ class Lake:
         Larger files are kept: rewriting the whole table again and again costs more than its small files do,
         and would mix rows that were stored in separate files on purpose.
         """
-        with suppress(ConcurrentRunError), self._writing(name, wait=0), sibling_of(self.session) as session:
+        with suppress(ConcurrentRunError), self.writing(name, wait=0), sibling_of(self.session) as session:
             session.conf.set("spark.databricks.delta.optimize.minFileSize", str(_SMALL_FILE))
             session.sql(f"OPTIMIZE delta.{quote(self.files.spark_path(name.path))}")
 
@@ -242,7 +249,7 @@ class Lake:
 
     def restore(self, name: DatasetName, version: int) -> None:
         """Make the table what it was at this version; needs the exclusive lease, and `restate` afterwards."""
-        with self._writing(name), sibling_of(self.session) as session:
+        with self.writing(name), sibling_of(self.session) as session:
             # Otherwise a table whose removed files may go at once cannot be restored, even while they are there.
             session.conf.set(
                 "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration", "false"
@@ -253,7 +260,7 @@ class Lake:
         """Replace the whole table, its schema and its layout in one commit under this number."""
         complete = complete_layout(layout, type_from_json(rows.schema.jsonValue()))
         statement = replace_statement(self.files.spark_path(name.path), number, complete)
-        with self._writing(name, replaces=True):
+        with self.writing(name, replaces=True):
             rows.sparkSession.sql(statement, rows=rows)
         return self._read_back(name, number)
 
@@ -289,7 +296,7 @@ class Lake:
             self._alter(name, f"UNSET TBLPROPERTIES IF EXISTS ({', '.join(map(text, unset))})")
 
     def _alter(self, name: DatasetName, what: str) -> None:
-        with self._writing(name):
+        with self.writing(name):
             self.session.sql(f"ALTER TABLE delta.{quote(self.files.spark_path(name.path))} {what}")
 
     def drop(self, name: DatasetName) -> None:
@@ -299,14 +306,15 @@ class Lake:
             files = [file.path for file in self.files.walk(table.path) if f"/{LEASES}/" not in file.path]
             if not files:
                 continue
-            with self._writing(table):
-                for path in sorted(files, key=_drop_order):
+            with self.writing(table):
+                for path in sorted(files, key=drop_order):
                     self.files.remove(path)
                     fault_point("drop.after_file", path)
 
     @contextmanager
-    def _writing(self, name: DatasetName, wait: float | None = None, *, replaces: bool = False) -> Iterator[None]:
+    def writing(self, name: DatasetName, wait: float | None = None, *, replaces: bool = False) -> Iterator[None]:
         """Hold the table's lease for writers, and name conflicts; a table that is replaced need not have a readable log."""
+        check_not_cancelled()
         terms = TERMS if wait is None else replace(TERMS, writer_wait=wait)
         log = repaired_log(self.files, name.path) if replaces else nullcontext()
         with hold_shared(self.files, name.path, terms=terms), log, write_errors_named(self.files, name):
@@ -315,7 +323,7 @@ class Lake:
     @contextmanager
     def _rewriting(self, name: DatasetName, codec: str | None, largest: int) -> Iterator[SparkSession]:
         """A session of its own for a rewrite of files."""
-        with self._writing(name), sibling_of(self.session) as session:
+        with self.writing(name), sibling_of(self.session) as session:
             if codec is not None:
                 session.conf.set("spark.sql.parquet.compression.codec", codec)
             session.conf.set("spark.databricks.delta.optimize.maxFileSize", str(largest))
@@ -374,7 +382,7 @@ class Lake:
     def _check_same_place(self, name: DatasetName, table: str, location: str) -> None:
         rows = self.session.sql(f"DESCRIBE DETAIL {table}").select("location").collect()
         found = str(rows[0]["location"])
-        if _normal(found) != _normal(location):
+        if not is_same_location(found, location):
             raise StorageError(
                 f"{name} is already registered in this session's catalog at {found}, not at {location}",
                 hint="use another Spark session or catalog, or drop that registration",
@@ -389,12 +397,3 @@ class Lake:
         raise ConcurrentRunError(
             f"{name}: another run committed first; load {number} changed nothing", hint="run again"
         )
-
-
-def _drop_order(path: str) -> int:
-    """Progress first: without it nothing is trusted. The log last: while it exists, the table exists."""
-    return 0 if f"/{FOLDER}/" in path else 2 if "/_delta_log/" in path else 1
-
-
-def _normal(location: str) -> str:
-    return location.replace("file:///", "/").replace("file:/", "/").rstrip("/")

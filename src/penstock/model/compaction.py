@@ -189,6 +189,12 @@ class Maintained:
     blocked: tuple[Blocked, ...] = ()
 
     @property
+    def summary(self) -> str:
+        """A line about all of it."""
+        done = f"{len(self.tables)} tables compacted, {len(self.receipts)} erasures"
+        return f"{done}, {len(self.blocked)} blocked" if self.blocked else done
+
+    @property
     def is_empty(self) -> bool:
         done = self.tables or self.receipts or self.store_files_merged or self.files_searched
         return not (done or self.blocked)

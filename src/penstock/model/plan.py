@@ -14,6 +14,9 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from penstock.errors import Location, PenstockError
 from penstock.model.drift import ColumnChange
 from penstock.model.names import DatasetName
+from penstock.model.partitions.declared import DUE, PartitionRequest
+from penstock.model.partitions.refs import name_parts
+from penstock.model.partitions.schemes import Countable
 from penstock.model.progress import TableState
 from penstock.model.schema import Schema
 
@@ -127,10 +130,21 @@ class WorkItem(Generic[W]):
     """Size of all source files: what a full rebuild would read."""
     is_parallel: bool = False
     """Whether it may run at the same time as other items of the same table."""
+    parts: tuple[str, ...] = ()
+    """The partitions that it builds, such as `date=2024-01-01`; empty for a whole dataset."""
 
     @property
     def id(self) -> str:
         return str(self.dataset) if self.partition is None else f"{self.dataset}/{self.partition}"
+
+    @property
+    def refs(self) -> tuple[str, ...]:
+        """What it builds, as the event log names it: each of its partitions, or the item as a whole."""
+        return tuple(f"{self.dataset}/{part}" for part in self.parts) or (self.id,)
+
+    def narrowed(self, parts: tuple[str, ...], note: str = "") -> WorkItem[W]:
+        """The same work for some of the partitions only; a note tells its id from those of others with the same ends."""
+        return replace(self, parts=parts, partition=f"{name_parts(parts)}{note}")
 
     def refused(self, problem: Problem) -> WorkItem[W]:
         """The same item with nothing to do, because of this problem."""
@@ -150,6 +164,8 @@ class Wishes:
     drop_retired: bool = False
     continuous: bool = False
     """Only what can be kept up to date while waiting for changes."""
+    partitions: PartitionRequest = DUE
+    """Which partitions are wanted, and how they are put into job runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +175,8 @@ class Upstream:
     name: DatasetName
     state: TableState[Any]
     items: tuple[Item, ...] = ()
+    scheme: Countable | None = None
+    """How it is partitioned, if it is."""
 
     @property
     def is_broken(self) -> bool:
@@ -214,6 +232,10 @@ class Plan:
     """Every address that the work may read or write: decides which connectors a session needs."""
     maintenance: tuple[Item, ...] = ()
     """What `penstock maintain` would do: no part of a pipeline run."""
+    parallel: int | None = None
+    """How many items run at the same time; None for the project's setting."""
+    max_failures: int | None = None
+    """After more failed partitions than this, nothing new begins."""
 
     @property
     def has_work(self) -> bool:
@@ -265,6 +287,7 @@ def _to_json(item: Item, line: PlanLine) -> dict[str, Any]:
         "inputs": list(item.upstream),
         "files": [],
         **({"partition": item.partition} if item.partition is not None else {}),
+        **({"partitions": list(item.parts)} if item.parts else {}),
         **line.details,
     }
     if item.problem is not None:

@@ -155,6 +155,11 @@ class Manifest:
     data_at: int | None = None
     hides: str | None = None
     """For a commit that removes all rows of some keys, and nothing else: the request whose tombstones have these keys."""
+    as_of: int | None = None
+    """For a commit that may run beside others of the table: the newest version that the payload knows of, -1 for none.
+
+    What was committed between it and the commit of this manifest is added to the payload by whoever reads it.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 from penstock.model.compaction import CompactionSettings
 from penstock.model.contract import Contract
 from penstock.model.erasure import ErasureSettings
+from penstock.model.jobs import JobSettings, Schedules
 from penstock.model.load_declarations import LoadDeclaration
 from penstock.model.loads import Connection
 
@@ -61,6 +62,8 @@ class Project:
     """What is declared about staging tables, by their names without the database."""
     erasure: ErasureSettings = field(default_factory=ErasureSettings)
     compaction: CompactionSettings = field(default_factory=CompactionSettings)
+    jobs: JobSettings = field(default_factory=JobSettings)
+    schedules: Schedules = field(default_factory=dict)
     connections: Mapping[str, Connection] = field(default_factory=dict, repr=False)
     """How databases are reached, by the names that loads use."""
     loads: tuple[LoadDeclaration, ...] = ()
@@ -74,3 +77,8 @@ class Project:
     def state_folder(self) -> Path:
         """Where run results, logs and caches of this project live; never the progress of a table."""
         return self.root / ".penstock"
+
+    @property
+    def job_logs(self) -> Path:
+        """Where the logs of job runs are."""
+        return self.state_folder / "logs" / "jobs"

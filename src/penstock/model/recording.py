@@ -44,6 +44,7 @@ class BuildRecorder:
         self._lock = threading.Lock()
         self.history = BuildHistory(build_request_id)
         """What has been recorded so far; only for reading."""
+        self.last_event_id = ""
 
     def resume(self, events: Iterable[Event]) -> None:
         """Restore the state from earlier events of this build, for example after a restart; accepts any history."""
@@ -147,6 +148,7 @@ class BuildRecorder:
         self.history.check(payload)
         event = Event(self._new_id(self._clock), self._clock.now_ns(), self.build_request_id, payload)
         self.history.fold(event)
+        self.last_event_id = event.event_id
         return event
 
 

@@ -49,6 +49,8 @@ class LoadResult:
     """What was applied, batch by batch."""
     is_waiting: bool = False
     """The table does not exist yet, because no source data has arrived."""
+    delegated_to: str | None = None
+    """The build that did it instead; an empty text when that is not known any more."""
 
     @property
     def has_violations(self) -> bool:
@@ -64,7 +66,11 @@ class Outcome(StrEnum):
     SKIP = "skip"
     NO_OP = "no-op"
     CANCELLED = "cancelled"
-    """Stopped by a signal, or not started because of it."""
+    """Stopped by a signal or a cancel, or not started because of it."""
+
+
+CANCEL_REQUESTED = "cancel_requested"
+"""The reason code of a result that somebody asked for with `penstock cancel`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +85,11 @@ class ItemResult:
     seconds: float = 0.0
     load: LoadResult | None = None
     problem: Problem | None = None
+
+    @property
+    def is_cancel_requested(self) -> bool:
+        """Whether somebody asked to cancel it, and no signal stopped the run."""
+        return any(reason.code == CANCEL_REQUESTED for reason in self.reasons)
 
     def to_json(self) -> dict[str, Any]:
         load = self.load
@@ -115,7 +126,8 @@ class RunResult:
 
     @property
     def has_failed(self) -> bool:
-        return any(item.outcome is Outcome.ERROR for item in self.items)
+        """Whether something was not done: it failed, or was cancelled while the rest went on."""
+        return any(item.outcome in {Outcome.ERROR, Outcome.CANCELLED} for item in self.items)
 
     def count(self, outcome: Outcome) -> int:
         return sum(item.outcome is outcome for item in self.items)
@@ -128,8 +140,9 @@ class RunResult:
 
     @property
     def _counts(self) -> dict[Outcome, int]:
-        """How many items ended how; cancelled ones are only named where the run was stopped."""
-        return {each: self.count(each) for each in Outcome if self.stopped or each is not Outcome.CANCELLED}
+        """How many items ended how; cancelled ones are only named where there are some, or the run was stopped."""
+        shown = {each: self.count(each) for each in Outcome}
+        return {each: count for each, count in shown.items() if self.stopped or count or each is not Outcome.CANCELLED}
 
     def to_json(self) -> dict[str, Any]:
         return {

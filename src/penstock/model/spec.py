@@ -11,6 +11,7 @@ from penstock.errors import Location
 from penstock.model.changes import FlowSpec
 from penstock.model.loads import LoadOptions
 from penstock.model.names import DatasetName
+from penstock.model.partitions.declared import Partitioning
 
 
 class DatasetKind(StrEnum):
@@ -95,7 +96,8 @@ class DatasetSpec:
     sql: str | None = None
     query_line: int | None = None
     """The line of the file on which the SQL query begins, to translate Spark's positions."""
-    function: Callable[[], Any] | None = None
+    function: Callable[..., Any] | None = None
+    """Called without arguments; with a `pipelines.PartitionContext` if the dataset is partitioned and it has a parameter."""
     columns: Mapping[DatasetName, frozenset[str]] = field(default_factory=dict)
     """The columns, in lower case, that may be read of an input; all columns of an input that is not listed."""
     column_places: Mapping[DatasetName, Mapping[str, Location]] = field(default_factory=dict)
@@ -106,6 +108,8 @@ class DatasetSpec:
     """The temporary views that the function makes for itself, in lower case; `*` stands for names that only a run knows."""
     load: LoadOptions | None = None
     """What a load from a table of another system declares: it has this instead of a query."""
+    partitioning: Partitioning | None = None
+    """How the dataset is partitioned, if each of its partitions is built by itself."""
 
     @property
     def is_view(self) -> bool:

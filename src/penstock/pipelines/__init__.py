@@ -16,6 +16,19 @@ from penstock.model.nearest import nearest_hint
 from penstock.model.project import Scalar
 from penstock.model.spec import DatasetKind, Expectation, OnViolation
 from penstock.pipelines.loads import delta, jdbc, load, sqlite
+from penstock.pipelines.partitions import (
+    PartitionContext,
+    all_partitions,
+    by_column,
+    daily,
+    hourly,
+    monthly,
+    partition_column,
+    partition_list,
+    same_partition,
+    to_partition_settings,
+    window,
+)
 from penstock.pipelines.registry import (
     Definition,
     ErasableDeclaration,
@@ -34,13 +47,20 @@ from penstock.pipelines.settings import check_function, check_settings, text_of,
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from penstock.model.partitions.declared import InputMapping
+    from penstock.model.partitions.schemes import Scheme
+
     spark: SparkSession
 
 __all__ = [
+    "PartitionContext",
+    "all_partitions",
+    "by_column",
     "change_files",
     "create_auto_cdc_flow",
     "create_auto_cdc_from_snapshot_flow",
     "create_streaming_table",
+    "daily",
     "declare_staging",
     "delta",
     "erasable",
@@ -50,15 +70,21 @@ __all__ = [
     "expect_all_or_fail",
     "expect_or_drop",
     "expect_or_fail",
+    "hourly",
     "jdbc",
     "load",
     "materialized_view",
+    "monthly",
+    "partition_column",
+    "partition_list",
     "read",
+    "same_partition",
     "spark",
     "sqlite",
     "table",
     "temporary_view",
     "var",
+    "window",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -243,6 +269,9 @@ def materialized_view(
     format: str | None = ...,
     tags: Sequence[str] | None = ...,
     depends_on: Sequence[str] | None = ...,
+    partition_by: Scheme | None = ...,
+    partition_inputs: Mapping[str, InputMapping] | None = ...,
+    batch: bool = ...,
 ) -> Callable[[F], F]: ...
 def materialized_view(query_function: Any = None, **settings: Any) -> Any:
     """Define a table that equals the function's result, recomputed only if something that it depends on changed."""
@@ -264,6 +293,9 @@ def table(
     format: str | None = ...,
     tags: Sequence[str] | None = ...,
     depends_on: Sequence[str] | None = ...,
+    partition_by: Scheme | None = ...,
+    partition_inputs: Mapping[str, InputMapping] | None = ...,
+    batch: bool = ...,
 ) -> Callable[[F], F]: ...
 def table(query_function: Any = None, **settings: Any) -> Any:
     """Define a table from the function's result."""
@@ -362,4 +394,5 @@ def _to_definition(kind: DatasetKind, function: Any, settings: dict[str, Any]) -
         layout=layout,
         tags=texts_of(settings, "tags"),
         depends_on=texts_of(settings, "depends_on"),
+        partitions=to_partition_settings(settings),
     )

@@ -9,14 +9,17 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.errors import DefinitionError, Location
 from penstock.model.load_declarations import LoadDeclaration
 from penstock.model.project import Scalar
 from penstock.model.spec import DatasetKind, Expectation, TableLayout
 
-QueryFunction = Callable[[], Any]
+if TYPE_CHECKING:
+    from penstock.pipelines.partitions import PartitionSettings
+
+QueryFunction = Callable[..., Any]
 _HERE = str(Path(__file__).parent)
 
 
@@ -42,6 +45,7 @@ class Definition:
     layout: TableLayout
     tags: tuple[str, ...]
     depends_on: tuple[str, ...]
+    partitions: PartitionSettings | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,9 +167,9 @@ def bind_variables(function: QueryFunction, variables: Mapping[str, Scalar]) -> 
     """Give `dp.var` its project whenever the function is called, also from another thread."""
 
     @wraps(function)
-    def bound() -> Any:
+    def bound(*context: Any) -> Any:
         with use_variables(variables):
-            return function()
+            return function(*context)
 
     return bound
 

@@ -13,6 +13,8 @@ from penstock.pipelines.registry import caller
 
 _VIEW_SETTINGS = frozenset({"name", "comment", "spark_conf", "tags", "depends_on"})
 _TABLE_SETTINGS = _VIEW_SETTINGS | {"table_properties", "partition_cols", "cluster_by", "schema", "format"}
+_PARTITION_SETTINGS = frozenset({"partition_by", "partition_inputs", "batch"})
+_PARTITIONED = frozenset({DatasetKind.TABLE, DatasetKind.MATERIALIZED_VIEW})
 
 
 def to_layout(settings: dict[str, Any]) -> TableLayout:
@@ -26,6 +28,7 @@ def to_layout(settings: dict[str, Any]) -> TableLayout:
 def check_settings(kind: DatasetKind, settings: dict[str, Any]) -> None:
     """Refuse parameters that this kind of dataset does not support."""
     known = _VIEW_SETTINGS if kind.is_view else _TABLE_SETTINGS
+    known |= _PARTITION_SETTINGS if kind in _PARTITIONED else frozenset()
     check_known(f"@dp.{kind}", settings, known)
     refused = {
         "spark_conf": (bool(settings.get("spark_conf")), "put the settings under configuration: in penstock.yml"),

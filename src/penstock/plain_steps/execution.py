@@ -17,6 +17,7 @@ from penstock.model.names import DatasetName
 from penstock.model.plan import Action, Item, Plan, Problem, Reason, WorkItem
 from penstock.model.recording import BuildRecorder
 from penstock.model.results import ItemResult, LoadResult, RunResult
+from penstock.run.cancelling import CancelWatch
 from penstock.run.dispatch import Limits
 from penstock.run.recording import RunRecorder
 from penstock.run.scheduler import RunListener, Scheduler
@@ -108,9 +109,11 @@ class Execution:
     def _record(self, plan: Plan, scheduler: Scheduler, recorder: RunRecorder) -> tuple[ItemResult, ...]:
         begun, build = time.monotonic(), recorder.events.build_request_id
         recorder.received(self.title)
+        watch = CancelWatch(self.log, build, recorder)
         try:
             recorder.planned(plan)
-            results = scheduler.execute(plan)
+            with watch.watch(scheduler.stop):
+                results = scheduler.execute(plan)
         except StoppedError as stopped:
             stopped.result = to_stopped_result(build, plan, stopped, time.monotonic() - begun)
             recorder.cancelled(stopped.result, RECORD_SECONDS)
@@ -119,7 +122,7 @@ class Execution:
             with suppress(EventLogError):
                 recorder.failed(describe(error))
             raise
-        recorder.finished(RunResult(build, results, time.monotonic() - begun))
+        recorder.finished(RunResult(build, results, time.monotonic() - begun), watch.reason)
         return results
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import Any
 
 from penstock.kinds.protocol import Workspace
@@ -23,7 +22,7 @@ def write_artifacts(workspace: Workspace, plan: Plan, result: RunResult) -> None
         "plan": plan.to_json(),
     }
     for name, content in (("manifest.json", manifest), ("run_results.json", result.to_json())):
-        scratch = project.state_folder / f".{name}.{os.getpid()}"
+        scratch = project.state_folder / f".{name}.{result.build_request_id}"
         scratch.write_text(json.dumps(content, indent=2) + "\n")
         scratch.replace(project.state_folder / name)
 

@@ -1,6 +1,5 @@
-"""How partitions are put into job runs, and how a batch that failed is searched for the partitions that fail. Pure.
+"""How a batch of partitions that failed is searched for the partitions that fail. Pure.
 
-    for batch in choose_batches(partitions, size): ...
     search = BatchSearch(batch, error)                    # the batch failed with this error
     while (smaller := search.next_batch()) is not None:
         search.told(run(smaller))                         # None, or the error
@@ -15,26 +14,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import pairwise
 from typing import Generic, TypeVar
 
 P = TypeVar("P")
-
-LARGEST = 100
-"""The most partitions that go into one job run, unless the user says otherwise: a failure then costs 9 more, not hundreds."""
-
-
-def choose_batches(partitions: Sequence[P], size: int | None, *, takes_many: bool) -> list[Sequence[P]]:
-    """Cut partitions into consecutive batches of equal size, as few as `size` allows; one by one if a job takes only one.
-
-    `size` None chooses: everything in one job run is fastest, because each one has its own fixed cost.
-    """
-    if size is not None and size < 1:
-        raise ValueError("a batch has at least one partition")
-    most = 1 if not takes_many else size or LARGEST
-    count = -(-len(partitions) // most)
-    bounds = [number * len(partitions) // count for number in range(count + 1)] if count else [0]
-    return [partitions[start:stop] for start, stop in pairwise(bounds)]
 
 
 class _Test(StrEnum):

@@ -6,20 +6,21 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Protocol, TypeVar
 
-from penstock.errors import EventLogError, PenstockError
+from penstock.errors import CancelledError, EventLogError, PenstockError
 from penstock.eventlog.redaction import redact_texts
 from penstock.kinds.protocol import Kind, Workspace
 from penstock.lake.tables import Lake
 from penstock.model.clock import Clock
 from penstock.model.plan import Item, Plan
 from penstock.model.results import ItemResult, LoadResult, Outcome, RunResult
+from penstock.run.cancelling import CancelWatch
+from penstock.run.claims.heartbeats import Heartbeats
 from penstock.run.planner import PlanRequest
 from penstock.run.recording import RunRecorder
 from penstock.run.scheduler import OnStop, RunListener, Scheduler
-from penstock.session.opening import cancel_work
+from penstock.session.jobs import cancel_work
 
 R = TypeVar("R")
 
@@ -53,6 +54,7 @@ class Bench:
     listeners: tuple[RunListener, ...] = ()
     results: list[ItemResult] = field(default_factory=list)
     is_planned: bool = False
+    cancel_reason: str | None = None
 
     @property
     def build_request_id(self) -> str:
@@ -69,10 +71,16 @@ class Bench:
         self.is_planned = True
         self.recorder.planned(plan)
         stop: OnStop = lambda _: None  # noqa: E731 - the command line tells about it
-        cancel = partial(cancel_work, self.lake.session)
-        listeners = (self.recorder, *self.listeners)
-        done = Scheduler(load, listeners, cancel=cancel, on_stop=stop).execute(plan)
+        cancel: Callable[[Item], None] = lambda _: cancel_work(self.lake.main)  # noqa: E731
+        scheduler = Scheduler(load, (self.recorder, *self.listeners), cancel=cancel, on_stop=stop)
+        log = self.recorder.log
+        watch = CancelWatch(log, self.build_request_id, self.recorder).watch(scheduler.stop)
+        with Heartbeats(log, [self.recorder.events]), watch:
+            done = scheduler.execute(plan)
         self.results.extend(done)
+        if watch.reason is not None:
+            self.cancel_reason = watch.reason
+            raise CancelledError(watch.reason)
         return done
 
 
@@ -90,6 +98,10 @@ def open_bench(
                 yield bench
                 if not bench.is_planned:
                     bench.execute((), _nothing)
+        except CancelledError:
+            with suppress(EventLogError):
+                recorder.finished(RunResult(bench.build_request_id, tuple(bench.results), 0.0), bench.cancel_reason)
+            raise
         except BaseException as error:
             with suppress(EventLogError):
                 recorder.failed(error.message if isinstance(error, PenstockError) else type(error).__name__)

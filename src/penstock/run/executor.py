@@ -2,26 +2,43 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.definitions.project_modules import loaded_project_modules
+from penstock.definitions.user_code import describe
+from penstock.errors import PenstockError
 from penstock.kinds.catalog import find_kind
 from penstock.kinds.protocol import Kind, Loader, PipelineRun, Workspace
 from penstock.lake.naming import use_database
+from penstock.lake.own_commits import find_own_commit
 from penstock.lake.planned_lake import PlannedLake
 from penstock.lake.stored_files import stored_files_named
 from penstock.lake.tables import Lake
+from penstock.model.jobs import JobPolicy
 from penstock.model.loads import find_drivers
-from penstock.model.plan import Item, Plan
-from penstock.model.results import ItemResult, LoadResult
+from penstock.model.plan import Item, Plan, Problem
+from penstock.model.results import ItemResult, LoadResult, Outcome
+from penstock.model.wording import counted
 from penstock.run.analyzing import analyze_plan
-from penstock.run.scheduler import OnStop, RunListener, Scheduler
+from penstock.run.cancelling import CancelWatch
+from penstock.run.claiming import Begun, Claiming
+from penstock.run.claims.heartbeats import Heartbeats
+from penstock.run.dispatch import Limits, RetryRule
+from penstock.run.job_logs import JobLog, JobLogs
+from penstock.run.partition_runs import add_up, load_item
+from penstock.run.planned_runs import PlannedRun
+from penstock.run.scheduler import RunListener, Scheduler
+from penstock.run.stopping import Hooks
+from penstock.session.jobs import JobSession, JobSessions
 from penstock.session.losses import best_effort, loss_of_session_named
-from penstock.session.opening import cancel_work, carry_by_value, open_session
+from penstock.session.opening import carry_by_value, open_session
 from penstock.session.settings import SessionRequest
+from penstock.session.siblings import sibling_of, stay_in_background
 from penstock.tombstones.suppression import read_suppression
 
 if TYPE_CHECKING:
@@ -42,27 +59,41 @@ class Executor:
     _session: SparkSession | None = None
     _resources: ExitStack = field(default_factory=ExitStack)
 
-    def execute(
-        self, plan: Plan, build_request_id: str, listeners: tuple[RunListener, ...], on_stop: OnStop
-    ) -> tuple[ItemResult, ...]:
+    def execute(self, plan: Plan, run: PlannedRun, watch: CancelWatch, hooks: Hooks) -> tuple[ItemResult, ...]:
         """Execute the plan; starts the session if there is none yet."""
-        lake = self._open_lake(plan)
+        lake, project, recorder = self._open_lake(plan), self.workspace.project, run.recorder
         with ExitStack() as stack:
-            loaders = self._open_loaders(lake, plan, build_request_id, stack)
+            sessions = JobSessions(lake.main, partial(self._open_sibling, lake.main))
+            stack.callback(sessions.close)  # after the loaders, which have made views in them
+            loaders = self._open_loaders(lake, plan, recorder.events.build_request_id, stack)
+            logs = JobLogs(project.job_logs)
+            stack.enter_context(logs.writing())
+            listeners = (recorder, *hooks.listeners)
+            work = _Work(loaders, sessions, self.workspace, run.claim(), logs, listeners)
+            scheduler = Scheduler(
+                work.apply,
+                listeners,
+                plan.parallel or project.threads,
+                cancel=work.cancel,
+                on_stop=hooks.tell,
+                max_failures=plan.max_failures,
+                limits=lambda item: _to_limits(project.jobs.policy_of(item.dataset)),
+            )
+            with Heartbeats(recorder.log, [recorder.events]), watch.watch(scheduler.stop):
+                return scheduler.execute(plan)
 
-            def apply(item: Item) -> LoadResult:
-                lost = loss_of_session_named(item.dataset, self.workspace.project.state_folder)
-                with lost, stored_files_named(item.dataset, self.workspace.storage):
-                    return loaders[item.kind].load(item)
-
-            cancel = partial(cancel_work, lake.session)
-            threads = self.workspace.project.threads
-            return Scheduler(apply, listeners, threads, cancel=cancel, on_stop=on_stop).execute(plan)
+    @contextmanager
+    def _open_sibling(self, session: SparkSession) -> Iterator[SparkSession]:
+        """A session like the main one, for a job run beside others."""
+        with sibling_of(session, is_family=False) as sibling:
+            sibling.catalog.setCurrentDatabase(self.workspace.project.database)
+            stay_in_background(sibling, session)
+            yield sibling
 
     def analyze(self, plan: Plan) -> Plan:
         """The plan with the problems that Spark finds in its definitions; starts the session if there is none yet."""
         lake = self.open_lake(plan.places, is_short=True, in_storage=False)
-        planned = PlannedLake(lake.session, lake.files)
+        planned = PlannedLake(lake.main, lake.files)
         return analyze_plan(plan, self.workspace, self.kinds, planned)
 
     def _open_loaders(self, lake: Lake, plan: Plan, build_request_id: str, stack: ExitStack) -> dict[str, Loader]:
@@ -111,6 +142,100 @@ class Executor:
         """Stop the session, or restore the settings of a borrowed one."""
         self._session = None
         self._resources.close()
+
+
+@dataclass(slots=True)
+class _Work:
+    """The work of one pipeline run: each item once it is claimed, in a session that can be cancelled without the others."""
+
+    loaders: dict[str, Loader]
+    sessions: JobSessions
+    workspace: Workspace
+    claiming: Claiming
+    logs: JobLogs
+    listeners: tuple[RunListener, ...] = ()
+    _stops: dict[str, threading.Event] = field(default_factory=dict)
+    _jobs: dict[str, JobSession] = field(default_factory=dict)
+
+    def apply(self, item: Item) -> LoadResult:
+        """Load an item, unless another build does; its partitions in several steps, if others have some of them."""
+        stop = self._stops[item.id] = threading.Event()
+        rest: Item | None = item
+        loads: list[LoadResult] = []
+        while rest is not None:
+            begun = self.claiming.begin(rest, stop)
+            loads.append(self._do(item, begun))
+            rest = begun.rest
+        return add_up(loads)
+
+    def _do(self, item: Item, begun: Begun) -> LoadResult:
+        won = begun.won
+        if won is None:
+            return LoadResult(None, 0, delegated_to=begun.built_by)
+        with self.logs.open(won.job_run_id) as log, self.sessions.use() as job:
+            job.number, job.fences = won.number, won.fences
+            self._jobs[item.id] = job
+
+            def load(each: Item) -> LoadResult:
+                # Those of the claim that are not built yet: a batch may be built in parts.
+                asked = set(each.refs) & set(won.refs)
+                job.guard = partial(self.claiming.claims.check, replace(won, refs=tuple(asked) or won.refs))
+                return self._load(each, job, log)
+
+            with self._recorded(item, begun) as result:
+                done = load_item(self.loaders[item.kind], load, begun.item, self.listeners)
+                result.append(done)
+        return done
+
+    @contextmanager
+    def _recorded(self, item: Item, begun: Begun) -> Iterator[list[LoadResult]]:
+        """Record the end of a job run for some of an item's partitions; the scheduler knows only the item."""
+        done: list[LoadResult] = []
+        result = ItemResult(begun.claimed_as, item.dataset, item.action, Outcome.ERROR, item.reasons)
+        try:
+            yield done
+            result = replace(result, outcome=Outcome.PASS, load=done[0])
+        except PenstockError as error:
+            result = replace(result, problem=Problem.from_error(error))
+            raise
+        finally:
+            if begun.claimed_as != item.id:
+                self.claiming.recorder.ended(result)
+
+    def cancel(self, item: Item) -> None:
+        """Cancel the work on an item."""
+        if (stop := self._stops.get(item.id)) is not None:
+            stop.set()
+        if (job := self._jobs.get(item.id)) is not None:
+            job.cancel()
+
+    def _load(self, item: Item, job: JobSession, log: JobLog) -> LoadResult:
+        """A commit that was made before the load was cancelled counts."""
+        log.write("info", f"{item.action.value} {item.id}: {'; '.join(reason.text for reason in item.reasons)}")
+        try:
+            lost = loss_of_session_named(item.dataset, self.workspace.project.state_folder)
+            with lost, stored_files_named(item.dataset, self.workspace.storage):
+                done = self.loaders[item.kind].load(item)
+        except Exception as error:
+            text = str(error) if isinstance(error, PenstockError) else describe(error)
+            log.write("warning" if job.is_cancelled else "error", "it was cancelled" if job.is_cancelled else text)
+            found = self._find_commit(item) if job.is_cancelled else None
+            if found is None:
+                raise
+            done = found
+        log.write("info", f"done: version {done.version}, {counted(done.rows, 'row')} written")
+        return done
+
+    def _find_commit(self, item: Item) -> LoadResult | None:
+        if item.parts:  # the build may have made other commits to the table
+            return LoadResult(None, 0) if self.claiming.replan(item) is None else None
+        build = self.claiming.claims.build_request_id
+        found = find_own_commit(self.workspace.storage, item.dataset, build)
+        return LoadResult(found.version, int(found.metrics.get("numOutputRows", 0))) if found is not None else None
+
+
+def _to_limits(policy: JobPolicy) -> Limits:
+    return Limits(RetryRule(policy.attempts, policy.retry_delay), policy.timeout)
 
 
 def _close(loader: Loader) -> None:

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 from penstock.definitions.user_code import describe
 from penstock.errors import ConfigError, PenstockError, RawFileError, StorageError, UsageError
 from penstock.kinds.catalog import Catalog, find_kind, open_catalog
 from penstock.kinds.protocol import Kind, Needs, Workspace
 from penstock.lake.delta_log import DamagedLogError, check_commits
+from penstock.lake.invalidations import find_invalidations
 from penstock.model.dataset import Dataset
+from penstock.model.drift import ColumnChange
 from penstock.model.graph import order
 from penstock.model.names import DatasetName
-from penstock.model.plan import Action, Item, Plan, PlanLine, Problem, Upstream, Wishes, WorkItem
+from penstock.model.partitions.declared import PartitionRequest
+from penstock.model.plan import Action, Item, Plan, PlanLine, Problem, Reason, Upstream, Wishes, WorkItem
 from penstock.model.progress import Damage, TableState
+from penstock.run.partition_requests import Asked, find_scheme, resolve_refs
 from penstock.run.selection import select_datasets
+from penstock.storage.files import Files
 from penstock.tombstones.suppression import Suppressions
 
 _MOST_QUESTIONS = 10
@@ -37,6 +43,33 @@ class PlanRequest:
     """What the user typed before the names in `select`."""
     continuous: bool = False
     """Only what can be kept up to date while waiting for changes."""
+    partitions: tuple[str, ...] = ()
+    """The datasets and partitions to build, with all that they read; instead of `select`."""
+    chunk: int | None = None
+    """The most partitions in one job run; None lets the engine choose."""
+    is_descending: bool = False
+    """Whether the last partitions are built first."""
+    parallel: int | None = None
+    max_failures: int | None = None
+    message: str = "penstock run"
+    """What the user typed, for the event log."""
+
+
+def to_request(
+    select: Sequence[str] | None = None,
+    exclude: Sequence[str] | None = None,
+    full_refresh: str | None = None,
+    full_refresh_all: bool = False,
+    allow_history_loss: str | None = None,
+    drop_retired: bool = False,
+) -> PlanRequest:
+    """A request from the arguments of the command line."""
+    refresh, may_lose = _names(full_refresh), _names(allow_history_loss)
+    return PlanRequest(tuple(select or ()), tuple(exclude or ()), refresh, full_refresh_all, may_lose, drop_retired)
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +82,26 @@ class Planner:
     def plan(self, request: PlanRequest) -> Plan:
         """What a pipeline run would do, and why, for every selected dataset."""
         catalog = open_catalog(self.workspace, self.kinds)
-        selected = _select(catalog, request)
-        wishes = _to_wishes(catalog, selected, request)
+        asked = resolve_refs(catalog, request.partitions, datetime.now(UTC)) if request.partitions else Asked()
+        selected = asked.selected if request.partitions else _select(catalog, request)
+        wishes = _to_wishes(catalog, selected, request, asked)
         states = catalog.states(selected | {name for read in selected for name in catalog.graph[read]})
+        invalid = _find_invalid(self.workspace.storage, states)
         suppressions = Suppressions(self.workspace.project, self.workspace.storage)
         planned: dict[DatasetName, tuple[Item, ...]] = {}
         for name in order(catalog.graph):
             if name in selected:
                 inputs = catalog.datasets[name].inputs
-                upstream = {read: Upstream(read, states[read], planned.get(read, ())) for read in inputs}
-                found = self._decide_safely(catalog.datasets[name], states[name], wishes[name], upstream)
+                upstream = {
+                    read: Upstream(read, states[read], planned.get(read, ()), find_scheme(catalog, read))
+                    for read in inputs
+                }
+                wanted = replace(wishes[name], full_refresh=True) if name in invalid else wishes[name]
+                found = self._decide_safely(catalog.datasets[name], states[name], wanted, upstream)
+                if name in invalid and not wishes[name].full_refresh:
+                    found = tuple(_because(item, invalid[name]) for item in found)
                 planned[name] = tuple(_with_secrets(item, suppressions) for item in found)
-        unusable = () if request.select or request.continuous else catalog.unusable
+        unusable = () if request.select or request.continuous or request.partitions else catalog.unusable
         items = (*unusable, *(item for found in planned.values() for item in found))
         _check_ids(items)
         project = self.workspace.project
@@ -71,7 +112,34 @@ class Planner:
             {item.id: _describe(catalog, item) for item in items},
             catalog.warnings,
             _find_places(catalog, selected),
+            parallel=request.parallel,
+            max_failures=request.max_failures,
         )
+
+    def plan_again(self, request: PlanRequest, item: Item) -> Item | None:
+        """One item of an earlier plan of this request as it would be planned now; None when there is nothing to do."""
+        catalog = open_catalog(self.workspace, self.kinds)
+        if item.dataset not in catalog.datasets:
+            return item
+        name = str(item.dataset)
+        again = replace(
+            request,
+            select=() if item.parts else (name,),
+            exclude=(),
+            partitions=item.refs if item.parts else (),
+            full_refresh=tuple(text for text in request.full_refresh if catalog.find(text).name == item.dataset),
+        )
+        found = [each for each in self.plan(again).items if each.dataset == item.dataset]
+        problem = next((each.problem for each in found if each.problem is not None), None)
+        if problem is not None:
+            raise problem.to_error()
+        if not item.parts:
+            work = [each for each in found if each.action.is_work]
+            # What only the inputs would show may be known by now: the item finds it out by itself.
+            return next((each for each in work if each.id == item.id), item if work else None)
+        due = {part for each in found if each.action.is_work for part in each.parts}
+        parts = tuple(part for part in item.parts if part in due)
+        return item if parts == item.parts else item.narrowed(parts) if parts else None
 
     def _decide_safely(
         self, dataset: Dataset, state: TableState[object], wishes: Wishes, upstream: dict[DatasetName, Upstream]
@@ -121,6 +189,36 @@ class Planner:
         raise RuntimeError(f"no decision about {dataset.name} after {_MOST_QUESTIONS} observations")
 
 
+def find_drift(planner: Planner, name: DatasetName) -> tuple[ColumnChange, ...]:
+    """How the next run would change the columns of a staging table; an error says what prevents the change."""
+    for item in planner.plan(PlanRequest(select=(str(name),))).items:
+        if item.problem is not None:
+            raise item.problem.to_error()
+        if item.effect.column_changes is not None:
+            return item.effect.column_changes
+    raise UsageError(
+        f"{name} is computed: its columns are those of its definition",
+        hint="compare two of its versions with --from and --to",
+    )
+
+
+def _find_invalid(storage: Files, states: Mapping[DatasetName, TableState[object]]) -> dict[DatasetName, str]:
+    """The datasets that somebody has invalidated, and why: nothing was loaded since."""
+    found = find_invalidations(storage)
+    return {
+        name: each.reason
+        for name, all_of in found.items()
+        for each in all_of
+        if name in states and states[name].exists and each.is_whole and each.number >= (states[name].number or 0)
+    }
+
+
+def _because(item: Item, why: str) -> Item:
+    """The item with the reason of an invalidation in place of the refresh that follows from it."""
+    reasons = [reason for reason in item.reasons if reason.code != "full_refresh"]
+    return replace(item, reasons=(Reason("invalidated", f"invalidated: {why}"), *reasons))
+
+
 def _with_secrets(item: Item, suppressions: Suppressions) -> Item:
     """The item, refused when its suppressed keys could not be recognized: then an erased person could come back."""
     if not item.action.is_work or item.action.removes_table:
@@ -168,7 +266,9 @@ def _find_files(catalog: Catalog) -> dict[DatasetName, str]:
     return {name: dataset.spec.location.file for name, dataset in catalog.datasets.items() if dataset.spec is not None}
 
 
-def _to_wishes(catalog: Catalog, selected: frozenset[DatasetName], request: PlanRequest) -> dict[DatasetName, Wishes]:
+def _to_wishes(
+    catalog: Catalog, selected: frozenset[DatasetName], request: PlanRequest, asked: Asked
+) -> dict[DatasetName, Wishes]:
     for text in request.full_refresh:
         if text.startswith("-"):
             raise UsageError(f"--full-refresh needs the name of a table before {text}", hint=REFRESH_ALL)
@@ -178,7 +278,11 @@ def _to_wishes(catalog: Catalog, selected: frozenset[DatasetName], request: Plan
     may_lose = {catalog.find(text).name for text in request.allow_history_loss}
     return {
         name: Wishes(
-            request.full_refresh_all or name in refresh, name in may_lose, request.drop_retired, request.continuous
+            request.full_refresh_all or name in refresh,
+            name in may_lose,
+            request.drop_retired,
+            request.continuous,
+            PartitionRequest(asked.partitions.get(name), request.chunk, request.is_descending, asked.values.get(name)),
         )
         for name in selected
     }

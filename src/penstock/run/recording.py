@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from penstock.errors import PenstockError
 from penstock.eventlog import projections
-from penstock.eventlog.contract import EventLog
+from penstock.eventlog.contract import START, EventLog, Position
 from penstock.faults import fault_point
 from penstock.model.build_history import ATTEMPT
-from penstock.model.clock import Clock
 from penstock.model.events import Event
 from penstock.model.plan import Item, Plan
 from penstock.model.recording import BuildRecorder
 from penstock.model.results import ItemResult, LoadResult, Outcome, RunResult
-from penstock.model.status import BuildStatus, IllegalMoveError, JobStatus, PartitionStatus
+from penstock.model.status import BuildStatus, JobStatus, PartitionStatus
+from penstock.run.claims.book import RETRYABLE
 
-DIED = "the process of this run ended without finishing it: it was killed, or the machine stopped"
 _NOT_BUILT = "the run ended without building it"
 
 
@@ -36,7 +35,15 @@ class RunRecorder:
     events: BuildRecorder
     owner: str = ""
     """By which process, and under which lock."""
+    is_claiming: bool = False
+    """Whether items are claimed before they start, so that `claimed` says when one does."""
+    began_at: Position = START
+    """The position in the log at which planning began."""
     _jobs: dict[str, str] = field(default_factory=dict)
+    _refs: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """What each item builds."""
+    _planned: set[str] = field(default_factory=set)
+    """The items of the plan: others are batches that such an item is worked off in."""
     _ended_jobs: set[str] = field(default_factory=set)
     _reasons: dict[str, str] = field(default_factory=dict)
     """Why items were not started."""
@@ -51,16 +58,21 @@ class RunRecorder:
 
         def make() -> list[Event]:
             self._has_begun = True
-            return [
-                self.events.build(BuildStatus.RECEIVED, message=message),
-                self.events.build(BuildStatus.PLANNING, message=self.owner),
-            ]
+            is_new = self.events.history.status is None
+            received = [self.events.build(BuildStatus.RECEIVED, message=message)] if is_new else []
+            return [*received, self.events.build(BuildStatus.PLANNING, message=self.owner)]
 
-        self._write(make)
+        self.began_at = self._write(make)
+
+    def submitted(self, message: str) -> None:
+        """The pipeline run was requested; `received` follows when it begins."""
+        self._write(lambda: [self.events.build(BuildStatus.RECEIVED, message=message)])
 
     def planned(self, plan: Plan) -> None:
         """The plan is ready; work begins."""
         work = [item for item in plan.items if item.action.is_work]
+        refs = [ref for item in work for ref in item.refs]
+        self._planned = {item.id for item in work}
         graph = [
             {
                 "dataset": item.id,
@@ -72,10 +84,15 @@ class RunRecorder:
         ]
         self._write(
             lambda: [
-                self.events.build(BuildStatus.ANALYSIS_COMPLETED, requested_partitions=[item.id for item in work]),
+                self.events.build(BuildStatus.ANALYSIS_COMPLETED, requested_partitions=refs),
                 self.events.job_graph({"datasets": graph}),
-                *(self.events.invalidate(item.id, _why(item)) for item in work if item.effect.replaces_rows),
-                *(self.events.partition(item.id, PartitionStatus.REQUESTED) for item in work),
+                *(
+                    self.events.invalidate(ref, _why(item))
+                    for item in work
+                    if item.effect.replaces_rows
+                    for ref in item.refs
+                ),
+                *(self.events.partition(ref, PartitionStatus.REQUESTED) for ref in refs),
                 self.events.build(BuildStatus.EXECUTING),
             ]
         )
@@ -85,52 +102,113 @@ class RunRecorder:
         config = {"action": item.action.value, "reasons": [reason.code for reason in item.reasons]}
 
         def make() -> list[Event]:
-            if (known := self._jobs.get(item.id)) is not None:
+            known = self._jobs.get(item.id)
+            if known is not None and not self.events.history.jobs[known].status.is_final:
                 attempt = self.events.history.jobs[known].attempts + 1
                 return [self.events.job(known, JobStatus.RUNNING, config={ATTEMPT: attempt})]
-            run = self._jobs[item.id] = self.events.new_job_run()
-            scheduled = self.events.job(
-                run, JobStatus.SCHEDULED, job_label=str(item.dataset), target_partitions=[item.id], config=config
-            )
+            if self.is_claiming and item.id in self._planned:
+                return []
+            run, refs = self.events.new_job_run(), item.refs
+            self._jobs[item.id], self._refs[item.id] = run, refs
+            found = self.events.history.partitions
+            new = [ref for ref in refs if ref not in found]
+            # Partitions of a smaller batch are being built already; some may have been built when it was first tried.
+            todo = [ref for ref in refs if found.get(ref) in {None, PartitionStatus.REQUESTED}]
             return [
-                scheduled,
-                self.events.partition(item.id, PartitionStatus.SCHEDULED, job_run_id=run),
+                *(self.events.partition(ref, PartitionStatus.REQUESTED) for ref in new),
+                self.events.job(
+                    run, JobStatus.SCHEDULED, job_label=str(item.dataset), target_partitions=refs, config=config
+                ),
+                *(self.events.partition(ref, PartitionStatus.SCHEDULED, job_run_id=run) for ref in todo),
                 self.events.job(run, JobStatus.RUNNING),
-                self.events.partition(item.id, PartitionStatus.BUILDING, job_run_id=run),
+                *(self.events.partition(ref, PartitionStatus.BUILDING, job_run_id=run) for ref in todo),
             ]
 
         self._write(make)
+
+    def claimed(self, item_id: str, job_run_id: str, refs: tuple[str, ...]) -> None:
+        """A job run that has claimed an item, or some of its partitions, begins to work on it."""
+
+        def make() -> list[Event]:
+            self._jobs[item_id], self._refs[item_id] = job_run_id, refs
+            return [
+                self.events.job(job_run_id, JobStatus.RUNNING),
+                *(self.events.partition(ref, PartitionStatus.BUILDING, job_run_id=job_run_id) for ref in refs),
+            ]
+
+        self._write(make)
+
+    def skipped(self, job_run_id: str, refs: tuple[str, ...]) -> str:
+        """A job run has claimed what needs nothing any more; gives the build that did it, if it is known."""
+        makers = {ref: projections.build_that_made(self.log, ref, strict=True) or "" for ref in refs}
+
+        def make() -> list[Event]:
+            events = [self.events.job(job_run_id, JobStatus.SKIPPED, message=_describe_maker(makers[refs[0]]))]
+            for ref, maker in makers.items():
+                events += [self.events.delegation(ref, maker)] if maker else []
+                events.append(self.events.partition(ref, PartitionStatus.DELEGATED, message=_describe_maker(maker)))
+            return events
+
+        self._write(make)
+        return makers[refs[0]]
+
+    def failed_elsewhere(self, ref: str, message: str) -> None:
+        """The build that something was delegated to has failed."""
+        self._write(lambda: [self.events.partition(ref, PartitionStatus.FAILED, message=message)])
+
+    def job_run_of(self, item_id: str) -> str | None:
+        """The job run of an item; None before it has started."""
+        return self._jobs.get(item_id)
+
+    def item_of(self, job_run_id: str) -> str | None:
+        """The item of a job run of this pipeline run."""
+        return next((item for item, run in tuple(self._jobs.items()) if run == job_run_id), None)
 
     def ended(self, result: ItemResult) -> None:
         """Work on one item ended. What was cancelled or never started is recorded with the end of the run, in one append."""
         run = self._jobs.get(result.id)
         if run is None:
             self._reasons[result.id] = _why_not(result)
-        elif result.outcome is not Outcome.CANCELLED:
+        elif result.outcome is not Outcome.CANCELLED or result.is_cancel_requested:
             self._write(lambda: self._end_job(result, run))
 
     def _end_job(self, result: ItemResult, run: str) -> list[Event]:
         if run in self._ended_jobs:  # an interrupt came between this and the answer
             return []
         self._ended_jobs.add(run)
+        message, status = "", PartitionStatus.FAILED
         if result.outcome is Outcome.ERROR:
             message = result.problem.message if result.problem else ""
-            job = self.events.job(run, JobStatus.FAILED, message=message)
-            partition = self.events.partition(result.id, PartitionStatus.FAILED, message=message, job_run_id=run)
+            config = {RETRYABLE: True} if result.problem is not None and result.problem.is_retryable else None
+            job = self.events.job(run, JobStatus.FAILED, message=message, config=config)
+        elif result.outcome is Outcome.CANCELLED:
+            message = _why_not(result)
+            job = self.events.job(run, JobStatus.CANCELLED, message=message)
         elif result.outcome is Outcome.SKIP:
             message = "there is nothing to build it from yet"
             job = self.events.job(run, JobStatus.COMPLETED, message=message)
-            partition = self.events.partition(result.id, PartitionStatus.FAILED, message=message, job_run_id=run)
         else:
             job = self.events.job(run, JobStatus.COMPLETED, manifests=_what_was_written(result.load))
-            partition = self.events.partition(result.id, PartitionStatus.AVAILABLE, job_run_id=run)
+            status = PartitionStatus.AVAILABLE
         gone = [self.events.invalidate(result.id, "dropped")] if result.action.removes_table else []
-        return [job, partition, *gone]
+        ends = [self.events.partition(ref, status, message=message, job_run_id=run) for ref in self._open_refs(result)]
+        return [job, *ends, *gone]
 
-    def finished(self, result: RunResult) -> None:
-        """The pipeline run is done."""
+    def _open_refs(self, result: ItemResult) -> list[str]:
+        """What ends with an item: of a smaller batch that fails nothing does, because its partitions are searched further."""
+        refs, known = self._refs[result.id], self.events.history.partitions
+        if result.outcome is Outcome.ERROR and len(refs) > 1 and result.id not in self._planned:
+            return []
+        return [ref for ref in refs if not known[ref].is_final]
+
+    def finished(self, result: RunResult, cancel_reason: str | None = None) -> None:
+        """The pipeline run is done, or has ended because somebody cancelled it."""
         fault_point("run.before_finish")
-        self._end(BuildStatus.FAILED if result.has_failed else BuildStatus.COMPLETED, result.summary, _NOT_BUILT)
+        if cancel_reason is not None:
+            self._end(BuildStatus.CANCELLED, f"{cancel_reason}: {result.summary}", cancel_reason)
+        else:
+            status = BuildStatus.FAILED if result.has_failed else BuildStatus.COMPLETED
+            self._end(status, result.summary, _NOT_BUILT)
 
     def failed(self, message: str) -> None:
         """The pipeline run stopped before it was done."""
@@ -159,24 +237,29 @@ class RunRecorder:
             self._unwritten |= {event.event_id: event for event in made}
         self._write_rest()
 
-    def _write(self, make: Callable[[], list[Event]]) -> None:
+    def _write(self, make: Callable[[], list[Event]]) -> Position:
         with self._lock:
             if self._has_ended:  # a thread that nobody waits for any more
                 raise PenstockError("the pipeline run has ended")
             made = make()
             self._unwritten |= {event.event_id: event for event in made}
-        self._append(made)
+        return self._append(made)
 
     def _write_rest(self) -> None:
         with self._lock:
             rest = list(self._unwritten.values())
         self._append(rest)
 
-    def _append(self, events: list[Event]) -> None:
-        self.log.append(events)
+    def _append(self, events: list[Event]) -> Position:
+        position = self.log.append(events) if events else START
         with self._lock:
             for event in events:
                 self._unwritten.pop(event.event_id, None)
+        return position
+
+
+def _describe_maker(maker: str) -> str:
+    return f"build {maker} has built it" if maker else "it is up to date"
 
 
 def _what_was_written(load: LoadResult | None) -> list[dict[str, int]]:
@@ -197,15 +280,3 @@ def _why_not(result: ItemResult) -> str:
     if result.problem is not None:
         return result.problem.message
     return "; ".join(reason.text for reason in result.reasons) or _NOT_BUILT
-
-
-def close_dead_builds(log: EventLog, clock: Clock, build_request_ids: Iterable[str]) -> None:
-    """Record that builds whose process died have failed, with their job runs and partitions, so that nothing waits for them."""
-    for build_request_id in build_request_ids:
-        state = projections.build_state(log, build_request_id)
-        if state is None or state.status.is_final:
-            continue
-        recorder = BuildRecorder(clock, build_request_id)
-        recorder.resume(entry.event for entry in projections.events_of_build(log, build_request_id))
-        with suppress(IllegalMoveError):  # events that this version cannot read are left to the one that can
-            log.append(recorder.end(BuildStatus.FAILED, message=DIED, reason=DIED))

@@ -66,11 +66,6 @@ def open_session(request: SessionRequest) -> Iterator[SparkSession]:
             session.stop()
 
 
-def cancel_work(session: SparkSession) -> None:
-    """Cancel what Spark is doing for this session; threads that wait for it get an error."""
-    session.interruptAll()
-
-
 def drop_shuffled_rows(session: SparkSession, state_folder: Path) -> None:
     """Make Spark remove the files of shuffles that have ended: it does when their objects are collected as garbage."""
     deadline = time.monotonic() + _CLEANING_SECONDS

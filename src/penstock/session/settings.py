@@ -61,6 +61,12 @@ QUICK_COMPILER = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m")
 """One compiler instead of two. Java then reserves a fifth of the usual code cache, which many queries fill: it would stop
 compiling, and later crash."""
 
+_FAIR = {
+    "spark.scheduler.mode": "FAIR",
+    "spark.scheduler.allocation.file": Path(__file__).with_name("fair_pools.xml").as_uri(),
+}
+"""Job runs at the same time share the cores, instead of the first one taking all it can use."""
+
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
 _JOINED = {"spark.driver.extraClassPath": ":", "spark.jars": ",", "spark.sql.extensions": ","}
@@ -86,7 +92,7 @@ class SessionRequest:
 def to_session_options(request: SessionRequest, java: Java, jars: Sequence[Path]) -> dict[str, str]:
     """Every setting of a session that Penstock starts; the user's configuration overrides ours, or is added to it."""
     master = request.settings.master
-    options = {"spark.app.name": request.name, "spark.master": master, **EVERYWHERE, **_DELTA}
+    options = {"spark.app.name": request.name, "spark.master": master, **EVERYWHERE, **_DELTA, **_FAIR}
     options["spark.sql.warehouse.dir"] = str(request.state_folder / "warehouse")
     class_path = ":".join(map(str, jars))
     java_options: list[str] = []

@@ -20,6 +20,7 @@ from penstock.eventlog.memory import MemoryEventLog
 from penstock.eventlog.opening import open_event_log
 from penstock.model.build_history import find_illegal_moves, replay
 from penstock.model.clock import ManualClock
+from penstock.model.recording import BuildRecorder
 from penstock.model.status import BuildStatus, JobStatus, PartitionStatus
 from penstock.plain_steps.pipeline import Pipeline
 from penstock.plain_steps.values import PipelineError, StepStatus
@@ -198,6 +199,21 @@ def test_an_interrupt_cancels_what_has_not_begun() -> None:
         (build,) = replay(entry.event for entry in log.read()).values()
     assert build.status is BuildStatus.CANCELLED
     assert pipeline.statuses["b"] is StepStatus.CANCELLED
+
+
+def test_a_cancel_lets_what_is_running_end_and_starts_nothing_more() -> None:
+    with MemoryEventLog(ManualClock()) as log:
+
+        def cancel() -> None:
+            (build,) = projections.list_builds(log).builds
+            log.append([BuildRecorder(ManualClock(), build.build_request_id).cancel_build("enough")])
+            threading.Event().wait(1.5)  # it is seen by then
+
+        pipeline = Pipeline("nightly", event_log=log).add_step("a", cancel).add_step("b", lambda: None, ["a"])
+        assert not pipeline.run()
+        (build,) = replay(entry.event for entry in log.read()).values()
+    assert build.status is BuildStatus.CANCELLED
+    assert pipeline.statuses == {"a": StepStatus.SUCCESS, "b": StepStatus.CANCELLED}
 
 
 @settings(max_examples=40)

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from penstock.run.batches import LARGEST, BatchSearch, choose_batches
+from penstock.model.partitions.batching import LARGEST, choose_batches
+from penstock.run.batches import BatchSearch
 
 
 def search(count: int, run: Callable[[Sequence[int]], str | None]) -> tuple[BatchSearch[int], Counter[int]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import signal
 import subprocess
@@ -15,28 +14,33 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import ConcurrentRunError, StorageError
-from penstock.run.locking import Holder, hold_project, identify_lock, read_holder, this_process
+from penstock.run.locking import Holder, alive_file, find_working, hold_project, identify_lock
 
 ME = Holder("mine", 1, "here", "now")
 
 _HOLD = """
 import sys
 from pathlib import Path
-from penstock.run.locking import hold_project, this_process
+from penstock.run.locking import alive_file, hold_project, this_process
 
-with hold_project(Path(sys.argv[1]), holder=this_process("theirs", "noon"), wait_seconds=0, on_wait=print) as died:
-    print(died.build_request_id if died else "-", flush=True)
+folder, is_shared = Path(sys.argv[1]), sys.argv[2] == "shared"
+alive = alive_file(folder, "theirs")
+assert alive.take()
+holder = this_process("theirs", "noon")
+with hold_project(folder, alive=alive, holder=holder, is_shared=is_shared, wait_seconds=0, on_wait=print):
+    print("held", flush=True)
     sys.stdin.read()
+alive.release()
 """
 
 
 @contextmanager
-def other_run(folder: Path) -> Iterator[subprocess.Popen[str]]:
+def other_run(folder: Path, *, is_shared: bool = False) -> Iterator[subprocess.Popen[str]]:
     """Another process that holds the project until its standard input closes."""
-    command = [sys.executable, "-c", _HOLD, str(folder)]
+    command = [sys.executable, "-c", _HOLD, str(folder), "shared" if is_shared else "alone"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        assert process.stdout.readline() == "-\n"
+        assert process.stdout.readline() == "held\n"
         try:
             yield process
         finally:
@@ -44,15 +48,25 @@ def other_run(folder: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 @contextmanager
-def hold(folder: Path, wait_seconds: float = 0, waits: list[Holder] | None = None) -> Iterator[Holder | None]:
+def hold(
+    folder: Path, wait_seconds: float = 0, waits: list[Holder] | None = None, *, is_shared: bool = False
+) -> Iterator[None]:
     told = waits if waits is not None else []
-    with hold_project(folder, holder=ME, wait_seconds=wait_seconds, on_wait=told.append) as died:
-        yield died
+    alive = alive_file(folder, "mine")
+    with hold_project(
+        folder, alive=alive, holder=ME, is_shared=is_shared, wait_seconds=wait_seconds, on_wait=told.append
+    ):
+        yield
 
 
-def test_a_second_run_is_told_who_runs(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("theirs", "ours"), [(False, False), (False, True), (True, False)])
+def test_whoever_has_it_alone_keeps_the_others_out(tmp_path: Path, theirs: bool, ours: bool) -> None:
     waits: list[Holder] = []
-    with other_run(tmp_path) as other, pytest.raises(ConcurrentRunError) as caught, hold(tmp_path, waits=waits):
+    with (
+        other_run(tmp_path, is_shared=theirs) as other,
+        pytest.raises(ConcurrentRunError) as caught,
+        hold(tmp_path, waits=waits, is_shared=ours),
+    ):
         pass
     assert f"run theirs (process {other.pid} on " in str(caught.value)
     assert "since noon" in str(caught.value)
@@ -61,15 +75,37 @@ def test_a_second_run_is_told_who_runs(tmp_path: Path) -> None:
     assert waits == []
 
 
+def test_pipeline_runs_share_it_and_who_waits_to_have_it_alone_comes_before_later_ones(tmp_path: Path) -> None:
+    with other_run(tmp_path, is_shared=True) as other, hold(tmp_path, is_shared=True):
+        assert other.stdin is not None
+        order: list[str] = []
+
+        def maintain() -> None:
+            with hold(tmp_path, 30):
+                order.append("maintenance")
+
+        waiting = threading.Thread(target=maintain)
+        waiting.start()
+        while True:  # until the other one waits at the gate
+            try:
+                with hold(tmp_path, is_shared=True):
+                    threading.Event().wait(0.01)
+            except ConcurrentRunError:
+                break
+        order.append("late run refused")
+        other.stdin.close()
+    waiting.join(30)
+    assert order == ["late run refused", "maintenance"]
+
+
 def test_a_second_run_waits_if_asked_to_and_says_for_whom(tmp_path: Path) -> None:
     waits: list[Holder] = []
     with other_run(tmp_path) as other:
         assert other.stdin is not None
         threading.Timer(0.2, other.stdin.close).start()
-        with hold(tmp_path, 30, waits) as died:
+        with hold(tmp_path, 30, waits, is_shared=True):
             assert other.wait(10) == 0
     assert [(holder.build_request_id, holder.process) for holder in waits] == [("theirs", other.pid)]
-    assert died is None
 
 
 def test_a_wait_that_was_too_short_says_who_runs(tmp_path: Path) -> None:
@@ -79,44 +115,32 @@ def test_a_wait_that_was_too_short_says_who_runs(tmp_path: Path) -> None:
     assert len(waits) == 1
 
 
-def test_a_killed_run_lets_go_and_is_reported_once(tmp_path: Path) -> None:
+def test_a_killed_run_lets_go_and_is_not_alive(tmp_path: Path) -> None:
     with other_run(tmp_path) as other:
+        assert not alive_file(tmp_path, "theirs").take()
+        assert [holder.process for holder in find_working(tmp_path)] == [other.pid]
         other.send_signal(signal.SIGKILL)
         other.wait(10)
-        with hold(tmp_path) as died:
-            assert died is not None
-            assert (died.build_request_id, died.process) == ("theirs", other.pid)
-    with hold(tmp_path) as died:
-        assert died is None
-
-
-def test_the_note_is_there_while_the_project_is_held_and_gone_after(tmp_path: Path) -> None:
-    note = tmp_path / "state" / "run.holder.json"
-    with hold(tmp_path / "state"):
-        assert read_holder(note) == ME
-    assert not note.exists()
+        assert find_working(tmp_path) == []
+        with hold(tmp_path):
+            dead = alive_file(tmp_path, "theirs")
+            assert dead.take()
+            dead.release()
 
 
 def test_a_failing_run_lets_go(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError), hold(tmp_path):
         raise ZeroDivisionError
-    with hold(tmp_path) as died:
-        assert died is None
+    with hold(tmp_path):
+        pass
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '"x"', "5", '{"other": 1}', "null"])
 def test_a_note_that_cannot_be_read_stands_for_an_unknown_holder(content: str, tmp_path: Path) -> None:
-    (tmp_path / "run.holder.json").write_text(content)
-    with hold(tmp_path) as died:
-        assert died == Holder()
-    assert str(Holder()).startswith("run unknown")
-
-
-def test_the_note_holds_what_a_person_needs(tmp_path: Path) -> None:
-    holder = this_process("b", "noon")
-    with hold_project(tmp_path, holder=holder, wait_seconds=0, on_wait=print):
-        content = json.loads((tmp_path / "run.holder.json").read_text())
-    assert set(content) == {"build_request_id", "process", "host", "since"}
+    with other_run(tmp_path):
+        (tmp_path / "builds" / "theirs.json").write_text(content)
+        with pytest.raises(ConcurrentRunError, match="run unknown"), hold(tmp_path):
+            pass
 
 
 def test_a_state_folder_that_cannot_be_made_is_an_error_with_its_path(tmp_path: Path) -> None:
@@ -133,7 +157,7 @@ def test_a_lock_has_an_id_that_stays_and_a_copied_folder_gets_its_own(tmp_path: 
     assert identify_lock(tmp_path / "copy", "third") == identify_lock(tmp_path / "copy", "fourth") == "third"
     state.rename(tmp_path / "moved")
     assert identify_lock(tmp_path / "moved", "fifth") == "first"
-    assert [file.name for file in (tmp_path / "moved").iterdir()] == ["run.id"]
+    assert sorted(file.name for file in (tmp_path / "moved").iterdir()) == ["run.id", "run.id.lock"]
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "5", '{"id": "x"}', '{"id": "x", "inode": 1}'])

@@ -23,7 +23,8 @@ from penstock.model.plan import Action, Effect, Item, Plan
 from penstock.model.recording import BuildRecorder
 from penstock.model.results import ItemResult, LoadResult, Outcome, RunResult
 from penstock.model.status import BuildStatus, IllegalMoveError, JobStatus, PartitionStatus
-from penstock.run.recording import RunRecorder, close_dead_builds
+from penstock.run.dead_builds import close_build
+from penstock.run.recording import RunRecorder
 from penstock.run.scheduler import Scheduler
 
 PLAN = Plan("shop", None, (make_item("a"), make_item("b", "a"), make_item("c"), make_item("old", action=Action.NONE)))
@@ -141,8 +142,10 @@ def test_a_run_that_stops_before_the_end_is_closed_as_failed(log: EventLog) -> N
 def test_builds_of_dead_processes_are_closed_once_and_others_left_alone(log: EventLog) -> None:
     recorder(log, "dead").received("penstock run")
     run(log)
-    for _ in range(2):
-        close_dead_builds(log, ManualClock(), ["dead", "build-1", "never heard of"])
+    for is_open in (True, False):
+        assert close_build(log, ManualClock(), "dead", "lock") is is_open
+        assert not close_build(log, ManualClock(), "build-1", "lock")
+        assert not close_build(log, ManualClock(), "never heard of", "lock")
     assert lines(log, "dead") == ["build RECEIVED", "build PLANNING", "build FAILED"]
     assert lines(log).count("build FAILED") == 0
     state = projections.build_state(log, "dead")
@@ -156,7 +159,7 @@ def test_a_dead_build_whose_events_cannot_be_read_does_not_stop_the_next_run(log
     with closing(sqlite3.connect(tmp_path / "events.db")) as database:
         database.execute("UPDATE penstock_event SET body = 'damaged'")
         database.commit()
-    close_dead_builds(log, ManualClock(), ["dead"])
+    close_build(log, ManualClock(), "dead", "lock")
     run(log)
     assert lines(log)[-1] == "build COMPLETED"
 

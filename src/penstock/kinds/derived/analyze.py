@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from penstock.definitions.user_code import UserCode
 from penstock.errors import UserCodeError
 from penstock.kinds.derived.decide import DerivedItem
 from penstock.kinds.derived.load import DerivedLoad, check_layout, open_load
+from penstock.kinds.derived.partition_calls import to_sample_call
+from penstock.kinds.derived.partition_load import check_key
 from penstock.kinds.derived.values import ResolvedSpec
 from penstock.kinds.protocol import PipelineRun
 from penstock.lake.planned_lake import NotAnalyzableError, PlannedLake
 from penstock.model.dataset import Dataset
+from penstock.model.names import DatasetName
 from penstock.model.schema import Column, Schema
 from penstock.transforms.expectations import count_violations
 
@@ -35,10 +38,13 @@ class DerivedAnalysis:
 
     lake: PlannedLake
     load: DerivedLoad
+    _known: dict[DatasetName, Schema] = field(default_factory=dict)
 
     def analyze(self, item: DerivedItem) -> Schema | None:
         """The columns of the table; an error for what `penstock run` would fail with, whatever the rows are."""
-        return self._analyze(item.work.resolved)
+        if item.dataset not in self._known:  # a dataset may have an item for each of its partitions
+            self._known[item.dataset] = self._analyze(item.work.resolved)
+        return self._known[item.dataset]
 
     def analyze_unread(self, dataset: Dataset) -> None:
         """Check a temporary view that no table reads."""
@@ -50,9 +56,10 @@ class DerivedAnalysis:
 
     def _analyze(self, resolved: ResolvedSpec) -> Schema:
         spec = resolved.spec
-        with self.load.local.made_by(self.lake.session, resolved):
+        with self.load.local.made_by({self.lake.session}, resolved):
             try:
-                rows = self.load.without_suppressed(spec, self.load.evaluate(spec))
+                sample = to_sample_call(spec.partitioning) if spec.partitioning is not None else ()
+                rows = self.load.without_suppressed(spec, self.load.evaluate(spec, *sample))
                 with UserCode(self.load.root, spec).boundary("the query" if spec.sql is not None else "your function"):
                     schema = _to_schema(rows)  # over Spark Connect, only this analyzes
             except UserCodeError as error:
@@ -60,6 +67,8 @@ class DerivedAnalysis:
                 raise
             _check_names(resolved, schema)
             check_layout(spec, rows.columns)
+            if spec.partitioning is not None:
+                check_key(spec, spec.partitioning, rows)
             with UserCode(self.load.root, spec).boundary("an expectation"):
                 if spec.expectations:
                     _to_schema(rows.agg(*count_violations(spec.expectations)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.errors import UserCodeError
@@ -28,14 +28,16 @@ class WatchingReader(Reader, Protocol):
         """Before a temporary view is made."""
 
 
-def call_function(spec: DatasetSpec, reader: WatchingReader, variables: Mapping[str, Scalar]) -> DataFrame:
+def call_function(
+    spec: DatasetSpec, reader: WatchingReader, variables: Mapping[str, Scalar], arguments: Sequence[object] = ()
+) -> DataFrame:
     """The rows that a Python definition returns, not yet computed; UserCodeError when it returns something else."""
     with (
         use_reader(reader),
         use_variables(variables),
         watch_reads(reader.session, reader.check, reader.check_query, reader.check_view),
     ):
-        rows: Any = spec.function() if spec.function else None
+        rows: Any = spec.function(*arguments) if spec.function else None
     if not hasattr(rows, "isStreaming"):
         raise _not_rows(spec, rows)
     if rows.isStreaming:

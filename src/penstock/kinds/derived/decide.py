@@ -41,27 +41,40 @@ def decide(given: DerivedObservation, wishes: Wishes, inputs: Inputs) -> tuple[D
     return decided if isinstance(decided, Needs) else (decided,)
 
 
-def _decide(given: DerivedObservation, wishes: Wishes, inputs: Inputs) -> DerivedItem | Needs:
+def find_obstacle(given: DerivedObservation, inputs: Inputs) -> DerivedItem | None:
+    """The item of a dataset that cannot be computed because of its inputs; None when it can."""
     if broken := find_broken_inputs(inputs):
-        return _item(given, Action.SKIP, (broken,))
+        return make_item(given, Action.SKIP, (broken,))
     missing = find_missing_input(inputs)
     if missing is not None:
         return _refuse_missing(given, missing)
     lost = _find_lost_column(given, inputs)
-    if lost is not None:
-        return _item(given, Action.SKIP, (Reason(lost.code, lost.message),), lost)
+    return make_item(given, Action.SKIP, (Reason(lost.code, lost.message),), lost) if lost is not None else None
+
+
+def describe_otherwise(given: DerivedObservation) -> DerivedItem | None:
+    """The item that changes what is said about the table, if that is something else now."""
+    if not _is_described_otherwise(given):
+        return None
+    reason = Reason("description_changed", "its comment or properties changed; rows stay as they are")
+    return replace(make_item(given, Action.EVOLVE, (reason,)), effect=Effect())
+
+
+def _decide(given: DerivedObservation, wishes: Wishes, inputs: Inputs) -> DerivedItem | Needs:
+    obstacle = find_obstacle(given, inputs)
+    if obstacle is not None:
+        return obstacle
     reasons = _recompute_reasons(given, wishes, inputs)
-    if not reasons and _is_described_otherwise(given):
-        reason = Reason("description_changed", "its comment or properties changed; rows stay as they are")
-        return replace(_item(given, Action.EVOLVE, (reason,)), effect=Effect())
+    if not reasons and (described := describe_otherwise(given)) is not None:
+        return described
     if not reasons:
-        return _item(given, Action.NONE, (Reason("up_to_date", "same inputs, definition and settings"),))
+        return make_item(given, Action.NONE, (Reason("up_to_date", "same inputs, definition and settings"),))
     since = _find_only_change(given, reasons, inputs)
     if since is not None and given.hidden is None:
         return Needs(since)
     if since is not None and given.hidden is not None and given.hidden.is_less_work:
         return _erase_directly(given, given.hidden, inputs[since.input])
-    return _item(given, Action.RECOMPUTE, reasons)
+    return make_item(given, Action.RECOMPUTE, reasons)
 
 
 def _is_described_otherwise(given: DerivedObservation) -> bool:
@@ -73,17 +86,17 @@ def _find_only_change(given: DerivedObservation, reasons: tuple[Reason, ...], in
     """The only input of a SQL definition, when changed rows of it are the only reason; those may be hidden rows."""
     resolved, spec = given.resolved, given.resolved.spec
     is_simple = spec.sql is not None and not spec.expectations and not resolved.views and len(resolved.inputs) == 1
-    if not is_simple or [reason.code for reason in reasons] != ["input_changed"]:
+    if not is_simple or spec.partitioning is not None or [reason.code for reason in reasons] != ["input_changed"]:
         return None
     name = resolved.inputs[0]
-    known, now = _mark_of(given, name), _mark_now(given, inputs[name])
+    known, now = mark_of(given, name), mark_now(given, inputs[name])
     return HiddenSince(name, known) if known is not None and known.columns == now.columns else None
 
 
 def _erase_directly(given: DerivedObservation, hidden: HiddenRows, upstream: Upstream) -> DerivedItem:
     text = f"erased directly: {counted(hidden.count, 'key')} hidden in {upstream.name}, nothing else changed"
-    item = _item(given, Action.HIDE, (Reason("erased_directly", text),))
-    marks = {str(upstream.name): _mark_now(given, upstream)}
+    item = make_item(given, Action.HIDE, (Reason("erased_directly", text),))
+    marks = {str(upstream.name): mark_now(given, upstream)}
     return replace(item, work=replace(item.work, hidden=hidden.keys, marks=marks))
 
 
@@ -95,7 +108,7 @@ def _refuse_missing(given: DerivedObservation, missing: DatasetName) -> DerivedI
         hint=f"run with --select +{spec.name.name}, or add raw files for it",
         location=spec.location,
     )
-    return _item(given, Action.SKIP, (Reason("input_missing", f"{missing} has no data yet"),), problem)
+    return make_item(given, Action.SKIP, (Reason("input_missing", f"{missing} has no data yet"),), problem)
 
 
 def _recompute_reasons(given: DerivedObservation, wishes: Wishes, inputs: Inputs) -> tuple[Reason, ...]:
@@ -104,18 +117,21 @@ def _recompute_reasons(given: DerivedObservation, wishes: Wishes, inputs: Inputs
         return (Reason("first_build", "first build"), *untraced)
     if given.state.damage is not None:
         return (Reason(given.state.damage.code, given.state.damage.text), *untraced)
-    reasons = []
-    if wishes.full_refresh:
-        reasons.append(Reason("full_refresh", "a full refresh was requested"))
+    refresh = [Reason("full_refresh", "a full refresh was requested")] if wishes.full_refresh else []
+    return (*refresh, *find_redefined(given), *_input_reasons(given, inputs), *untraced)
+
+
+def find_redefined(given: DerivedObservation) -> Iterator[Reason]:
+    """Why no row of the table can be trusted: the definition or the settings are others than those that made it."""
     known = given.state.payload
     inputs_changed = _describe_other_inputs(given)
     definitions = {given.resolved.definition, given.resolved.earlier_definition}
     if known is None or known.definition not in definitions or inputs_changed:
-        reasons.append(Reason("definition_changed", f"its definition changed{inputs_changed}"))
+        yield Reason("definition_changed", f"its definition changed{inputs_changed}")
     if known is None or known.settings not in {given.settings, given.earlier_settings}:
-        reasons.append(Reason("settings_changed", "its settings changed"))
-    reasons.extend(_input_reasons(given, inputs))
-    return (*reasons, *untraced)
+        yield Reason("settings_changed", "its settings changed")
+    if known is not None and known.partitions is not None and known.partitions.has_unbuilt:
+        yield Reason("not_built", "some of its partitions are not built yet")
 
 
 def _input_reasons(given: DerivedObservation, inputs: Inputs) -> Iterator[Reason]:
@@ -123,7 +139,7 @@ def _input_reasons(given: DerivedObservation, inputs: Inputs) -> Iterator[Reason
     for name, upstream in inputs.items():
         if _will_change(given, upstream):
             will_change.append(f"{name} ({upstream.actions})")
-        elif _has_changed(given, upstream):
+        elif has_changed(given, upstream):
             changed.append(str(name))
     if will_change:
         yield Reason("input_will_change", f"inputs change in this run: {', '.join(will_change)}")
@@ -133,7 +149,7 @@ def _input_reasons(given: DerivedObservation, inputs: Inputs) -> Iterator[Reason
 
 def _will_change(given: DerivedObservation, upstream: Upstream) -> bool:
     """Whether the work on an input in this run can change this table: changed rows do, and columns that are read here."""
-    known = _mark_of(given, upstream.name)
+    known = mark_of(given, upstream.name)
     columns = _columns(given, upstream.name)
     return any(
         item.effect.rows_change or known is None or known != mark_input(upstream.state, item.effect.schema, columns)
@@ -141,13 +157,14 @@ def _will_change(given: DerivedObservation, upstream: Upstream) -> bool:
     )
 
 
-def _has_changed(given: DerivedObservation, upstream: Upstream) -> bool:
+def has_changed(given: DerivedObservation, upstream: Upstream) -> bool:
     """Whether an input has changed since it was read."""
-    known = _mark_of(given, upstream.name)
-    return known is not None and known != _mark_now(given, upstream)
+    known = mark_of(given, upstream.name)
+    return known is not None and known != mark_now(given, upstream)
 
 
-def _mark_now(given: DerivedObservation, upstream: Upstream) -> InputMark:
+def mark_now(given: DerivedObservation, upstream: Upstream) -> InputMark:
+    """Where an input is now."""
     return mark_input(upstream.state, upstream.state.schema, _columns(given, upstream.name))
 
 
@@ -170,7 +187,8 @@ def _columns(given: DerivedObservation, name: DatasetName) -> frozenset[str] | N
     return given.resolved.columns.get(name)
 
 
-def _mark_of(given: DerivedObservation, name: DatasetName) -> InputMark | None:
+def mark_of(given: DerivedObservation, name: DatasetName) -> InputMark | None:
+    """Where an input was when it was read."""
     known = given.state.payload
     return known.inputs.get(str(name)) if known else None
 
@@ -218,9 +236,10 @@ def _describe_untraced(untraced: Untraced) -> str:
     return f"recomputed on every run: {untraced.text}{place}"
 
 
-def _item(
+def make_item(
     given: DerivedObservation, action: Action, reasons: tuple[Reason, ...], problem: Problem | None = None
 ) -> DerivedItem:
+    """An item for the dataset as a whole."""
     spec = given.resolved.spec
     progress = given.state.progress
     return WorkItem(

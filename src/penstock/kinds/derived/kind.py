@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.kinds.derived import observe
 from penstock.kinds.derived.decide import decide
+from penstock.kinds.derived.partition_decide import decide_partitions, with_request
+from penstock.kinds.derived.partition_facts import show_partitions
 from penstock.kinds.derived.progress import CODEC, DerivedCodec
 from penstock.kinds.protocol import Analyzer, Loader, Needs, PipelineRun, Workspace
 from penstock.model.dataset import Dataset, Found, Place, Shown, table_places
@@ -40,7 +42,9 @@ class DerivedKind:
     def decide(
         self, observation: Any, wishes: Wishes, upstream: Mapping[DatasetName, Upstream]
     ) -> Sequence[Item] | Needs:
-        return decide(observation, wishes, upstream)
+        if observation.partitions is not None:
+            return decide_partitions(observation, observation.partitions, wishes, upstream)
+        return with_request(decide(observation, wishes, upstream), wishes)
 
     def open(self, lake: Lake, run: PipelineRun) -> Loader:
         from penstock.kinds.derived.load import open_load
@@ -61,8 +65,7 @@ class DerivedKind:
         return PlanLine()
 
     def show(self, dataset: Dataset, state: TableState[Any]) -> Shown:
-        del dataset, state
-        return Shown()
+        return show_partitions(dataset, state)
 
     def places(self, dataset: Dataset, state: TableState[Any] | None = None) -> Sequence[Place]:
         del state

@@ -6,20 +6,22 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from pyspark.sql import functions as F
+from typing import TYPE_CHECKING, Any
 
 from penstock.definitions.parse_cache import ParseCache
 from penstock.definitions.sql_files import read_query
+from penstock.definitions.sql_parameters import fill_parameters
 from penstock.definitions.user_code import UserCode
-from penstock.errors import DefinitionError, ExpectationError, UnplannedReadError, UserCodeError
+from penstock.errors import DefinitionError, UnplannedReadError, UserCodeError
 from penstock.faults import fault_point
 from penstock.kinds.derived.calling import call_function
 from penstock.kinds.derived.decide import DerivedItem
 from penstock.kinds.derived.descriptions import describe_again
 from penstock.kinds.derived.erase import erase_rows
-from penstock.kinds.derived.local_views import LocalViews
+from penstock.kinds.derived.expectations import count_expectations, is_admitted
+from penstock.kinds.derived.local_views import LocalViews, share_view
+from penstock.kinds.derived.partition_facts import Schemes, schemes_of
+from penstock.kinds.derived.partition_load import PartitionLoad
 from penstock.kinds.derived.progress import CODEC, DerivedProgress
 from penstock.kinds.derived.reads import unwatched
 from penstock.kinds.derived.same_rows import find_same_rows
@@ -33,13 +35,14 @@ from penstock.model.plan import Action
 from penstock.model.progress import InputMark, Manifest, TableState
 from penstock.model.project import Scalar
 from penstock.model.results import ExpectationOutcome, LoadResult
-from penstock.model.spec import DatasetSpec, Expectation, OnViolation, TableLayout
+from penstock.model.spec import DatasetSpec, OnViolation, TableLayout
+from penstock.pipelines.partitions import PartitionContext
 from penstock.tombstones.suppression import Suppression
-from penstock.transforms.expectations import count_violations, is_kept, is_met, keep_dropped
+from penstock.transforms.expectations import keep_dropped
 from penstock.transforms.suppress import Screen, check_key_columns
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 def open_load(lake: Lake, run: PipelineRun) -> DerivedLoad:
@@ -51,7 +54,15 @@ def open_load(lake: Lake, run: PipelineRun) -> DerivedLoad:
     check_no_shadows(lake.session, tables | {name.name for name in views})
     read = frozenset(name for spec in run.workspace.specs for name in spec.inputs)
     return DerivedLoad(
-        lake, project.root, project.database, views, run.build_request_id, project.vars, run.suppression, read
+        lake,
+        project.root,
+        project.database,
+        views,
+        run.build_request_id,
+        project.vars,
+        run.suppression,
+        read,
+        schemes_of(run.workspace.specs),
     )
 
 
@@ -68,13 +79,16 @@ class DerivedLoad:
     suppression: Suppression = field(default_factory=Suppression)
     readable: frozenset[DatasetName] = frozenset()
     """What other definitions read: of these it matters whether rows change."""
-    _frames: dict[DatasetName, DataFrame] = field(default_factory=dict)
+    schemes: Schemes = field(default_factory=dict)
+    _tables: threading.Lock = field(default_factory=threading.Lock)
+    _frames: dict[tuple[SparkSession, DatasetName], DataFrame] = field(default_factory=dict)
+    """The temporary views of each session: job runs at the same time have sessions of their own."""
     _lock: threading.RLock = field(default_factory=threading.RLock)
     local: LocalViews = field(default_factory=LocalViews)
 
     def load(self, item: DerivedItem) -> LoadResult:
         """Compute the dataset and replace its table in one commit; or remove rows that its input no longer has."""
-        with self.local.made_by(self.lake.session, item.work.resolved):
+        with self.local.made_by({self.lake.session, self.lake.main}, item.work.resolved):
             return self._load(item)
 
     def _load(self, item: DerivedItem) -> LoadResult:
@@ -83,6 +97,8 @@ class DerivedLoad:
         fault_point("derive.before_attempt", name)
         if item.action is Action.EVOLVE:
             return LoadResult(describe_again(self.lake, spec).version, 0)
+        if spec.partitioning is not None:
+            return self._partitions().load(item)
         if item.work.hidden:
             return erase_rows(self.lake, item, self._to_manifest(item, item.work.marks), self.suppression.secrets)
         inputs = {table: self.lake.state(table) for table in item.work.resolved.inputs}
@@ -98,7 +114,7 @@ class DerivedLoad:
             outcomes = count_expectations(rows, spec)
             self._quarantine(rows, spec, outcomes, manifest.number)
             fault_point("derive.after_quarantine", name)
-            kept = rows.where(_is_admitted(spec.expectations)) if spec.expectations else rows
+            kept = rows.where(is_admitted(spec.expectations)) if spec.expectations else rows
             same = find_same_rows(self.lake, item, kept) if spec.name in self.readable else None
             fault_point("derive.before_commit", name)
             if same is not None:
@@ -108,6 +124,30 @@ class DerivedLoad:
         fault_point("derive.after_commit", name)
         version = same.settle(commit).version if same is not None else commit.version
         return LoadResult(version, int(commit.metrics.get("numOutputRows", 0)), outcomes)
+
+    def expand(self, item: DerivedItem) -> Sequence[DerivedItem]:
+        """The batches of partitions that an item stands for, if only its inputs could tell."""
+        is_late = item.work.resolved.spec.partitioning is not None and item.action is Action.RECOMPUTE
+        return self._partitions().expand(item) if is_late and not item.parts else (item,)
+
+    def _partitions(self) -> PartitionLoad:
+        return PartitionLoad(
+            self.lake, self.build_request_id, self.schemes, self._evaluate_partitions, self.root, self._tables
+        )
+
+    def _evaluate_partitions(
+        self, spec: DatasetSpec, context: PartitionContext, parameters: Mapping[str, Any]
+    ) -> DataFrame:
+        return self.without_suppressed(spec, self.evaluate(spec, context, parameters))
+
+    def accept(self, item: DerivedItem) -> LoadResult:
+        """Commit nothing but progress: the rows count as computed from the inputs as they are now."""
+        if item.work.resolved.spec.partitioning is not None:
+            return self._partitions().accept(item)
+        name = item.work.resolved.spec.name
+        inputs = {table: self.lake.state(table) for table in item.work.resolved.inputs}
+        begun = self.lake.begin(self._to_manifest(item, _mark_inputs(item, inputs)), name)
+        return LoadResult(self.lake.append(self.lake.read(name).limit(0), name, begun.number).version, 0)
 
     def _is_current(self, item: DerivedItem, inputs: Mapping[DatasetName, TableState[None]]) -> bool:
         """Whether it was only planned because inputs might change, and none of them did: a load can find the same rows."""
@@ -129,7 +169,9 @@ class DerivedLoad:
             ),
         )
 
-    def evaluate(self, spec: DatasetSpec) -> DataFrame:
+    def evaluate(
+        self, spec: DatasetSpec, context: PartitionContext | None = None, parameters: Mapping[str, Any] | None = None
+    ) -> DataFrame:
         """The rows of a definition, not yet computed; its inputs are registered by name and nothing else may be read."""
         for name in spec.inputs:
             if name in self.views:
@@ -138,8 +180,8 @@ class DerivedLoad:
                 self.lake.register(name)
         with UserCode(self.root, spec).boundary("the query" if spec.sql is not None else "your function"):
             if spec.sql is not None:
-                return self.lake.session.sql(spec.sql)
-            return call_function(spec, _Reader(self, spec), self.variables)
+                return self.lake.session.sql(fill_parameters(spec.sql, parameters) if parameters else spec.sql)
+            return call_function(spec, _Reader(self, spec), self.variables, () if context is None else (context,))
 
     def without_suppressed(self, spec: DatasetSpec, rows: DataFrame) -> DataFrame:
         """The rows without suppressed keys. None is kept aside: when a tombstone is withdrawn, the table is recomputed."""
@@ -148,19 +190,21 @@ class DerivedLoad:
         return Screen(suppressed).drop(rows)
 
     def view(self, name: DatasetName) -> DataFrame:
-        """The rows of a temporary view, not yet computed; made for the first definition that reads it."""
+        """The rows of a temporary view, not yet computed; made for the first definition that reads it in its session."""
+        session = self.lake.session
         with self._lock:
-            if name not in self._frames:
+            if (session, name) not in self._frames:
                 rows = self.evaluate(self.views[name])
                 with unwatched():
-                    rows.createOrReplaceTempView(name.name)
-                self._frames[name] = rows
-            return self._frames[name]
+                    share_view(rows, name.name, {session, self.lake.main})
+                self._frames[session, name] = rows
+            return self._frames[session, name]
 
     def close(self) -> None:
         """Drop the temporary views, for sessions that stay open."""
-        for name in self._frames:
-            self.lake.session.catalog.dropTempView(name.name)
+        for session, name in self._frames:
+            for each in {session, self.lake.main}:
+                each.catalog.dropTempView(name.name)
 
     def _quarantine(
         self, rows: DataFrame, spec: DatasetSpec, outcomes: Sequence[ExpectationOutcome], number: int
@@ -189,39 +233,6 @@ def check_layout(spec: DatasetSpec, columns: Sequence[str]) -> None:
 def _mark_inputs(item: DerivedItem, inputs: Mapping[DatasetName, TableState[None]]) -> dict[str, InputMark]:
     columns = item.work.resolved.columns
     return {str(name): mark_input(state, state.schema, columns.get(name)) for name, state in inputs.items()}
-
-
-def count_expectations(rows: DataFrame, spec: DatasetSpec) -> tuple[ExpectationOutcome, ...]:
-    """Count the rows that fail each expectation in one pass; ExpectationError when a row fails an `expect_or_fail`."""
-    if not spec.expectations:
-        return ()
-    counts = rows.agg(*count_violations(spec.expectations)).collect()[0]
-    outcomes = tuple(
-        ExpectationOutcome(expectation.name, expectation.on_violation, int(counts[index]))
-        for index, expectation in enumerate(spec.expectations)
-    )
-    broken = [
-        f"{expectation.name} ({expectation.condition}): {outcome.violations} rows"
-        for expectation, outcome in zip(spec.expectations, outcomes, strict=True)
-        if outcome.violations and outcome.on_violation is OnViolation.FAIL
-    ]
-    if broken:
-        raise ExpectationError(
-            f"{spec.name}: rows failed expectations: {'; '.join(broken)}; nothing was written",
-            hint="fix the source, or use expect_or_drop to write such rows to the quarantine table",
-            location=spec.location,
-        )
-    return outcomes
-
-
-def _is_admitted(expectations: Sequence[Expectation]) -> Column:
-    """Rows to write; the write itself fails on a row that fails an `expect_or_fail`, even if the input changed since."""
-    must = [expectation for expectation in expectations if expectation.on_violation is OnViolation.FAIL]
-    admitted = is_kept(expectations)
-    for expectation in must:
-        stop = F.raise_error(F.lit(f"a row failed the expectation {expectation.name}")).cast("boolean")
-        admitted = F.when(is_met(expectation), admitted).otherwise(stop)
-    return admitted
 
 
 @dataclass(frozen=True, slots=True)

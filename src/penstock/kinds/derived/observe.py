@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 
+from penstock.kinds.derived.partition_facts import check_mapped, observe_partitions, schemes_of
 from penstock.kinds.derived.progress import DerivedProgress
 from penstock.kinds.derived.values import (
     DerivedObservation,
     HiddenKeys,
     HiddenRows,
     HiddenSince,
+    PartitionFacts,
     ResolvedSpec,
     fingerprint_settings,
     fingerprint_settings_once,
@@ -38,6 +41,7 @@ def discover(workspace: Workspace) -> Found:
     datasets = []
     for spec in specs:
         resolved = resolve_views(spec, views)
+        check_mapped(resolved)
         is_stored = spec.name not in views
         datasets.append(Dataset(spec.name, str(spec.kind), resolved.inputs, spec, resolved, is_stored=is_stored))
     return Found(tuple(datasets))
@@ -49,7 +53,12 @@ def observe(dataset: Dataset, state: TableState[DerivedProgress], workspace: Wor
     configuration = workspace.project.configuration
     settings = fingerprint_settings(resolved.spec, configuration)
     earlier = fingerprint_settings_once(resolved.spec, configuration)
-    return DerivedObservation(resolved, state, settings, earlier_settings=earlier)
+    parts: PartitionFacts | None = None
+    if resolved.spec.partitioning is not None:
+        now = datetime.fromtimestamp(SystemClock().now_ns() / 1e9, tz=UTC)
+        schemes = schemes_of(workspace.specs)
+        parts = observe_partitions(resolved, state.payload, workspace.storage, schemes, now)
+    return DerivedObservation(resolved, state, settings, earlier_settings=earlier, partitions=parts)
 
 
 def observe_hidden(given: DerivedObservation, asked: HiddenSince, workspace: Workspace) -> DerivedObservation:

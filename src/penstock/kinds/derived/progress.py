@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.model.progress import InputMark, check_type
@@ -26,6 +26,36 @@ class Description:
 
 
 @dataclass(frozen=True, slots=True)
+class PartitionProgress:
+    """Which partitions of a table are up to date with the inputs, the definition and the settings of the same manifest.
+
+    Sets of partitions are texts such as `2024-01-01..2024-03-31`.
+    """
+
+    key: str
+    current: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+    """Those that the commit of this manifest built."""
+    listed: tuple[str, ...] = ()
+    """Where only the data says which partitions there are: those that it had."""
+
+    @property
+    def has_unbuilt(self) -> bool:
+        """Whether the data had partitions that are not up to date."""
+        return bool(set(self.listed) - set(self.current))
+
+    def to_json(self) -> dict[str, Any]:
+        listed = {"listed": list(self.listed)} if self.listed else {}
+        return {"key": self.key, "current": list(self.current), "added": list(self.added), **listed}
+
+    @staticmethod
+    def from_json(value: Mapping[str, Any]) -> PartitionProgress:
+        current, added = (tuple(check_type(text, str) for text in value[name]) for name in ("current", "added"))
+        listed = tuple(check_type(text, str) for text in value.get("listed", ()))
+        return PartitionProgress(check_type(value["key"], str), current, added, listed)
+
+
+@dataclass(frozen=True, slots=True)
 class DerivedProgress:
     """The payload of a derived table's progress manifest."""
 
@@ -34,6 +64,8 @@ class DerivedProgress:
     settings: str | None = None
     description: Description | None = None
     """None in manifests of earlier versions, whose settings cover it."""
+    partitions: PartitionProgress | None = None
+    """For a table whose partitions are built by themselves: those that `inputs` and the rest hold for."""
 
 
 class DerivedCodec:
@@ -44,7 +76,8 @@ class DerivedCodec:
     def encode(self, payload: DerivedProgress) -> dict[str, Any]:
         inputs = {n: {"version": m.version, "at": m.at, "columns": m.columns} for n, m in payload.inputs.items()}
         described = {"description": payload.description.to_json()} if payload.description is not None else {}
-        return {"inputs": inputs, "definition": payload.definition, "settings": payload.settings, **described}
+        parts = {"partitions": payload.partitions.to_json()} if payload.partitions is not None else {}
+        return {"inputs": inputs, "definition": payload.definition, "settings": payload.settings, **described, **parts}
 
     def decode(self, value: Mapping[str, Any]) -> DerivedProgress:
         inputs = {
@@ -53,11 +86,24 @@ class DerivedCodec:
         }
         described = Description.from_json(value["description"]) if "description" in value else None
         definition, settings = check_type(value["definition"], str, None), check_type(value["settings"], str, None)
-        return DerivedProgress(inputs, definition, settings, described)
+        parts = PartitionProgress.from_json(value["partitions"]) if "partitions" in value else None
+        return DerivedProgress(inputs, definition, settings, described, parts)
 
     def fold(self, older: DerivedProgress, newer: DerivedProgress) -> DerivedProgress:
-        del older  # a table is computed as a whole
-        return newer
+        """What was built beside a commit of partitions is added to it; a table without partitions is computed as a whole.
+
+        Both hold for the older mark of each input: a partition that has read more is at worst built once more.
+        """
+        ours, theirs = older.partitions, newer.partitions
+        if ours is None:
+            return newer
+        is_same = (older.definition, older.settings) == (newer.definition, newer.settings)
+        if theirs is None or theirs.key != ours.key or not is_same or older.inputs.keys() != newer.inputs.keys():
+            return older
+        marks = {
+            name: min(mark, newer.inputs[name], key=lambda each: each.version) for name, mark in older.inputs.items()
+        }
+        return replace(older, inputs=marks, partitions=replace(ours, current=(*ours.current, *theirs.added)))
 
 
 CODEC = DerivedCodec()

@@ -12,6 +12,8 @@ from penstock.lake.sizes import TableSize
 from penstock.model.fingerprint import fingerprint
 from penstock.model.keys import KeyColumn
 from penstock.model.names import DatasetName
+from penstock.model.partitions.declared import DUE, PartitionRequest
+from penstock.model.partitions.ordinals import NOTHING, Ordinals
 from penstock.model.progress import InputMark, TableState
 from penstock.model.schema import Schema
 from penstock.model.spec import DatasetSpec, Untraced
@@ -129,6 +131,7 @@ def fingerprint_settings(spec: DatasetSpec, configuration: Mapping[str, str]) ->
             "delta_properties": sorted(pair for pair in layout.table_properties if _is_deltas(pair[0])),
             "expectations": sorted((e.name, e.condition, e.on_violation.value) for e in spec.expectations),
             "configuration": sorted(relevant.items()),
+            **({"partitions": spec.partitioning.to_json()} if spec.partitioning is not None else {}),
         }
     )
 
@@ -158,6 +161,20 @@ def fingerprint_settings_once(spec: DatasetSpec, configuration: Mapping[str, str
             "configuration": sorted(relevant.items()),
         }
     )
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFacts:
+    """What is known about the partitions of a table before the decision."""
+
+    existing: Ordinals
+    """Those that the scheme has now."""
+    current: Ordinals = NOTHING
+    """Those that were up to date when the progress was written."""
+    changed: Mapping[DatasetName, Ordinals] = field(default_factory=dict)
+    """By input: those that rows touched which changed since."""
+    unknown: tuple[DatasetName, ...] = ()
+    """The inputs of which the log does not tell which rows changed: then it is all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +235,8 @@ class DerivedObservation:
     """None before the decision has asked for it."""
     earlier_settings: str = ""
     """The settings in the form of earlier versions."""
+    partitions: PartitionFacts | None = None
+    """For a dataset whose partitions are built by themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,3 +251,5 @@ class DerivedWork:
     """The keys whose rows are removed; without any, the table is computed."""
     marks: Mapping[str, InputMark] = field(default_factory=dict)
     """Where the inputs are once these rows are removed."""
+    request: PartitionRequest = DUE
+    """The partitions that are wanted, for an item that finds out which ones are due when its inputs are done."""

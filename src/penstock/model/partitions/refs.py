@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -39,6 +40,11 @@ class PartitionRef:
 def to_part(key: str, value: str) -> str:
     """The name of a partition within its dataset; characters with a meaning in references are escaped as in a URL."""
     return f"{key}={_ESCAPED.sub(_escape, value)}"
+
+
+def name_parts(parts: Sequence[str]) -> str:
+    """The name of consecutive partitions of a dataset, each named by `to_part`: `date=2024-01-01..2024-03-31`."""
+    return parts[0] if len(parts) == 1 else f"{parts[0]}..{parts[-1].partition('=')[2]}"
 
 
 def split_ref(text: str, default_database: str) -> tuple[DatasetName, str | None, str]:

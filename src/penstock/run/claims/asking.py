@@ -27,6 +27,9 @@ from penstock.run.claims.book import CLOSED, Claim, ClaimBook, Ending, table_of,
 LAPSE_SECONDS = 1.5 * DEADLINE_SECONDS
 """How long a build may give no sign of life. Longer than an append may take, or a heartbeat on its way would come too late."""
 
+ABANDONED_SECONDS = 7 * 24 * 3600
+"""A build without an event for so long is not asked about any more. Much longer than clocks of machines can differ."""
+
 _AT_ONCE = 500
 """How many partitions one query names."""
 
@@ -120,7 +123,8 @@ class Claims:
         self._lapse_seconds = lapse_seconds
         self._monotonic = monotonic
         self._lock = threading.RLock()
-        self._book = ClaimBook(projections.quiet_position(log, strict=True))
+        alive_since = time.time_ns() - ABANDONED_SECONDS * 10**9
+        self._book = ClaimBook(projections.quiet_position(log, alive_since=alive_since, strict=True))
         self._seen: dict[str, tuple[int, float]] = {}
         """For each build, its last sign of life and when this observer first saw it, by its own clock."""
         self._sync()

@@ -32,6 +32,11 @@ def takeover_message(last_sign: int, build_request_id: str) -> str:
     return f"no sign of life since position {last_sign}: taken over by build {build_request_id}"
 
 
+def is_takeover_message(reason: str) -> bool:
+    """Whether a cancel says that another build takes over, and no person asks for it."""
+    return _TAKEOVER.match(reason) is not None
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
     """The right of a job run to build a partition."""
@@ -77,6 +82,7 @@ class ClaimBook:
         self._ended: dict[str, Ended] = {}
         self._lost: dict[tuple[str, str], Claim] = {}
         self._open_builds: set[str] = set()
+        self._closed_runs: set[str] = set()
 
     def holder(self, ref: str) -> Claim | None:
         """The claim that keeps others from building the partition: on itself, on its table, or on a part of it."""
@@ -130,7 +136,9 @@ class ClaimBook:
         if job.status is JobStatus.SCHEDULED:
             self._numbers.setdefault(job.job_run_id, position)
         elif job.status.is_final:
-            ending = _ENDINGS.get(job.status, Ending.GIVEN_UP)
+            if isinstance(job.config, Mapping) and CLOSED in job.config:
+                self._closed_runs.add(job.job_run_id)
+            ending = self._ending_of(job.job_run_id, _ENDINGS.get(job.status, Ending.GIVEN_UP))
             is_retryable = isinstance(job.config, Mapping) and job.config.get(RETRYABLE) is True
             for ref in tuple(self._by_run.get(job.job_run_id, ())):
                 self._end(ref, ending, job.message, is_retryable=is_retryable)
@@ -142,12 +150,16 @@ class ClaimBook:
             if run is not None and run in self._numbers:
                 self._claim(Claim(ref, build, run, self._numbers[run]))
         elif partition.status.is_final:
-            ending = _PARTITION_ENDINGS.get(partition.status, Ending.GIVEN_UP)
+            ending = self._ending_of(run, _PARTITION_ENDINGS.get(partition.status, Ending.GIVEN_UP))
             if held is not None and held.build_request_id == build:
                 self._end(ref, ending, partition.message)
             elif (last := self._ended.get(ref)) is not None and last.claim.job_run_id == run:
                 # The job run has ended just before; the partition says more exactly how.
                 self._ended[ref] = Ended(last.claim, ending, partition.message or last.message, last.is_retryable)
+
+    def _ending_of(self, job_run_id: str | None, said: Ending) -> Ending:
+        """How a job run ended; what another build says about one whose process died is not known to be a failure."""
+        return Ending.GIVEN_UP if job_run_id in self._closed_runs else said
 
     def _claim(self, claim: Claim) -> None:
         held = self.holder(claim.ref)

@@ -1,0 +1,346 @@
+"""Computing partitions of a derived dataset: the rows of a batch replace exactly its partitions, in one commit.
+
+The manifest of the commit states which partitions are up to date with the inputs as they were before the rows were read. So a
+commit is right whatever other commits do to other partitions at the same time.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from pyspark.sql import functions as F
+
+from penstock.definitions.user_code import UserCode
+from penstock.errors import UserCodeError
+from penstock.faults import fault_point
+from penstock.kinds.derived.decide import DerivedItem
+from penstock.kinds.derived.expectations import count_expectations, is_admitted
+from penstock.kinds.derived.partition_calls import to_call
+from penstock.kinds.derived.partition_decide import to_batches, to_parts
+from penstock.kinds.derived.partition_facts import Schemes, find_changed
+from penstock.kinds.derived.progress import CODEC, DerivedProgress, PartitionProgress
+from penstock.kinds.derived.values import describe_table, mark_input
+from penstock.lake.manifests import read_manifest
+from penstock.lake.partition_tables import PartitionTable
+from penstock.lake.retrying import retry_when_overtaken
+from penstock.model.clock import SystemClock
+from penstock.model.nearest import did_you_mean
+from penstock.model.partitions.declared import Partitioning, read_ordinals, write_ordinals
+from penstock.model.partitions.mappings import ByColumn
+from penstock.model.partitions.ordinals import (
+    NOTHING,
+    Ordinals,
+    common,
+    from_numbers,
+    to_ordinals,
+    union,
+    without,
+)
+from penstock.model.partitions.schemes import ListScheme, TimeScheme
+from penstock.model.progress import InputMark, Manifest, TableState
+from penstock.model.results import LoadResult
+from penstock.model.spec import DatasetSpec, OnViolation
+from penstock.model.types import quote_name
+from penstock.pipelines.partitions import PartitionContext
+from penstock.transforms.expectations import keep_dropped
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from penstock.lake.tables import Lake
+    from penstock.model.results import ExpectationOutcome
+
+_DATES = frozenset({"string", "date"})
+_WHOLE = frozenset({"string", "tinyint", "smallint", "int", "bigint"})
+Evaluate = Callable[[DatasetSpec, PartitionContext, Mapping[str, Any]], "DataFrame"]
+_TIDY_EVERY = 100
+_MOST_VALUES = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLoad:
+    """Computes batches of partitions; the items of one table may run at the same time."""
+
+    lake: Lake
+    build_request_id: str
+    schemes: Schemes
+    evaluate: Evaluate
+    """The rows of a definition for some partitions, not yet computed."""
+    root: Path
+    """The folder of the project."""
+    _tables: threading.Lock = field(default_factory=threading.Lock)
+    """Held while a table is made or its columns change: that fails beside other commits."""
+
+    def expand(self, item: DerivedItem) -> tuple[DerivedItem, ...]:
+        """Batches of the partitions that are due now, for an item that waited for its inputs to find out."""
+        item = self._with_values(item)
+        partitioning, request = _partitioning_of(item), item.work.request
+        now = datetime.fromtimestamp(SystemClock().now_ns() / 1e9, tz=UTC)
+        existing = to_ordinals([partitioning.scheme.existing(now)])
+        wanted = existing if request.ordinals is None else common(request.ordinals, existing)
+        if request.values is not None:
+            wanted = common(wanted, read_ordinals(partitioning.scheme, request.values))
+        current = self._stand(item, self.lake.read_state(item.dataset, CODEC)).current
+        if any(reason.code == "full_refresh" for reason in item.reasons):
+            current = NOTHING
+        batches = to_batches(partitioning, without(wanted, current), request.chunk, is_descending=request.is_descending)
+        return tuple(item.narrowed(to_parts(partitioning.scheme, batch)) for batch in batches)
+
+    def _with_values(self, item: DerivedItem) -> DerivedItem:
+        """The item with the partitions that its input has now, and those that the table has, where only the data tells."""
+        partitioning = _partitioning_of(item)
+        source = partitioning.values_of
+        mapping = partitioning.inputs[source] if source is not None else None
+        if source is None or not isinstance(mapping, ByColumn):
+            return item
+        column = self.lake.read(source).select(F.col(quote_name(mapping.column)).cast("string")).distinct()
+        rows = column.limit(_MOST_VALUES + 1).collect()
+        if len(rows) > _MOST_VALUES:
+            raise UserCodeError(
+                f"{item.dataset}: the column {mapping.column} of {source} has more than {_MOST_VALUES:,} values",
+                hint="partition by a column with fewer values",
+                location=item.work.resolved.spec.location,
+            )
+        known = self.lake.read_state(item.dataset, CODEC).payload
+        built = known.partitions.current if known is not None and known.partitions is not None else ()
+        values = sorted({str(row[0]) for row in rows if row[0] is not None} | set(built))
+        spec = replace(item.work.resolved.spec, partitioning=partitioning.with_values(values))
+        return replace(item, work=replace(item.work, resolved=replace(item.work.resolved, spec=spec)))
+
+    def load(self, item: DerivedItem) -> LoadResult:
+        """Compute the partitions of an item; an item without any has found nothing to do."""
+        if not item.parts:
+            return LoadResult(self.lake.state(item.dataset).version, 0)
+        return retry_when_overtaken(self._load, item)
+
+    def accept(self, item: DerivedItem) -> LoadResult:
+        """Commit nothing but progress: every partition that exists counts as computed from the inputs as they are now."""
+        partitioning, state = _partitioning_of(item), self.lake.read_state(item.dataset, CODEC)
+        now = datetime.fromtimestamp(SystemClock().now_ns() / 1e9, tz=UTC)
+        stand = _Stand(self._stand(item, state).marks, to_ordinals([partitioning.scheme.existing(now)]))
+        table = PartitionTable(self.lake, item.dataset, partitioning.key)
+        begun = table.begin(self._to_manifest(item, stand, NOTHING), state.version)
+        return LoadResult(table.evolve(self.lake.read(item.dataset), begun).version, 0)
+
+    def _load(self, item: DerivedItem) -> LoadResult:
+        spec, partitioning = item.work.resolved.spec, _partitioning_of(item)
+        scheme, table = partitioning.scheme, PartitionTable(self.lake, item.dataset, partitioning.key)
+        ordinals = [scheme.parse(unquote(part.partition("=")[2])) for part in item.parts]
+        state = self.lake.read_state(item.dataset, CODEC)
+        stand = self._stand(item, state)
+        if _needs_nothing(item, stand, ordinals):
+            return LoadResult(state.version, 0)
+        code = UserCode(self.root, spec)
+        rows = self._rows_of(spec, partitioning, ordinals)
+        check_key(spec, partitioning, rows)
+        is_changed = self._prepare(item, table, rows, stand)
+        table.fence()
+        if is_changed:
+            state = self.lake.read_state(item.dataset, CODEC)
+            # The rows were read at the marks from before.
+            stand = _Stand(stand.marks, self._stand(item, state).current)
+        begun = table.begin(self._to_manifest(item, stand, from_numbers(ordinals)), state.version)
+        fault_point("derive.after_attempt", item.id)
+        values = [scheme.write(ordinal) for ordinal in ordinals]
+        with code.boundary("the computation"), _strays_named(item, code):
+            outcomes = count_expectations(rows, spec)
+            self._quarantine(rows, item, values, outcomes, begun)
+            kept = rows.where(is_admitted(spec.expectations)) if spec.expectations else rows
+            fault_point("derive.before_commit", item.id)
+            commit = table.replace(kept, values, begun)
+        fault_point("derive.after_commit", item.id)
+        self._tidy(item, begun.number)
+        return LoadResult(commit.version, int(commit.metrics.get("numOutputRows", 0)), outcomes)
+
+    def _tidy(self, item: DerivedItem, number: int) -> None:
+        """Now and then remove old manifests: every plan lists them."""
+        if number % _TIDY_EVERY == 0:
+            self.lake.forget_old_loads(item.dataset)
+
+    def _quarantine(
+        self,
+        rows: DataFrame,
+        item: DerivedItem,
+        values: Sequence[str],
+        outcomes: Sequence[ExpectationOutcome],
+        begun: Manifest,
+    ) -> None:
+        """Write the rows of these partitions that will be dropped to the quarantine table first."""
+        spec, name = item.work.resolved.spec, item.dataset.quarantine
+        drops = any(outcome.violations for outcome in outcomes if outcome.on_violation is OnViolation.DROP)
+        if drops or self.lake.state(name).exists:
+            with self._tables:
+                table = PartitionTable(self.lake, name, _partitioning_of(item).key)
+                table.write_aside(keep_dropped(rows, spec.expectations), values, begun)
+
+    def _rows_of(self, spec: DatasetSpec, partitioning: Partitioning, ordinals: Sequence[int]) -> DataFrame:
+        """The rows of some partitions. A query has a start and an end: so it is asked once for each gapless range."""
+        groups = [ordinals] if spec.sql is None else [list(each) for each in _ranges_of(partitioning, ordinals)]
+        frames = [self.evaluate(spec, *to_call(partitioning, group)) for group in groups]
+        return reduce(lambda some, others: some.unionByName(others), frames)
+
+    def _stand(self, item: DerivedItem, state: TableState[DerivedProgress]) -> _Stand:
+        """What of the table is up to date with the inputs as they are now."""
+        work, partitioning = item.work, _partitioning_of(item)
+        states = {name: self.lake.state(name) for name in work.resolved.inputs}
+        columns = work.resolved.columns
+        marks = {str(name): mark_input(each, each.schema, columns.get(name)) for name, each in states.items()}
+        known = state.payload
+        if known is None or known.partitions is None or not _is_made_alike(item, known):
+            return _Stand(marks, NOTHING)
+        if self._is_first_since_invalidation(item, state):
+            return _Stand(marks, NOTHING)
+        if any(known.inputs[name].columns != mark.columns for name, mark in marks.items()):
+            return _Stand(marks, NOTHING)
+        moved = [name for name in work.resolved.inputs if known.inputs[str(name)] != marks[str(name)]]
+        changed, _ = find_changed(partitioning, known, self.lake.files, self.schemes, moved)
+        if any(name not in changed for name in moved):  # read as a whole
+            return _Stand(marks, NOTHING)
+        current = read_ordinals(partitioning.scheme, known.partitions.current)
+        return _Stand(marks, without(current, union(*changed.values())))
+
+    def _is_first_since_invalidation(self, item: DerivedItem, state: TableState[DerivedProgress]) -> bool:
+        """Whether the dataset was invalidated and this build has written nothing yet: then no partition is up to date.
+
+        The next load ends the invalidation, so its manifest must say that the other partitions are still to be built.
+        """
+        is_whole = item.work.request.ordinals is None and item.work.request.values is None
+        if not is_whole or state.progress is None or all(reason.code != "invalidated" for reason in item.reasons):
+            return False
+        newest = read_manifest(self.lake.files, item.dataset, state.progress.number)
+        return newest.build_request_id != self.build_request_id
+
+    def _prepare(self, item: DerivedItem, table: PartitionTable, rows: DataFrame, stand: _Stand) -> bool:
+        """Make the table, or add the columns that it lacks, in a commit before; False when there is nothing to do."""
+        with self._tables:
+            state = self.lake.read_state(item.dataset, CODEC)
+            is_ours = state.payload is not None and state.payload.partitions is not None
+            if not state.exists or (not is_ours and not table.is_laid_out()):
+                begun = table.begin(self._to_manifest(item, _Stand(stand.marks, NOTHING), NOTHING), state.version)
+                table.create(rows, begun, item.work.resolved.spec.layout, replaces=state.exists)
+                return True
+            if _lacks_columns(self.lake.read(item.dataset), rows):
+                now = _Stand(stand.marks, self._stand(item, state).current)
+                table.evolve(rows, table.begin(self._to_manifest(item, now, NOTHING), state.version))
+                return True
+            return False
+
+    def _to_manifest(self, item: DerivedItem, stand: _Stand, added: Ordinals) -> Manifest:
+        work, partitioning = item.work, _partitioning_of(item)
+        current, new = (
+            tuple(write_ordinals(partitioning.scheme, each)) for each in (union(stand.current, added), added)
+        )
+        payload = DerivedProgress(
+            stand.marks,
+            work.resolved.definition,
+            work.settings,
+            describe_table(work.resolved.spec),
+            PartitionProgress(partitioning.key, current, new, _listed(partitioning)),
+        )
+        return Manifest(
+            dataset=str(item.dataset),
+            number=0,
+            parent=work.parent,
+            kind=CODEC.kind,
+            build_request_id=self.build_request_id,
+            payload=CODEC.encode(payload),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Stand:
+    """The partitions that are up to date with these marks of the inputs."""
+
+    marks: Mapping[str, InputMark]
+    current: Ordinals
+
+
+@contextmanager
+def _strays_named(item: DerivedItem, code: UserCode) -> Iterator[None]:
+    """Say in the user's words that rows belong to partitions that were not asked for."""
+    try:
+        yield
+    except Exception as error:
+        if "DELTA_REPLACE_WHERE_MISMATCH" not in str(error):
+            raise
+        key = _partitioning_of(item).key
+        hint = f"keep only rows whose {key} is that of ctx.partition"
+        if code.spec.sql is not None:
+            hint = "add WHERE day >= :partition_start AND day < :partition_end, with your column instead of day"
+        raise UserCodeError(
+            f"{item.dataset}: the result has rows that do not belong to {item.partition}; nothing was written",
+            hint=hint,
+            location=code.spec.location,
+        ) from None
+
+
+def check_key(spec: DatasetSpec, partitioning: Partitioning, rows: DataFrame) -> None:
+    """UserCodeError when the rows lack the column of the partition, or it has a type whose values are not those of partitions."""
+    key = partitioning.key
+    if key not in rows.columns:
+        raise UserCodeError(
+            f"{spec.name} is partitioned by {key}, which is not a column of its result{did_you_mean(key, rows.columns)}",
+            hint=f"add a column {key} with the value of the partition; its columns are {', '.join(rows.columns)}",
+            location=spec.location,
+        )
+    found = rows.schema[key].dataType.simpleString()
+    allowed = _WHOLE
+    if isinstance(partitioning.scheme, TimeScheme):
+        allowed = _DATES if partitioning.scheme.unit.name == "day" else frozenset({"string"})
+    if found not in allowed:
+        raise UserCodeError(
+            f"{spec.name}: the column {key} of its partitions is a {found}",
+            hint=f"make it a {' or '.join(sorted(allowed))} with values such as {_example(partitioning)}",
+            location=spec.location,
+        )
+
+
+def _example(partitioning: Partitioning) -> str:
+    scheme = partitioning.scheme
+    return scheme.write(scheme.start if isinstance(scheme, TimeScheme) else 0)
+
+
+def _partitioning_of(item: DerivedItem) -> Partitioning:
+    partitioning = item.work.resolved.spec.partitioning
+    if partitioning is None:
+        raise ValueError(f"{item.dataset} is not partitioned")
+    return partitioning
+
+
+def _listed(partitioning: Partitioning) -> tuple[str, ...]:
+    scheme = partitioning.scheme
+    return scheme.values if partitioning.values_of is not None and isinstance(scheme, ListScheme) else ()
+
+
+def _is_made_alike(item: DerivedItem, known: DerivedProgress) -> bool:
+    resolved = item.work.resolved
+    same_inputs = known.inputs.keys() == {str(name) for name in resolved.inputs}
+    return known.definition == resolved.definition and known.settings == item.work.settings and same_inputs
+
+
+def _needs_nothing(item: DerivedItem, stand: _Stand, ordinals: Sequence[int]) -> bool:
+    """Whether it was only planned because inputs might change, and they did not change these partitions."""
+    if {reason.code for reason in item.reasons} != {"input_will_change"}:
+        return False
+    return not without(from_numbers(ordinals), stand.current)
+
+
+def _ranges_of(partitioning: Partitioning, ordinals: Sequence[int]) -> Iterator[range]:
+    for each in from_numbers(ordinals):
+        if isinstance(partitioning.scheme, TimeScheme) and partitioning.takes_many:
+            yield each
+        else:
+            yield from (range(ordinal, ordinal + 1) for ordinal in each)
+
+
+def _lacks_columns(table: DataFrame, rows: DataFrame) -> bool:
+    known = {field.name.lower(): field.dataType for field in table.schema}
+    return any(known.get(field.name.lower()) != field.dataType for field in rows.schema)

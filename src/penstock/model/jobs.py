@@ -1,0 +1,69 @@
+"""How job runs are executed and when they are due, as the project declares it. Values only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from penstock.model.names import DatasetName
+from penstock.model.schedules import Schedule
+
+_TIME = "%Y%m%dT%H%M%SZ"
+PROJECT = "project"
+MAINTENANCE = "maintenance"
+"""What a schedule is for, beside tables."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobPolicy:
+    """How often a job run is tried, and how long an attempt may take in seconds."""
+
+    attempts: int = 1
+    retry_delay: float = 1.0
+    """Seconds before the second attempt; doubled for each further one."""
+    timeout: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobSettings:
+    """The policies of a project: one for all datasets, and those of datasets that differ."""
+
+    default: JobPolicy = field(default_factory=JobPolicy)
+    tables: Mapping[DatasetName, JobPolicy] = field(default_factory=dict)
+
+    def policy_of(self, name: DatasetName) -> JobPolicy:
+        return self.tables.get(name, self.default)
+
+
+Schedules = Mapping[str, Schedule]
+"""What is due when: by `project`, `maintenance` or the name of a dataset."""
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """What is to be run (the project, maintenance or a dataset), and the scheduled time that it stands for."""
+
+    what: str
+    time: datetime
+
+    @property
+    def build_request_id(self) -> str:
+        """The id of the build request that stands for it, the same for every scheduler."""
+        return f"{start_of_id(self.what)}{self.time.astimezone(UTC).strftime(_TIME)}"
+
+    def __str__(self) -> str:
+        return f"{self.what} of {self.time.astimezone(UTC).isoformat(timespec='minutes')}"
+
+
+def start_of_id(what: str) -> str:
+    """How the ids of scheduled build requests begin."""
+    return f"schedule-{what}-"
+
+
+def scheduled_time(build_request_id: str, what: str) -> datetime | None:
+    """The scheduled time that a build request stands for; None for any other build request."""
+    try:
+        return datetime.strptime(build_request_id.removeprefix(start_of_id(what)), _TIME).replace(tzinfo=UTC)
+    except ValueError:
+        return None

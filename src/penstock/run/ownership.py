@@ -1,0 +1,68 @@
+"""Which event log the tables of a storage belong to: claims mean nothing between builds that record them in different logs.
+
+The storage names a build, and its log is the one that knows this build. A copy of the log knows it too, so a log can be moved. A
+log that only one machine can see may be left for another; one that machines share may not: the numbers of tables still keep
+rows right, but two builds would do the same work, and fail.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import asdict, dataclass
+
+from penstock.errors import ConfigError, StorageError
+from penstock.eventlog import projections
+from penstock.eventlog.contract import EventLog
+from penstock.storage.files import Files
+
+PLACE = "_penstock/event_log.json"
+_LOCAL = ("sqlite:", "memory:")
+_LOGGER = logging.getLogger("penstock")
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The log of a storage, without credentials, and a build that it knows."""
+
+    event_log: str
+    build_request_id: str
+    format: int = 1
+
+
+def check_owner(storage: Files, log: EventLog, build_request_id: str) -> None:
+    """ConfigError when the storage belongs to another log that machines share; the first build that works on it decides."""
+    owner = _read(storage) or _write(storage, Owner(log.uri, build_request_id))
+    if owner is None or projections.build_state(log, owner.build_request_id, strict=True) is not None:
+        return
+    if not owner.event_log.startswith(_LOCAL):
+        raise ConfigError(
+            f"the tables in {storage.uri} belong to the event log {owner.event_log}, and this run uses {log.uri}",
+            hint=f"use that log, or move it with `penstock log copy`; if it is gone, remove {PLACE} from the storage",
+        )
+    if not log.uri.startswith("memory:"):
+        text = "the tables in %s belonged to the event log %s until now; its builds are not seen here"
+        _LOGGER.warning(text, storage.uri, owner.event_log)
+        storage.remove(PLACE)
+        _write(storage, Owner(log.uri, build_request_id))
+
+
+def _write(storage: Files, owner: Owner) -> Owner | None:
+    """Record the owner; gives the one that was recorded just before, if there is one."""
+    try:
+        storage.create(PLACE, json.dumps(asdict(owner)).encode())
+    except FileExistsError:
+        return _read(storage)
+    return None
+
+
+def _read(storage: Files) -> Owner | None:
+    try:
+        value = json.loads(storage.read(PLACE))
+        return Owner(str(value["event_log"]), str(value["build_request_id"]))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (ValueError, KeyError, TypeError):
+        raise StorageError(
+            f"{storage.uri}/{PLACE} cannot be read", hint="remove the file if only one event log is in use"
+        ) from None

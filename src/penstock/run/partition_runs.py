@@ -1,0 +1,143 @@
+"""Running an item that stands for several partitions: late items are expanded, and a batch that fails is searched.
+
+Each smaller batch is a job run of its own, in the thread of the item. Good partitions are
+committed whatever happens to the others.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from penstock.errors import PenstockError
+from penstock.kinds.protocol import Expands, Loader
+from penstock.model.plan import Item, Problem
+from penstock.model.results import ExpectationOutcome, ItemResult, LoadResult, Outcome
+from penstock.run.batches import BatchSearch
+from penstock.run.scheduler import RunListener
+
+Load = Callable[[Item], LoadResult]
+_SHOWN = 5
+
+
+class PartitionsFailedError(PenstockError):
+    """Some partitions of an item failed; the others are built."""
+
+    code = "partitions_failed"
+
+
+def load_item(loader: Loader, load: Load, item: Item, listeners: Sequence[RunListener]) -> LoadResult:
+    """Load an item, in smaller parts where that is needed."""
+    expanded = loader.expand(item) if isinstance(loader, Expands) else (item,)
+    if not item.parts and len(expanded) == 1 and not expanded[0].parts:
+        return load(item)
+    run = _Run(load, tuple(listeners))
+    if item.parts:
+        run.batch(item)
+    else:
+        for each in expanded:
+            run.part(each)
+    return run.result(item)
+
+
+@dataclass(slots=True)
+class _Run:
+    load: Load
+    listeners: tuple[RunListener, ...]
+    loads: list[LoadResult] = field(default_factory=list)
+    failed: dict[str, PenstockError] = field(default_factory=dict)
+    count: int = 0
+
+    def batch(self, item: Item) -> None:
+        """Load the partitions of an item; if they fail together, search for those that fail."""
+        try:
+            self._keep(self.load(item), item)
+        except PenstockError as error:
+            if error.retryable or len(item.parts) == 1:
+                raise
+            self._search(item, error)
+
+    def part(self, item: Item) -> None:
+        """The same for one of several batches of an item: a failure is noted, and the others go on."""
+        error = self._record(item)
+        if error is None:
+            return
+        if error.retryable:
+            raise error
+        if len(item.parts) == 1:
+            self.failed[item.parts[0]] = error
+        else:
+            self._search(item, error)
+
+    def _search(self, item: Item, error: PenstockError) -> None:
+        errors = {error.message: error}
+        search = BatchSearch(item.parts, error.message)
+        while (smaller := search.next_batch()) is not None:
+            found = self._record(item.narrowed(tuple(smaller), f" (search {search.runs + 1})"))
+            if found is not None and found.retryable:
+                raise found
+            if found is not None:
+                errors[found.message] = found
+            search.told(found.message if found is not None else None)
+        for part, message in (*search.bad.items(), *search.untried.items()):
+            self.failed[part] = errors[message]
+        self.count += len(search.bad) + len(search.untried)
+
+    def _record(self, item: Item) -> PenstockError | None:
+        """A job run of its own; gives the error of one that failed."""
+        begun = time.monotonic()
+        for listener in self.listeners:
+            listener.started(item)
+        result = ItemResult(item.id, item.dataset, item.action, Outcome.PASS, item.reasons)
+        found: PenstockError | None = None
+        try:
+            load = self.load(item)
+            self._keep(load, item)
+            result = replace(result, load=load)
+        except PenstockError as error:
+            found = error
+            result = replace(result, outcome=Outcome.ERROR, problem=Problem.from_error(error))
+        result = replace(result, seconds=time.monotonic() - begun)
+        for listener in self.listeners:
+            listener.ended(result)
+        return found
+
+    def _keep(self, load: LoadResult, item: Item) -> None:
+        self.loads.append(load)
+        self.count += len(item.parts)
+
+    def result(self, item: Item) -> LoadResult:
+        """What all job runs wrote together; PartitionsFailedError if some failed."""
+        if self.failed:
+            raise self._to_error(item)
+        return add_up(self.loads)
+
+    def _to_error(self, item: Item) -> PartitionsFailedError:
+        shown = ", ".join(list(self.failed)[:_SHOWN]) + (", ..." if len(self.failed) > _SHOWN else "")
+        first = next(iter(self.failed.values()))
+        return PartitionsFailedError(
+            f"{item.dataset}: {len(self.failed)} of {max(self.count, len(self.failed))} partitions failed: {shown}; "
+            f"{first.message}",
+            hint=first.hint or "`penstock retry` builds them again",
+            location=first.location,
+        )
+
+
+def add_up(loads: Sequence[LoadResult]) -> LoadResult:
+    """What several loads of one item wrote together."""
+    if len(loads) == 1:
+        return loads[0]
+    versions = [load.version for load in loads if load.version is not None]
+    rows, by = sum(load.rows for load in loads), next((load.delegated_to for load in loads if load.delegated_to), None)
+    expectations = _add_up(load.expectations for load in loads)
+    return LoadResult(max(versions, default=None), rows, expectations, delegated_to=None if versions else by)
+
+
+def _add_up(found: Iterable[Sequence[ExpectationOutcome]]) -> tuple[ExpectationOutcome, ...]:
+    totals: dict[str, ExpectationOutcome] = {}
+    for outcome in (outcome for outcomes in found for outcome in outcomes):
+        known = totals.get(outcome.name)
+        violations = outcome.violations + (known.violations if known is not None else 0)
+        totals[outcome.name] = replace(outcome, violations=violations)
+    return tuple(totals.values())

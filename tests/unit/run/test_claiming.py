@@ -1,0 +1,147 @@
+"""Sharing items with other builds: delegation, failure elsewhere, takeover with a guard before each write, outdated plans."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from builders import make_item
+from penstock.errors import CancelledError, ConcurrentRunError
+from penstock.eventlog.contract import EventLog
+from penstock.eventlog.opening import open_event_log
+from penstock.model.clock import SystemClock
+from penstock.model.plan import Item, Plan, Problem
+from penstock.model.recording import BuildRecorder
+from penstock.model.results import ItemResult, LoadResult, Outcome
+from penstock.model.status import PartitionStatus
+from penstock.run.claiming import Claiming, ElsewhereError
+from penstock.run.claims.asking import Claims, LostClaimError
+from penstock.run.recording import RunRecorder
+from penstock.session.jobs import JobSessions, check_not_cancelled
+
+T = make_item("t")
+PLAN = Plan("shop", None, (T, make_item("reads", "t")))
+LAPSE = 0.3
+
+
+class Build:
+    """A build over one log, and what it would plan now."""
+
+    def __init__(self, log: EventLog, name: str, wait_seconds: float = 20.0) -> None:
+        self.recorder = RunRecorder(log, BuildRecorder(SystemClock(), name), is_claiming=True)
+        self.recorder.received("penstock run")
+        self.recorder.planned(PLAN)
+        self.planned_again: list[str] = []
+        self.has_work = True
+        claims = Claims(log, self.recorder.events, lapse_seconds=LAPSE, append_seconds=LAPSE / 2)
+        self.claiming = Claiming(claims, self.recorder, self.replan, lambda: None, wait_seconds)
+
+    def replan(self, item: Item) -> Item | None:
+        self.planned_again.append(item.id)
+        return item if self.has_work else None
+
+    def begin(self, item: Item = T) -> Any:
+        return self.claiming.begin(item, threading.Event())
+
+    def end(self, item: Item = T, problem: Problem | None = None) -> None:
+        outcome = Outcome.ERROR if problem else Outcome.PASS
+        load = None if problem else LoadResult(1, 1)
+        self.recorder.ended(ItemResult(item.id, item.dataset, item.action, outcome, load=load, problem=problem))
+
+    @property
+    def partitions(self) -> dict[str, PartitionStatus]:
+        return self.recorder.events.history.partitions
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[EventLog]:
+    with open_event_log(f"sqlite:///{tmp_path}/log.db") as opened:
+        yield opened
+
+
+def test_alone_nothing_is_planned_again_except_for_another_attempt(log: EventLog) -> None:
+    build = Build(log, "one")
+    begun = build.begin()
+    assert begun.item is T
+    assert build.planned_again == []
+    again = build.begin()
+    assert again.won == begun.won
+    assert build.planned_again == ["main.t"]
+
+
+def test_what_another_build_does_is_waited_for_and_not_done_again(log: EventLog) -> None:
+    one, two = Build(log, "one"), Build(log, "two")
+    assert one.begin().won is not None
+    two.has_work = False
+    threading.Timer(0.3, one.end).start()
+    begun = two.begin()
+    assert (begun.won, begun.built_by) == (None, "one")
+    assert two.partitions["main.t"] is PartitionStatus.DELEGATED
+    late = Build(log, "three")
+    late.has_work = False
+    late.recorder.began_at = one.recorder.began_at  # it planned before the others were done
+    begun = late.begin()
+    assert (begun.won, begun.built_by) == (None, "one")
+    assert late.planned_again == ["main.t"]
+    assert late.partitions["main.t"] is PartitionStatus.DELEGATED
+    assert [job.status.name for job in late.recorder.events.history.jobs.values()] == ["SKIPPED"]
+    reader = Build(log, "four")
+    reader.recorder.began_at = one.recorder.began_at
+    assert reader.begin(PLAN.items[1]).won is not None
+    assert reader.planned_again == ["main.reads"], "its input was built by another build meanwhile"
+
+
+def test_a_failure_elsewhere_is_tried_once_if_that_can_help_and_fails_alike_otherwise(log: EventLog) -> None:
+    one, two = Build(log, "one"), Build(log, "two")
+    assert one.begin().won is not None
+    threading.Timer(0.2, partial(one.end, problem=Problem("source", "no answer", is_retryable=True))).start()
+    assert two.begin().won is not None
+    three = Build(log, "three")
+    threading.Timer(0.2, partial(two.end, problem=Problem("user_code", "it broke"))).start()
+    with pytest.raises(ElsewhereError, match="it broke") as caught:
+        three.begin()
+    assert "build two" in str(caught.value.hint)
+    assert three.partitions["main.t"] is PartitionStatus.FAILED
+
+
+def test_a_wait_ends_with_a_cancel_or_its_limit(log: EventLog) -> None:
+    one = Build(log, "one")
+    assert one.begin().won is not None
+    stop = threading.Event()
+    beats = threading.Event()
+
+    def beat() -> None:
+        while not beats.wait(LAPSE / 4):
+            log.append([one.recorder.events.build(one.recorder.events.history.status)])  # type: ignore[arg-type]
+
+    threading.Thread(target=beat, daemon=True).start()
+    try:
+        with pytest.raises(ConcurrentRunError, match=r"main\.t is being built by build one"):
+            Build(log, "two", wait_seconds=0.0).begin()
+        threading.Timer(0.2, stop.set).start()
+        with pytest.raises(CancelledError):
+            Build(log, "three").claiming.begin(T, stop)
+    finally:
+        beats.set()
+
+
+def test_a_build_without_a_sign_of_life_is_taken_over_and_cannot_write_any_more(log: EventLog) -> None:
+    zombie, two = Build(log, "zombie"), Build(log, "two")
+    won = zombie.begin().won
+    main: Any = SimpleNamespace()
+    sessions = JobSessions(main, lambda: None)  # type: ignore[arg-type,return-value]
+    with sessions.use() as job:
+        job.guard = partial(zombie.claiming.claims.check, won)
+        check_not_cancelled()
+        begun = two.begin()
+        assert begun.won is not None
+        assert begun.won.fences == (won.number,)
+        with pytest.raises(LostClaimError, match="another build has taken over"):
+            check_not_cancelled()
+    check_not_cancelled()

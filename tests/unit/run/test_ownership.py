@@ -1,0 +1,45 @@
+"""A storage belongs to one event log, if machines share that log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from contract.test_eventlog_postgres import fresh_schema
+from penstock.errors import ConfigError, StorageError
+from penstock.eventlog.contract import EventLog
+from penstock.eventlog.opening import open_event_log
+from penstock.model.clock import SystemClock
+from penstock.model.recording import BuildRecorder
+from penstock.model.status import BuildStatus
+from penstock.run.ownership import PLACE, check_owner
+from penstock.storage.local import LocalFiles
+
+
+def begin(log: EventLog, build: str) -> None:
+    log.append([BuildRecorder(SystemClock(), build).build(BuildStatus.RECEIVED)])
+
+
+def test_a_shared_log_is_kept_and_a_local_one_may_be_left(
+    tmp_path: Path, postgres_server: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    storage = LocalFiles(tmp_path / "storage")
+    shared = fresh_schema(postgres_server)
+    with open_event_log(f"sqlite:///{tmp_path}/one.db") as one, open_event_log(shared) as two:
+        begin(one, "a")
+        begin(two, "b")
+        check_owner(storage, one, "a")
+        check_owner(storage, one, "later")
+        assert caplog.messages == []
+        check_owner(storage, two, "b")
+        assert ["belonged to the event log sqlite:" in text for text in caplog.messages] == [True]
+        check_owner(storage, two, "b2")
+        with pytest.raises(ConfigError, match="belong to the event log postgresql:") as caught:
+            check_owner(storage, one, "c")
+        assert "penstock log copy" in str(caught.value.hint)
+        begin(one, "b")  # a copy of the log knows its builds
+        check_owner(storage, one, "c")
+    (tmp_path / "storage" / PLACE).write_text("{")
+    with open_event_log("memory://") as log, pytest.raises(StorageError, match=r"event_log\.json cannot be read"):
+        check_owner(storage, log, "d")

@@ -1,0 +1,186 @@
+"""Batches of partitions that fail: what is run, what is built, and what the event log says of each partition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from builders import make_item
+from penstock.errors import ConcurrentRunError, PenstockError, UserCodeError
+from penstock.eventlog import projections
+from penstock.eventlog.contract import EventLog
+from penstock.eventlog.opening import open_event_log
+from penstock.model.build_history import find_illegal_moves, replay
+from penstock.model.clock import ManualClock
+from penstock.model.plan import Action, Item, Plan
+from penstock.model.recording import BuildRecorder
+from penstock.model.results import ItemResult, LoadResult, Outcome, RunResult
+from penstock.model.status import JobStatus, PartitionStatus
+from penstock.run.dispatch import Limits, RetryRule
+from penstock.run.partition_runs import load_item
+from penstock.run.recording import RunRecorder
+from penstock.run.scheduler import Scheduler
+
+PARTS = tuple(f"day={number:02}" for number in range(90))
+
+
+@dataclass
+class Table:
+    """A table of partitions in memory: some of them cannot be computed."""
+
+    bad: dict[str, PenstockError] = field(default_factory=dict)
+    runs: list[tuple[str, ...]] = field(default_factory=list)
+    built: list[str] = field(default_factory=list)
+    late: tuple[tuple[str, ...], ...] = ()
+
+    def expand(self, item: Item) -> Sequence[Item]:
+        return (item,) if item.parts else [item.narrowed(parts) for parts in self.late]
+
+    def load(self, item: Item) -> LoadResult:
+        self.runs.append(item.parts)
+        for part in item.parts:
+            if part in self.bad:
+                raise self.bad[part]
+        self.built.extend(item.parts)
+        return LoadResult(len(self.runs), 10 * len(item.parts))
+
+    def close(self) -> None:
+        return None
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[EventLog]:
+    opened = open_event_log(f"sqlite:///{tmp_path}/events.db")
+    yield opened
+    opened.close()
+
+
+def broken(text: str = "it broke") -> UserCodeError:
+    return UserCodeError(text, hint="repair it")
+
+
+def batch(parts: Sequence[str] = PARTS) -> Item:
+    return make_item("daily", action=Action.RECOMPUTE).narrowed(tuple(parts))
+
+
+def run(log: EventLog, table: Table, *items: Item, **options: int) -> tuple[ItemResult, ...]:
+    recorder = RunRecorder(log, BuildRecorder(ManualClock(), "build-1"))
+    plan = Plan("shop", None, items)
+    apply: Callable[[Item], LoadResult] = lambda item: load_item(table, table.load, item, (recorder,))  # noqa: E731
+    recorder.received("penstock build")
+    recorder.planned(plan)
+    results = Scheduler(apply, (recorder,), 2, **options).execute(plan)
+    recorder.finished(RunResult("build-1", results, 1.0))
+    return results
+
+
+def statuses(log: EventLog) -> dict[str, PartitionStatus]:
+    entries = [entry.event for entry in projections.events_of_build(log, "build-1")]
+    assert find_illegal_moves(entries) == []
+    history = replay(entries)["build-1"]
+    assert all(status.is_final for status in history.partitions.values())
+    assert all(job.status.is_final for job in history.jobs.values())
+    return history.partitions
+
+
+@pytest.mark.parametrize("bad", [0, 1, 44, 45, 88, 89])
+def test_one_bad_date_of_90_costs_at_most_8_more_job_runs(log: EventLog, bad: int) -> None:
+    table = Table({PARTS[bad]: broken()})
+    (result,) = run(log, table, batch())
+    assert (result.outcome, sorted(table.built)) == (Outcome.ERROR, sorted(set(PARTS) - {PARTS[bad]}))
+    assert len(table.runs) <= 9
+    assert result.problem is not None
+    assert result.problem.message == f"main.daily: 1 of 90 partitions failed: {PARTS[bad]}; it broke"
+    assert (result.problem.code, result.problem.hint) == ("partitions_failed", "repair it")
+    found = statuses(log)
+    assert [ref for ref, status in found.items() if status is PartitionStatus.FAILED] == [f"main.daily/{PARTS[bad]}"]
+    jobs = projections.list_jobs(log, limit=100)
+    assert len(jobs) == len(table.runs)
+    assert {job.status for job in jobs} <= {JobStatus.COMPLETED, JobStatus.FAILED}
+
+
+def test_several_bad_dates_are_found_and_named(log: EventLog) -> None:
+    table = Table({PARTS[3]: broken("three"), PARTS[70]: broken("seventy")})
+    (result,) = run(log, table, batch())
+    assert sorted(table.built) == sorted(set(PARTS) - {PARTS[3], PARTS[70]})
+    assert result.problem is not None
+    assert "2 of 90 partitions failed: day=03, day=70" in result.problem.message
+    messages = {p.partition_ref: p.message for p in projections.list_partitions(log, statuses=[PartitionStatus.FAILED])}
+    assert messages["main.daily/day=70"] in {"seventy", result.problem.message}
+
+
+def test_a_definition_that_is_broken_is_not_run_for_every_date(log: EventLog) -> None:
+    table = Table(dict.fromkeys(PARTS, broken()))
+    (result,) = run(log, table, batch())
+    assert (len(table.runs) <= 10, table.built, result.outcome) == (True, [], Outcome.ERROR)
+    assert set(statuses(log).values()) == {PartitionStatus.FAILED}
+
+
+def test_a_batch_without_errors_is_one_job_run(log: EventLog) -> None:
+    table = Table()
+    (result,) = run(log, table, batch())
+    assert (len(table.runs), result.outcome, result.load) == (1, Outcome.PASS, LoadResult(1, 900))
+    assert set(statuses(log).values()) == {PartitionStatus.AVAILABLE}
+
+
+def test_transient_errors_are_not_searched(log: EventLog) -> None:
+    table = Table({PARTS[5]: ConcurrentRunError("overtaken")})
+    (result,) = run(log, table, batch())
+    assert (len(table.runs), result.problem and result.problem.code) == (1, "concurrent_run")
+
+
+def test_a_batch_that_is_tried_again_leaves_what_was_built(log: EventLog) -> None:
+    """The first search is broken off by a transient error, after some partitions were built."""
+    table = Table({PARTS[1]: broken(), PARTS[60]: ConcurrentRunError("overtaken")})
+    first = table.load
+
+    def load(item: Item) -> LoadResult:
+        if len(table.runs) > 8:
+            table.bad.pop(PARTS[60], None)
+        return first(item)
+
+    recorder = RunRecorder(log, BuildRecorder(ManualClock(), "build-1"))
+    plan = Plan("shop", None, (batch(),))
+    apply: Callable[[Item], LoadResult] = lambda item: load_item(table, load, item, (recorder,))  # noqa: E731
+    recorder.received("penstock build")
+    recorder.planned(plan)
+    limits = Limits(RetryRule(5, 0.01))
+    results = Scheduler(apply, (recorder,), 1, limits=lambda _: limits).execute(plan)
+    recorder.finished(RunResult("build-1", results, 1.0))
+    failed = [ref for ref, status in statuses(log).items() if status is PartitionStatus.FAILED]
+    assert (failed, set(table.built)) == ([f"main.daily/{PARTS[1]}"], set(PARTS) - {PARTS[1]})
+
+
+def test_a_single_partition_has_its_own_error(log: EventLog) -> None:
+    (result,) = run(log, Table({PARTS[5]: broken()}), batch(PARTS[5:6]))
+    assert result.problem is not None
+    assert (result.problem.code, result.problem.message) == ("user_code", "it broke")
+
+
+def test_what_only_the_inputs_show_is_run_in_batches_of_its_own(log: EventLog) -> None:
+    late = make_item("daily", action=Action.RECOMPUTE)
+    table = Table({PARTS[1]: broken()}, late=((PARTS[0], PARTS[1]), (PARTS[2],)))
+    (result,) = run(log, table, late)
+    assert (sorted(table.built), result.outcome) == ([PARTS[0], PARTS[2]], Outcome.ERROR)
+    found = statuses(log)
+    assert found[f"main.daily/{PARTS[1]}"] is PartitionStatus.FAILED
+    assert found[f"main.daily/{PARTS[2]}"] is PartitionStatus.AVAILABLE
+    assert found["main.daily"] is PartitionStatus.FAILED
+
+
+def test_nothing_to_expand_is_success(log: EventLog) -> None:
+    (result,) = run(log, Table(), make_item("daily", action=Action.RECOMPUTE))
+    assert (result.outcome, statuses(log)) == (Outcome.PASS, {"main.daily": PartitionStatus.AVAILABLE})
+
+
+def test_after_too_many_failures_nothing_new_begins(log: EventLog) -> None:
+    items = [replace(batch((part,)), is_parallel=False) for part in PARTS[:10]]
+    table = Table(dict.fromkeys(PARTS, broken()))
+    results = run(log, table, *items, max_failures=2)
+    assert len(table.runs) == 3
+    assert [result.outcome for result in results[3:]] == [Outcome.SKIP] * 7
+    assert results[9].reasons[0].code == "too_many_failures"
+    assert set(statuses(log).values()) == {PartitionStatus.FAILED}
