@@ -106,6 +106,13 @@ class EndingsContract:
             assert open_things(log, "theirs") == []
         assert open_things(log, "nobody's")
 
+    def test_a_build_that_two_recorded_belongs_to_the_first(self, log: EventLog, tmp_path: Path) -> None:
+        """Two schedulers may record the same scheduled build: the second one knows nothing about its process."""
+        begin(log, "twice", "first", step="planning")
+        begin(log, "twice", "second", step="planning")
+        assert close(log, "second", tmp_path) == []
+        assert close(log, "first", tmp_path) == ["twice"]
+
     def test_a_run_that_is_stopped_closes_itself(self, log: EventLog) -> None:
         recorder = begin(log, "b", "mine")
         recorder.cancelled(RunResult("b", (), 1.0, "stopped by Ctrl-C"), 60)

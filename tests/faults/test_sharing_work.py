@@ -133,3 +133,16 @@ def test_an_error_that_can_go_away_is_tried_again_as_the_project_says(make: Make
     (project.root / "started.flaky").unlink()
     project = make("flaky")
     project.run(code=1)
+
+
+def test_a_scheduler_stops_at_once_when_it_is_told_to(make: Make) -> None:
+    project = make("quick", jobs='schedules: {project: "0 3 29 2 *"}\n')
+    scheduler = project.start("scheduler")
+    assert scheduler.stdout is not None
+    assert scheduler.stdout.readline() == "Following the schedules. Press Ctrl-C to stop.\n"
+    scheduler.send_signal(signal.SIGTERM)
+    output, errors = scheduler.communicate(timeout=10)
+    assert (scheduler.returncode, output, errors) == (0, "Stopped.\n", "")
+    without = make("quick").start("scheduler")
+    assert "the project has no schedules" in without.communicate(timeout=30)[1]
+    assert without.returncode == 2

@@ -224,7 +224,7 @@ def test_a_person_is_gone_from_every_kind_of_place(spark: Any, tmp_path: Path, m
     before = checksums(spark, project)
     open_people(project).erasure.add("customer", [f"email={ANN}"], reason="DSR-17", actor="dpo")
     assert not open_people(project).run().has_failed
-    with continuous(project) as stream:
+    with continuous(spark, project) as stream:
         (receipt,) = open_people(project).erasure.erase(caution=CAUTION).receipts
         assert receipt.scan.hits == 0
         assert find_bytes(project.root, ANN, "Ann Miller") == []
@@ -312,11 +312,16 @@ class Stream:
 
 
 @contextmanager
-def continuous(project: ProjectFolder) -> Iterator[Stream]:
+def continuous(spark: Any, project: ProjectFolder) -> Iterator[Stream]:
     """The project's streaming tables are kept up to date meanwhile: an erasure must not end that, nor ask for a refresh."""
     stop, applied, engine = threading.Event(), Queue[str](), open_people(project)
+
+    def follow() -> None:
+        spark._jvm.SparkSession.setActiveSession(spark._jsparkSession)
+        engine.run_continuously(lambda table, *_: applied.put(str(table)), stop, 0.5)
+
     with ThreadPoolExecutor(1) as pool:
-        ended = pool.submit(engine.run_continuously, lambda table, *_: applied.put(str(table)), stop, 0.5)
+        ended = pool.submit(follow)
         try:
             yield Stream(applied, ended)
         finally:

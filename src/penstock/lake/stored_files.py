@@ -15,6 +15,7 @@ _READING = re.compile(
     r"FAILED_READ_FILE|CANNOT_READ_FILE|DELTA_FILE_NOT_FOUND|FILE_NOT_EXIST|FileNotFoundException|ParquetDecodingException"
     r"|is not a Parquet file|parquet\.io|DELTA_DELETION_VECTOR"
 )
+_LOG = "_delta_log"
 
 
 @contextmanager
@@ -28,12 +29,21 @@ def stored_files_named(name: DatasetName, files: Files) -> Iterator[None]:
         found = _find_file(error, files)
         if found is None:
             raise
-        table, path = found
-        reads = "" if table == str(name) else f"{name} reads {table}: "
-        raise StorageError(
-            f"{reads}the data file {path} of {table} is missing or damaged; nothing was written",
-            hint=f"restore it from a backup, or write the table again from its sources: penstock rebuild {table}",
-        ) from error
+        raise _to_error(name, *found) from error
+
+
+def _to_error(name: DatasetName, table: str, path: str) -> StorageError:
+    reads = "" if table == str(name) else f"{name} reads {table}: "
+    if path.startswith(f"{_LOG}/"):
+        folder, file = f"{table.replace('.', '/')}/{_LOG}", path.removeprefix(f"{_LOG}/")
+        return StorageError(
+            f"{reads}Spark cannot read {path} of {table}; nothing was written",
+            hint=f"if there is a file {folder}/.{file}.crc, which Hadoop wrote, it does not fit: remove it, and run again",
+        )
+    return StorageError(
+        f"{reads}the data file {path} of {table} is missing or damaged; nothing was written",
+        hint=f"restore it from a backup, or write the table again from its sources: penstock rebuild {table}",
+    )
 
 
 def _find_file(error: BaseException | None, files: Files) -> tuple[str, str] | None:
@@ -43,7 +53,7 @@ def _find_file(error: BaseException | None, files: Files) -> tuple[str, str] | N
     while error is not None:
         said = unquote(str(error))
         match = pattern.search(said) if _READING.search(said) else None
-        if match and not match[3].startswith("_delta_log"):
+        if match:
             return f"{match[1]}.{match[2]}", match[3]
         error = error.__cause__ or error.__context__
     return None

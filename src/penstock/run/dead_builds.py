@@ -75,5 +75,7 @@ def _find_unfinished(log: EventLog, lock_id: str) -> list[str]:
         payload = entry.event.payload
         found = _LOCK.search(payload.message) if isinstance(payload, BuildRequest) else None
         if found is not None:
-            locks[entry.event.build_request_id] = found[1]
+            locks.setdefault(
+                entry.event.build_request_id, found[1]
+            )  # of two that recorded the same one, the first has it
     return [build for build in unfinished if locks.get(build) == lock_id]

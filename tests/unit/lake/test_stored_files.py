@@ -43,7 +43,6 @@ def test_the_table_of_a_lost_file_is_named(said: str, tmp_path: Path) -> None:
     [
         RuntimeError("[FAILED_READ_FILE.NO_HINT] while reading file /elsewhere/staging/orders/part-1.parquet"),
         RuntimeError("ROOT/staging/orders/part-1.parquet is a fine file"),
-        RuntimeError("[FAILED_READ_FILE.NO_HINT] ROOT/staging/orders/_delta_log/00000000000000000001.json"),
         ConcurrentRunError("[FAILED_READ_FILE.NO_HINT] ROOT/staging/orders/part-1.parquet"),
     ],
 )
@@ -52,3 +51,14 @@ def test_other_errors_pass(error: Exception, tmp_path: Path) -> None:
     with pytest.raises(type(error)) as caught, stored_files_named(READER, LocalFiles(tmp_path)):
         raise told
     assert caught.value is told
+
+
+def test_a_log_that_hadoop_refuses_is_named_with_the_file_that_does_not_fit(tmp_path: Path) -> None:
+    """Hadoop keeps a checksum beside each local file: if only that is damaged, everybody else can read the log."""
+    said = (
+        f"[FAILED_READ_FILE.NO_HINT] Encountered error while reading file {tmp_path}/main/totals/_delta_log/0001.json."
+    )
+    with pytest.raises(StorageError) as caught, stored_files_named(READER, LocalFiles(tmp_path)):
+        raise RuntimeError(said)
+    assert caught.value.message == "Spark cannot read _delta_log/0001.json of main.totals; nothing was written"
+    assert "main/totals/_delta_log/.0001.json.crc" in (caught.value.hint or "")

@@ -84,7 +84,8 @@ def find_same_rows(lake: Lake, item: DerivedItem, rows: DataFrame) -> SameRows |
     """What compares the rows, if the table keeps its columns, layout and description; None when it has to be replaced."""
     state = lake.read_state(item.dataset, CODEC)
     known = state.payload
-    if known is None or any(reason.code == "full_refresh" for reason in item.reasons):
+    is_sound = item.work.parent is not None  # the plan may have found damage that only a new log repairs
+    if known is None or not is_sound or any(reason.code == "full_refresh" for reason in item.reasons):
         return None
     is_laid_out = known.settings == item.work.settings and known.description == describe_table(item.work.resolved.spec)
     return SameRows(lake, item, state) if is_laid_out and _has_columns(lake, item, rows) else None

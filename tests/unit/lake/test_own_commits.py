@@ -1,0 +1,24 @@
+"""Whether a build has committed to a table: what was committed before a cancel counts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from builders import load
+from penstock.lake.own_commits import find_own_commit
+from penstock.model.names import DatasetName
+from penstock.storage.local import LocalFiles
+
+NAME = DatasetName("main", "t")
+
+
+def test_the_newest_numbered_commit_tells_whose_it_is(tmp_path: Path) -> None:
+    storage = LocalFiles(tmp_path)
+    assert find_own_commit(storage, NAME, "one") is None
+    first = load(storage, NAME, build_request_id="one")
+    found = find_own_commit(storage, NAME, "one")
+    assert found is not None
+    assert found.number == first.number
+    load(storage, NAME, build_request_id="two")
+    assert find_own_commit(storage, NAME, "one") is None
+    assert find_own_commit(storage, NAME, "two") is not None
