@@ -20,8 +20,8 @@ _DAMAGED = (
     "DELTA_CHECKPOINT",
     "DELTA_MISSING_PART_FILES",
 )
-_STRAYS = "DELTA_REPLACE_WHERE_MISMATCH"
-"""Delta tells this by a CHECK constraint of its own."""
+STRAYS = "DELTA_REPLACE_WHERE_MISMATCH"
+"""Rows that do not belong to the part of a table that is replaced."""
 _REFUSALS = {
     re.compile(r"DELTA_VIOLATE_CONSTRAINT_WITH_VALUES\] CHECK constraint (\S+)"): (
         "the table's CHECK constraint {} refuses a row",
@@ -55,7 +55,7 @@ def write_errors_named(files: Files, name: DatasetName) -> Iterator[None]:
             raise ConcurrentRunError(
                 f"{name}: another writer changed the table at the same time; nothing was written", hint="run again"
             ) from error
-        if _STRAYS in said:  # whoever asked for certain rows says what to do
+        if STRAYS in said:  # the load itself says which rows it had to write
             raise
         for refusal, (what, hint) in _REFUSALS.items():
             if found := refusal.search(said):

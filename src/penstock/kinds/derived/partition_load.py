@@ -31,6 +31,7 @@ from penstock.kinds.derived.values import describe_table, mark_input
 from penstock.lake.manifests import read_manifest
 from penstock.lake.partition_tables import PartitionTable
 from penstock.lake.retrying import retry_when_overtaken
+from penstock.lake.write_errors import STRAYS
 from penstock.model.clock import SystemClock
 from penstock.model.nearest import did_you_mean
 from penstock.model.partitions.declared import Partitioning, read_ordinals, write_ordinals
@@ -269,7 +270,7 @@ def _strays_named(item: DerivedItem, code: UserCode) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if "DELTA_REPLACE_WHERE_MISMATCH" not in str(error):
+        if STRAYS not in str(error):
             raise
         key = _partitioning_of(item).key
         hint = f"keep only rows whose {key} is that of ctx.partition"
