@@ -135,8 +135,9 @@ class Planner:
             raise problem.to_error()
         if not item.parts:
             work = [each for each in found if each.action.is_work]
-            # What only the inputs would show may be known by now: the item finds it out by itself.
-            return next((each for each in work if each.id == item.id), item if work else None)
+            # What only the inputs would show may be known by now: an item for all of a table finds it out by itself.
+            unknown = item if work and item.partition is None else None
+            return next((each for each in work if each.id == item.id), unknown)
         due = {part for each in found if each.action.is_work for part in each.parts}
         parts = tuple(part for part in item.parts if part in due)
         return item if parts == item.parts else item.narrowed(parts) if parts else None
