@@ -65,7 +65,7 @@ class PartitionTable:
         complete = complete_layout(layout, type_from_json(rows.schema.jsonValue()))
         given = RETENTION | dict(complete.table_properties)
         ours = {key: value for key, value in given.items() if key.startswith("delta.")}
-        writer = rows.limit(0).write.mode("overwrite" if replaces else "errorifexists").partitionBy(self.key)
+        writer = rows.limit(0).write.mode("overwrite" if replaces else "error").partitionBy(self.key)
         if replaces:
             writer = writer.option("overwriteSchema", "true")
         try:
