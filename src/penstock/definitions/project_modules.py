@@ -126,7 +126,7 @@ def project_imports(finder: ProjectFinder, files: ProjectFiles) -> Iterator[None
     """
     sys.meta_path[:] = [other for other in sys.meta_path if not isinstance(other, ProjectFinder)]
     sys.meta_path.insert(0, finder)
-    dropped = {name: module for name, module in sys.modules.items() if _is_dropped(name, module, files)}
+    dropped = {name: module for name, module in list(sys.modules.items()) if _is_dropped(name, module, files)}
     for name in dropped:
         del sys.modules[name]
     root = str(files.root)
