@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConcurrentRunError, PenstockError
@@ -15,6 +16,7 @@ from penstock.lake.delta_log import FENCED, Commit, iter_commits, to_application
 from penstock.lake.manifests import create_manifest
 from penstock.lake.statements import complete_layout, quote, text
 from penstock.model.names import DatasetName
+from penstock.model.partitions.ordinals import from_numbers
 from penstock.model.progress import Manifest
 from penstock.model.spec import TableLayout
 from penstock.model.types import type_from_json
@@ -63,7 +65,7 @@ class PartitionTable:
         complete = complete_layout(layout, type_from_json(rows.schema.jsonValue()))
         given = RETENTION | dict(complete.table_properties)
         ours = {key: value for key, value in given.items() if key.startswith("delta.")}
-        writer = rows.limit(0).write.mode("overwrite" if replaces else "errorifexists").partitionBy(self.key)
+        writer = rows.limit(0).write.mode("overwrite" if replaces else "error").partitionBy(self.key)
         if replaces:
             writer = writer.option("overwriteSchema", "true")
         try:
@@ -93,11 +95,7 @@ class PartitionTable:
 
     def condition(self, rows: DataFrame, values: Sequence[str]) -> str:
         """The condition that holds for the rows of these partitions."""
-        type_ = rows.schema[self.key].dataType.simpleString()
-        literals = ", ".join(
-            text(value) if type_ == "string" else f"CAST({text(value)} AS {type_})" for value in values
-        )
-        return f"{quote(self.key)} IN ({literals})"
+        return to_condition(self.key, rows.schema[self.key].dataType.simpleString(), values)
 
     def fence(self) -> None:
         """Make sure that job runs which this one took over cannot commit any more: their application ids get a last version."""
@@ -124,3 +122,19 @@ class PartitionTable:
         raise FencedError(
             f"{self.name}: another run took over this work; load {begun.number} changed nothing", hint="run again"
         )
+
+
+def to_condition(key: str, type_: str, values: Sequence[str]) -> str:
+    """The condition that a column of this type has one of these values.
+
+    Delta checks it for each row that is written, without folding constants: so dates are ranges, and text is not cast.
+    """
+    column = quote(key)
+    if type_ != "date":
+        literals = ", ".join(
+            text(value) if type_ == "string" else f"CAST({text(value)} AS {type_})" for value in values
+        )
+        return f"{column} IN ({literals})"
+    days = from_numbers(date.fromisoformat(value).toordinal() for value in values)
+    ends = [(date.fromordinal(each.start).isoformat(), date.fromordinal(each[-1]).isoformat()) for each in days]
+    return " OR ".join(f"({column} >= DATE {text(a)} AND {column} <= DATE {text(b)})" for a, b in ends)

@@ -10,6 +10,7 @@ from builders import write_table
 from penstock.kinds.derived.progress import CODEC, DerivedProgress, PartitionProgress
 from penstock.lake.delta_log import FENCED, to_application
 from penstock.lake.manifests import create_manifest, read_manifest
+from penstock.lake.partition_tables import to_condition
 from penstock.lake.progress import read_table_state
 from penstock.model.names import DatasetName
 from penstock.model.progress import InputMark, Manifest, TableState
@@ -107,3 +108,13 @@ def test_many_commits_cost_no_more_than_few(files: LocalFiles, monkeypatch: pyte
     monkeypatch.setattr(LocalFiles, "read", lambda self, path: read.append(path) or original(self, path))
     state(files)
     assert len(read) <= 6
+
+
+def test_the_condition_of_partitions() -> None:
+    days = ["2024-01-01", "2024-01-02", "2024-01-04"]
+    assert to_condition("date", "date", days) == (
+        "(`date` >= DATE '2024-01-01' AND `date` <= DATE '2024-01-02') OR "
+        "(`date` >= DATE '2024-01-04' AND `date` <= DATE '2024-01-04')"
+    )
+    assert to_condition("a`b", "string", ["it's"]) == "`a``b` IN ('it\\'s')"
+    assert to_condition("n", "int", ["5"]) == "`n` IN (CAST('5' AS int))"
