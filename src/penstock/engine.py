@@ -37,7 +37,6 @@ from penstock.run.artifacts import write_artifacts
 from penstock.run.builds import Builds
 from penstock.run.cancelling import CancelWatch
 from penstock.run.locking import Holder
-from penstock.run.ownership import check_owner
 from penstock.run.planned_runs import PlannedRun
 from penstock.run.planner import Planner, PlanRequest, find_drift, to_request
 from penstock.run.recording import RunRecorder
@@ -337,7 +336,6 @@ class Engine:
             return tuple(cancelled(item, Reason(CANCEL_REQUESTED, watch.reason)) for item in plan.items)
         if not plan.has_work:
             return settle(plan, hooks.listeners)
-        check_owner(self.workspace.storage, run.recorder.log, run.recorder.events.build_request_id)
         with self._executing() as executor:
             return executor.execute(plan, run, watch, hooks)
 

@@ -30,6 +30,7 @@ from penstock.run.claiming import Begun, Claiming
 from penstock.run.claims.heartbeats import Heartbeats
 from penstock.run.dispatch import Limits, RetryRule
 from penstock.run.job_logs import JobLog, JobLogs
+from penstock.run.ownership import check_owner
 from penstock.run.partition_runs import add_up, load_item
 from penstock.run.planned_runs import PlannedRun
 from penstock.run.scheduler import RunListener, Scheduler
@@ -62,6 +63,7 @@ class Executor:
     def execute(self, plan: Plan, run: PlannedRun, watch: CancelWatch, hooks: Hooks) -> tuple[ItemResult, ...]:
         """Execute the plan; starts the session if there is none yet."""
         lake, project, recorder = self._open_lake(plan), self.workspace.project, run.recorder
+        check_owner(self.workspace.storage, recorder.log, recorder.events.build_request_id)
         with ExitStack() as stack:
             sessions = JobSessions(lake.main, partial(self._open_sibling, lake.main))
             stack.callback(sessions.close)  # after the loaders, which have made views in them
