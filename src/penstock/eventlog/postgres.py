@@ -210,7 +210,8 @@ def _text(sql: str) -> Any:
 
 def _is_late(error: BaseException) -> bool:
     """Whether something took too long: the server, the network, or another session with a lock."""
-    kinds = (DeadlinePassedError, NoAnswerError, psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled)
+    late = psycopg.errors
+    kinds = (DeadlinePassedError, NoAnswerError, late.ConnectionTimeout, late.LockNotAvailable, late.QueryCanceled)
     return isinstance(error, kinds)
 
 

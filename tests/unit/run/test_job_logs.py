@@ -14,8 +14,9 @@ from penstock.run.job_logs import JobLogs
 
 
 def test_prints_and_log_records_of_a_job_run_go_to_its_log_and_prints_still_print(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(logging.getLogger("penstock"), "handlers", [])  # as in a notebook
     logs = JobLogs(tmp_path / "logs")
     with logs.writing(), logs.open("job-1") as log:
         log.write("info", "rebuild main.t: new_files")
