@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from penstock.kinds.staging.values import NewFile, StagingWork
@@ -21,8 +22,9 @@ from penstock.model.schema import Column, FileColumn, Footer, Schema
 from penstock.model.text_files import TextEnding, find_text_ending, is_text_file
 from penstock.storage.files import Files
 from penstock.storage.footers import read_footers
-from penstock.storage.text.landing import Landing
-from penstock.storage.text.reading import TextReading, read_text_footers
+
+if TYPE_CHECKING:
+    from penstock.storage.text.reading import TextReading
 
 _LANDED, _OWNER = "landed", "_owner.json"
 _OLD_NS = 7 * 86_400 * 10**9
@@ -38,7 +40,11 @@ def read_raw_footers(
     """What the footers of Parquet files say, and what reading the text files once says."""
     texts = [path for path in paths if is_text_file(path)]
     others = [path for path in paths if not is_text_file(path)]
-    found = {**read_footers(raw, others, count_nulls), **read_text_footers(raw, texts, to_reading(contract))}
+    found = read_footers(raw, others, count_nulls)
+    if texts:
+        from penstock.storage.text.reading import read_text_footers  # numpy: only projects with such files pay for it
+
+        found |= read_text_footers(raw, texts, to_reading(contract))
     return {path: found[path] for path in paths}
 
 
@@ -50,6 +56,8 @@ def to_reading(contract: Contract) -> TextReading:
         if column.type is not None and "<" not in column.type
     }
     earlier = {old.lower(): types[new.lower()] for old, new in contract.renames.items() if new.lower() in types}
+    from penstock.storage.text.reading import TextReading
+
     return TextReading(contract.files, {**types, **earlier})
 
 
@@ -147,6 +155,8 @@ class TextLanding:
         columns = tuple(_to_landed(column, by_source, contract) for column in new.columns)
         target = f"{folder}/{path}.parquet"
         footer = Footer(new.columns, new.rows, new.bad_rows, new.digest)
+        from penstock.storage.text.landing import Landing
+
         bad = Landing(self.raw, self.storage, contract.files).land(path, footer, columns, target)
         return replace(new, columns=columns, landed=target, landed_bad=bad)
 
