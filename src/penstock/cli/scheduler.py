@@ -25,6 +25,7 @@ def scheduler() -> None:
 
     with stop_between_rounds(stop):
         scheduling = open_from_settings(settings).scheduling
+        scheduling.check()
         output.text("Following the schedules. Press Ctrl-C to stop.")
         scheduling.follow(stop, run)
     output.text("Stopped.")

@@ -58,14 +58,18 @@ class Scheduling:
     def clock(self) -> Clock:
         return self.builds.clock
 
+    def check(self) -> None:
+        """UsageError when there is nothing to follow."""
+        if not self.builds.project.schedules:
+            raise UsageError("the project has no schedules", hint="add `schedules:` to penstock.yml")
+
     def follow(self, stop: threading.Event, run: Callable[[Due], str]) -> None:
         """Run what is due, one after the other, until `stop` is set. `run` gets only what no other scheduler has begun.
 
         What fails is logged, and does not stop the others.
         """
+        self.check()
         project = self.builds.project
-        if not project.schedules:
-            raise UsageError("the project has no schedules", hint="add `schedules:` to penstock.yml")
         timetable = Timetable(project.schedules, self._now())
         while not stop.is_set():
             try:
