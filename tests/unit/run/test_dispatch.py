@@ -37,6 +37,15 @@ def test_tasks_start_in_the_order_of_the_graph_as_far_as_there_is_room() -> None
     assert ids(dispatch.start(0, 9)) == "d"
 
 
+def test_nobody_waits_for_another_attempt_of_a_cancelled_task() -> None:
+    dispatch = Dispatch([Task("a", "a", limits=Limits(RetryRule(3, 60.0))), Task("b", "b")])
+    assert ids(dispatch.start(0, 1)) == "a"
+    dispatch.finish("a", Verdict.RETRYABLE, 0)
+    assert dispatch.next_look() == 60
+    assert ids(dispatch.cancel(["a"])[0]) == "a"
+    assert dispatch.next_look() is None
+
+
 def test_a_group_is_waited_for_as_a_whole() -> None:
     parts = [Task(f"t/{name}", "t", (), is_parallel=True) for name in "pq"]
     dispatch = Dispatch([*parts, Task("r", "r", ("t",)), Task("s", "s", ("t/p",))])
