@@ -148,6 +148,11 @@ class DailyShop:
         for file in sorted((self.table / "_delta_log").glob("*.json")):
             yield int(file.stem), [json.loads(line) for line in file.read_text().splitlines()]
 
+    def begun(self) -> list[str]:
+        """The days that loads have begun to write, by their progress manifests; some may never be committed."""
+        manifests = [json.loads(file.read_text()) for file in sorted((self.table / "_penstock").glob("*.json"))]
+        return [day for manifest in manifests for day in manifest["payload"]["partitions"]["added"]]
+
     def replaced(self) -> list[Replaced]:
         """The commits that have rows. What a commit added is what its manifest says, and nothing else."""
         found = []
