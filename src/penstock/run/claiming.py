@@ -67,6 +67,10 @@ class Claiming:
             return Begun(current, won, claimed_as=item.id)
         return self._take(item) or self._wait(item, stop)
 
+    def is_elsewhere(self, item: Item) -> bool:
+        """Whether other builds have all of an item, so that it can only be waited for; no more than a guess."""
+        return self.claims.is_elsewhere(item.refs)
+
     def _take(self, item: Item) -> Begun | None:
         """Claim what nobody has of an item; None when other builds have all of it."""
         config = {"action": item.action.value, "reasons": [reason.code for reason in item.reasons]}

@@ -25,4 +25,5 @@ class PlannedRun:
         """From now on, items are claimed before they start."""
         self.recorder.is_claiming = True
         claims = Claims(self.recorder.log, self.recorder.events)
+        self.recorder.is_taken_over = claims.is_taken_over
         return Claiming(claims, self.recorder, self.replan, self.close_dead, self.wait_seconds)

@@ -79,6 +79,8 @@ class Scheduler:
     grace_seconds: float = GRACE_SECONDS
     limits: Callable[[Item], Limits] = lambda _: NO_LIMITS
     """How often an item is tried when its error is retryable, and how long it may take."""
+    is_later: Callable[[Item], bool] = lambda _: False
+    """Whether an item is better done after others: it would only wait."""
     max_failures: int | None = None
     """After more failed items than this, nothing new begins."""
     _results: dict[str, ItemResult] = field(default_factory=dict)
@@ -134,7 +136,8 @@ class Scheduler:
     def _work_off(self, pool: Workers[ItemResult], dispatch: Dispatch, items: Mapping[str, Item]) -> None:
         while True:
             self._obey(dispatch, items)
-            for task in dispatch.start(time.monotonic(), max(1, self.threads) - len(self._running)):
+            free = max(1, self.threads) - len(self._running)
+            for task in dispatch.start(time.monotonic(), free, lambda name: self.is_later(items[name])):
                 future: Future[ItemResult] = Future()
                 self._running[future] = items[task.id]  # first, so that an interrupt finds everything that was started
                 pool.submit(future, partial(contextvars.copy_context().run, self.work, items[task.id]))
