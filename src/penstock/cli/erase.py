@@ -50,7 +50,7 @@ def erase(
             counted_ = engine.erasure.count(what)
             output.show(counted_.to_json(), partial(_draw_count, counted_))
             return
-        with make_progress(settings) as progress, _scan_progress(settings) as on_progress:
+        with make_progress(settings, "penstock erase") as progress, _scan_progress(settings) as on_progress:
             erased = engine.erasure.erase(what, listeners=(progress,), on_progress=on_progress)
     output.show(erased.to_json(), partial(draw_erased, erased))
 
