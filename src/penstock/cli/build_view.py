@@ -105,7 +105,7 @@ class Branch:
 
     @property
     def has_partitions(self) -> bool:
-        return len(self.refs) > 1 or self.name not in self.refs
+        return len(self.refs) > 1 or (bool(self.refs) and self.name not in self.refs)
 
     @property
     def status(self) -> Status:
@@ -170,6 +170,9 @@ class BuildView:
             branch.add(item.refs)
             branch.open[item.id] = item.refs
             branch.upstream |= {name.partition("/")[0] for name in item.upstream} - {branch.name}
+        for branch in self.branches.values():
+            if branch.has_partitions:  # an item for all of them, beside those of known ones, is not one more
+                branch.forget(branch.name)
 
     def started(self, item: Item, now: float) -> None:
         """An item, another attempt of it, or a smaller batch of one begins."""
@@ -189,7 +192,8 @@ class BuildView:
             branch.jobs[item.id] = job
         else:
             self._cut(branch, owner, job)
-        branch.add(item.refs)
+        if item.id != branch.name or not branch.has_partitions:
+            branch.add(item.refs)
         branch.set(item.refs, Status.RUNNING)
 
     def _cut(self, branch: Branch, owner: Job, job: Job) -> None:

@@ -176,6 +176,18 @@ def test_partitions_that_only_the_inputs_show_take_the_place_of_the_dataset() ->
     assert screen.lines()[1:] == ["└── ✓ main.daily  success      2.0 s  1 of 1 done", "1 done"]
 
 
+def test_an_item_that_looks_for_more_partitions_is_not_a_partition() -> None:
+    screen, daily = Screen(), make_item("daily")
+    screen.plan(batch(0, 3), daily)
+    assert "0 of 3 done" in screen.lines()[1]
+    screen.start(batch(0, 3), at=1.0)
+    screen.end(batch(0, 3))
+    screen.start(daily, at=2.0)
+    assert screen.lines()[1:] == ["└── ⠋ main.daily  running      1.0 s  3 of 3 done", "3 done"]
+    screen.end(daily)
+    assert screen.lines()[1:] == ["└── ✓ main.daily  success      1.0 s  3 of 3 done", "3 done"]
+
+
 @pytest.mark.parametrize("height", [2, 3, 4, 6, 10, 24, 60])
 @pytest.mark.parametrize("width", [20, 40, 80, 200])
 def test_many_datasets_and_partitions_fit_every_terminal(width: int, height: int) -> None:
