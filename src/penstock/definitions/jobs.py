@@ -45,8 +45,11 @@ def with_jobs(project: Project, specs: Iterable[DatasetSpec]) -> Project:
 
 
 def _to_policy(base: JobPolicy, job: JobDeclaration) -> JobPolicy:
-    given = {"attempts": job.attempts, "retry_delay": job.retry_delay, "timeout": job.timeout}
-    return replace(base, **{name: value for name, value in given.items() if value is not None})
+    return JobPolicy(
+        base.attempts if job.attempts is None else job.attempts,
+        base.retry_delay if job.retry_delay is None else job.retry_delay,
+        base.timeout if job.timeout is None else job.timeout,
+    )
 
 
 def _to_attempts(value: object, location: Location) -> int | None:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import pty
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -69,3 +73,23 @@ def test_the_live_tree_ends_without_a_trace_on_stdout(capsys: pytest.CaptureFixt
 )
 def test_progress_suits_where_stderr_goes(settings: Settings, kind: type) -> None:
     assert type(make_progress(settings, "penstock run")) is kind
+
+
+def test_without_a_terminal_nothing_that_draws_is_imported() -> None:
+    program = (
+        "import sys; from penstock.cli.options import Settings; from penstock.cli.progress import make_progress\n"
+        "make_progress(Settings(), 'penstock run'); import penstock.cli.pipeline\n"
+        "print([name for name in ('rich.live', 'rich.tree', 'penstock.cli.live_tree') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(("term", "kind"), [("xterm-256color", LiveTree), ("dumb", LogProgress)])
+def test_a_terminal_that_cannot_draw_again_gets_lines(term: str, kind: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = pty.openpty()
+    with os.fdopen(theirs, "w") as stream:
+        monkeypatch.setattr("sys.stderr", stream)
+        monkeypatch.setenv("TERM", term)
+        assert type(make_progress(Settings(), "penstock run")) is kind
+    os.close(ours)
