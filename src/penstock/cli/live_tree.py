@@ -25,10 +25,11 @@ from penstock.telemetry.logs import LOGGER
 
 _REFRESHES = 5
 """Each second."""
-_STEPS = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-_LOOKS = {
+STEPS = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+"""What stands for running, one after the other."""
+LOOKS = {
     Status.PENDING: ("·", ".", "dim"),
-    Status.RUNNING: ("●", ">", "cyan"),
+    Status.RUNNING: (STEPS[0], ">", "cyan"),
     Status.WAITING: ("○", "~", "yellow"),
     Status.RETRYING: ("↻", "~", "yellow"),
     Status.SUCCESS: ("✓", "+", "green"),
@@ -136,7 +137,7 @@ class _Pen:
         self._cut: OverflowMethod = "crop" if self._is_plain else "ellipsis"
         self._most = console.width // 2
         self._is_narrow = console.width < _NARROW
-        self._step = _STEPS[int(now * _REFRESHES) % len(_STEPS)]
+        self._step = STEPS[int(now * _REFRESHES) % len(STEPS)]
 
     @property
     def more(self) -> str:
@@ -161,7 +162,7 @@ class _Pen:
             self.add(tree.add(self._label(row, width)), row.below)
 
     def _label(self, row: Row, width: int) -> Text:
-        symbol, plain, style = _LOOKS[row.status]
+        symbol, plain, style = LOOKS[row.status]
         symbol = plain if self._is_plain else self._step if row.status is Status.RUNNING else symbol
         name = Text(row.name)
         name.truncate(width, overflow=self._cut, pad=True)
