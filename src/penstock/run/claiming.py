@@ -13,8 +13,6 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 
 from penstock.errors import CancelledError, ConcurrentRunError, PenstockError
-from penstock.eventlog.contract import Filter
-from penstock.model.events import EventType
 from penstock.model.plan import Item
 from penstock.run.claims.asking import Claims, Next, State, Won, decide_next
 from penstock.run.claims.book import table_of
@@ -136,12 +134,8 @@ class Claiming:
 
     def _is_outdated(self, item: Item) -> bool:
         """Whether another build has touched the table or one of its inputs since this one began to plan."""
-        tables = sorted({str(item.dataset), *(table_of(name) for name in item.upstream)})
-        refs = tuple(ref for table in tables for ref in (table, f"{table}/*"))
-        chosen = Filter(event_types=(EventType.PARTITION,), partitions=refs)
-        own = self.recorder.events.build_request_id
-        found = self.recorder.log.read(self.recorder.began_at, chosen, strict=True)
-        return any(entry.event.build_request_id != own for entry in found)
+        tables = {str(item.dataset), *(table_of(name) for name in item.upstream)}
+        return self.claims.are_touched(tables, self.recorder.began_at)
 
 
 def _waited_enough(item: Item, build_request_id: str | None) -> ConcurrentRunError:

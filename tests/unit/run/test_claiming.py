@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -33,10 +34,10 @@ LAPSE = 0.3
 class Build:
     """A build over one log, and what it would plan now."""
 
-    def __init__(self, log: EventLog, name: str, wait_seconds: float = 20.0) -> None:
+    def __init__(self, log: EventLog, name: str, wait_seconds: float = 20.0, plan: Plan = PLAN) -> None:
         self.recorder = RunRecorder(log, BuildRecorder(SystemClock(), name), is_claiming=True)
         self.recorder.received("penstock run")
-        self.recorder.planned(PLAN)
+        self.recorder.planned(plan)
         self.planned_again: list[str] = []
         self.has_work = True
         claims = Claims(log, self.recorder.events, lapse_seconds=LAPSE, append_seconds=LAPSE / 2)
@@ -145,3 +146,25 @@ def test_a_build_without_a_sign_of_life_is_taken_over_and_cannot_write_any_more(
         with pytest.raises(LostClaimError, match="another build has taken over"):
             check_not_cancelled()
     check_not_cancelled()
+
+
+def test_a_claim_reads_no_more_of_the_log_when_the_build_has_made_many(log: EventLog, monkeypatch: Any) -> None:
+    days = tuple(replace(T, partition=f"n={number}", parts=(f"n={number}",)) for number in range(40))
+    build = Build(log, "one", plan=Plan("shop", None, days))
+    read, counts = log.read, list[int]()
+
+    def count(*given: Any, **named: Any) -> Any:
+        found = list(read(*given, **named))
+        counts.append(len(found))
+        return found
+
+    monkeypatch.setattr(log, "read", count)
+
+    def entries_of_a_claim(item: Item) -> int:
+        counts.clear()
+        assert build.begin(item).won is not None
+        build.end(item)
+        return sum(counts)
+
+    costs = [entries_of_a_claim(day) for day in days]
+    assert costs[-1] == costs[1]

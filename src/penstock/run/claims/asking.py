@@ -166,6 +166,11 @@ class Claims:
                 hint="nothing was written; run again",
             )
 
+    def are_touched(self, tables: Iterable[str], since: Position) -> bool:
+        """Whether other builds had to do with one of these tables after a position that is in this build's time."""
+        with self._lock:
+            return any(self._book.touched(table, since, self.build_request_id) for table in tables)
+
     def standing(self, ref: str) -> Standing:
         """How a partition stands now."""
         with self._lock:
