@@ -159,6 +159,8 @@ class BuildView:
     began: float
     build: str = ""
     """The id of the build request, once it is known."""
+    note: str = ""
+    """What it does now, beside its datasets."""
     branches: dict[str, Branch] = field(default_factory=dict)
     has_started: bool = False
     _partitions_began: float | None = None

@@ -81,6 +81,11 @@ class LiveTree:
         with self._lock:
             self._view.retries(result)
 
+    def note(self, text: str) -> None:
+        """Show what is done now, beside the datasets."""
+        with self._lock:
+            self._view.note = text
+
     def say(self, line: str) -> None:
         """Show a line above the tree."""
         self._console.print(line, markup=False)
@@ -118,7 +123,7 @@ def draw(view: BuildView, console: Console, height: int, now: float) -> Group:
     pen = _Pen(console, now)
     root = pen.root(view)
     if not view.branches:
-        return Group(*([root] if view.build else []))
+        return Group(*([root] if view.build or view.note else []))
     found = choose_rows(view, height - 3, now)
     tree = Tree(root, guide_style="dim")
     pen.add(tree, found.rows)
@@ -152,6 +157,7 @@ class _Pen:
         """The build itself."""
         build = (f"build {shorten(view.build)}  ", "bold") if view.build else ""
         start = "" if view.has_started or not view.branches else "  starting Spark"
+        start = f"  {view.note}" if view.note else start
         seconds = (show_seconds(self._now - view.began), "cyan")
         return self.line(Text.assemble(build, seconds, start, "  ", (view.title, "dim")))
 

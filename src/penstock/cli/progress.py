@@ -50,6 +50,9 @@ class LogProgress:
         why = result.problem.message if result.problem is not None else ""
         LOGGER.info("%s failed in %.1f s, and is tried again: %s", result.id, result.seconds, why)
 
+    def note(self, text: str) -> None:
+        """Only a terminal shows what changes all the time."""
+
     def say(self, line: str) -> None:
         sys.stderr.write(line + "\n")
         sys.stderr.flush()

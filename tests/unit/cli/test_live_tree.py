@@ -208,6 +208,13 @@ def test_many_datasets_and_partitions_fit_every_terminal(width: int, height: int
         assert lines[-2].startswith("└── … ")
 
 
+def test_what_has_no_dataset_is_told_in_the_first_line() -> None:
+    screen = Screen()
+    assert screen.lines() == []
+    screen.tree.note("searching 3 MB of 10 MB")
+    assert screen.lines() == ["0.0 s  searching 3 MB of 10 MB  penstock build daily"]
+
+
 def test_ascii_terminals_get_ascii() -> None:
     screen, item = Screen(), make_item("a")
     screen.plan(item)
