@@ -299,6 +299,7 @@ class Engine:
         begun, build_request_id = time.monotonic(), recorder.events.build_request_id
         plan: Plan | None = None
         result: RunResult | None = None
+        hooks.begin(build_request_id)
         try:
             recorder.received(message)
             plan = run.plan()
