@@ -31,10 +31,11 @@ from penstock.run.claims.heartbeats import Heartbeats
 from penstock.run.dispatch import Limits, RetryRule
 from penstock.run.failures import FailureLimit
 from penstock.run.job_logs import JobLog, JobLogs
+from penstock.run.listeners import RunListener
 from penstock.run.ownership import check_owner
 from penstock.run.partition_runs import add_up, load_item
 from penstock.run.planned_runs import PlannedRun
-from penstock.run.scheduler import RunListener, Scheduler
+from penstock.run.scheduler import Scheduler
 from penstock.run.stopping import Hooks
 from penstock.session.jobs import JobSession, JobSessions
 from penstock.session.losses import best_effort, loss_of_session_named

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from penstock.model.plan import Item, Plan
 from penstock.run.claiming import Claiming, Replan
 from penstock.run.claims.asking import Claims
+from penstock.run.listeners import RunListener, watchers_of
 from penstock.run.recording import RunRecorder
-from penstock.run.scheduler import RunListener, watchers_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from penstock.definitions.user_code import describe
 from penstock.errors import PenstockError, StoppedError, to_stopped
@@ -24,6 +24,7 @@ from penstock.model.plan import Action, Item, Plan, Problem, Reason
 from penstock.model.results import CANCEL_REQUESTED, ItemResult, LoadResult, Outcome
 from penstock.run.dispatch import NO_LIMITS, Dispatch, Limits, Skip, Task, Verdict
 from penstock.run.failures import FailureLimit
+from penstock.run.listeners import RunListener, watchers_of
 from penstock.run.workers import Workers
 
 Apply = Callable[[Item], LoadResult]
@@ -36,35 +37,6 @@ PATIENCE_SECONDS = 30.0
 _CANCEL_AGAIN_SECONDS = 0.25
 _LOOK_SECONDS = 1.0
 """A signal that another thread received is handled when the main thread wakes up."""
-
-
-class RunListener(Protocol):
-    """Notified when an item starts and ends; called from worker threads."""
-
-    def started(self, item: Item) -> None:
-        """Work on the item begins."""
-
-    def ended(self, result: ItemResult) -> None:
-        """The item is done, with or without success."""
-
-
-@runtime_checkable
-class RunWatcher(RunListener, Protocol):
-    """A listener that shows a run while it works, so that it is also told what happens between start and end."""
-
-    def begins(self, build_request_id: str) -> None:
-        """The run has this id."""
-
-    def waits(self, item: Item, build_request_id: str | None) -> None:
-        """Another build has claimed an item, or some of its partitions; None when the wait is over."""
-
-    def retries(self, result: ItemResult) -> None:
-        """An attempt failed, and there will be another one."""
-
-
-def watchers_of(listeners: Iterable[RunListener]) -> list[RunWatcher]:
-    """The listeners that want to know more."""
-    return [listener for listener in listeners if isinstance(listener, RunWatcher)]
 
 
 @dataclass(frozen=True, slots=True)
