@@ -16,6 +16,10 @@ AT_WORK = ("begin", "poll", "load", "checked", "committed")
 BAD = ("error", "skip", "cancelled")
 
 
+Final = tuple[str, dict[str, str], list[tuple[tuple[str, ...], str, int]]]
+"""The statuses of a build, its partitions, and its job runs with what they asked for and how often they were begun."""
+
+
 @dataclass(eq=False)
 class Run:
     """A job run: what it asked for, how it ended, how often it was begun."""
@@ -45,6 +49,8 @@ class Unit:
     is_shared: bool = False
     """Other builds have, or had, everything that is left."""
     has_tried_again: bool = False
+    is_parked: bool = False
+    """It waits for its turn: another unit of the table was at work when it could have started."""
     has_built: bool = False
     """This attempt has built something."""
 
@@ -68,10 +74,12 @@ class Build:
     """When it last gave a sign of life."""
     is_dead: bool = False
     is_lost: bool = False
-    """Another build has ended it, because it gave no sign of life."""
+    """Another build has ended it, because it gave no sign of life; it records nothing any more."""
     is_cancelled: bool = False
     runs: list[Run] = field(default_factory=list)
     partitions: dict[str, str] = field(default_factory=dict)
+    recorded: Final | None = None
+    """How the build was ended by another one."""
 
     @property
     def is_over(self) -> bool:
@@ -121,8 +129,7 @@ class Plain:
 
     def go(self, name: str, unit: Unit, word: str = "go") -> None:
         """A unit goes on from where it stands; in its load, the word says how."""
-        build = self.builds[name]
-        unit_stage = unit.stage
+        build, unit_stage = self.builds[name], unit.stage
         if unit_stage == "begin":
             self._begin(build, unit)
         elif unit_stage == "poll":
@@ -138,19 +145,20 @@ class Plain:
             self._commit(build, unit)
         else:
             self._piece_done(build, unit)
-        self._settle(build)
+        self._settle(build, [unit])
 
     def cancel(self, name: str, unit: Unit | None) -> None:
         """Somebody cancels a unit or the build: nothing of it starts any more; a commit that was made counts."""
         build = self.builds[name]
         build.is_cancelled = build.is_cancelled or unit is None
-        for each in build.units if unit is None else [unit]:
+        ended = build.units if unit is None else [unit]
+        for each in ended:
             if each.stage == "committed":
                 self._built(build, each)
                 each.stage = "cancelled" if each.left else "pass"
             elif each.stage in ("waiting", *AT_WORK):
                 self._end(build, each, "cancelled")
-        self._settle(build)
+        self._settle(build, ended)
 
     def crash(self, name: str) -> None:
         """The process of a build ends at once."""
@@ -177,8 +185,13 @@ class Plain:
 
     # The rules.
 
-    def _settle(self, build: Build) -> None:
-        """Skip what cannot run, and start what can."""
+    def _settle(self, build: Build, moved: list[Unit]) -> None:
+        """Skip what cannot run, and start what can; where a unit has left its table, the next one has its turn."""
+        for each in moved:
+            parked = [unit for unit in build.units if unit.is_parked and unit.stage == "waiting"]
+            beside = [unit for unit in parked if unit.table == each.table]
+            if each.stage not in AT_WORK and beside:
+                beside[0].is_parked = False
         for _ in build.units:
             for unit in build.units:
                 if unit.stage == "waiting" and any(each.stage in BAD for each in self._inputs(build, unit)):
@@ -186,18 +199,25 @@ class Plain:
         self._start(build)
 
     def _start(self, build: Build) -> None:
-        for unit in build.units:
-            if len(build.at_work) < build.threads and self._may_start(build, unit):
-                unit.stage = "begin"
-                unit.tries += 1
-                unit.has_built = False
-                if unit.run is not None:
-                    unit.run.tries += 1
+        """In the order of the plan; first what does not only wait for other builds."""
+        for unit in sorted(build.units, key=lambda unit: self._is_elsewhere(build, unit)):
+            if len(build.at_work) == build.threads or not self._is_ready(build, unit):
+                continue
+            if unit.is_alone and any(each.table == unit.table for each in build.at_work):
+                unit.is_parked = True
+                continue
+            unit.stage = "begin"
+            unit.tries += 1
+            unit.has_built = False
+            if unit.run is not None:
+                unit.run.tries += 1
 
-    def _may_start(self, build: Build, unit: Unit) -> bool:
-        beside = [each for each in build.at_work if each.table == unit.table]
-        is_ready = all(each.stage in ("pass", "no-op") for each in self._inputs(build, unit))
-        return unit.stage == "waiting" and unit.due <= self.now and is_ready and not (unit.is_alone and beside)
+    def _is_ready(self, build: Build, unit: Unit) -> bool:
+        is_due = unit.stage == "waiting" and unit.due <= self.now and not unit.is_parked
+        return is_due and all(each.stage in ("pass", "no-op") for each in self._inputs(build, unit))
+
+    def _is_elsewhere(self, build: Build, unit: Unit) -> bool:
+        return all(self.holders.get(ref) not in (None, build.name) for ref in unit.refs)
 
     def _inputs(self, build: Build, unit: Unit) -> list[Unit]:
         return [each for each in build.units if each.id in unit.reads or each.table in unit.reads]
@@ -329,6 +349,8 @@ class Plain:
         return self.now - max(other.sign, build.began) > LAPSE
 
     def _take_over(self, other: Build) -> None:
+        if other.recorded is None:
+            other.recorded = "FAILED", *self._states(other)
         other.is_lost = True
         for ref in [ref for ref, holder in self.holders.items() if holder == other.name]:
             del self.holders[ref]
@@ -336,11 +358,15 @@ class Plain:
 
     # How it ends.
 
-    def final(self, name: str) -> tuple[str, dict[str, str], list[tuple[tuple[str, ...], str, int]]]:
-        """The statuses of a build that is over: its own, of its partitions, and of its job runs."""
+    def final(self, name: str) -> Final:
+        """What is recorded of a build that is over."""
         build = self.builds[name]
+        return build.recorded or (build.status, *self._states(build))
+
+    def _states(self, build: Build) -> tuple[dict[str, str], list[tuple[tuple[str, ...], str, int]]]:
+        """Of partitions and job runs, if everything that is open ended now."""
         partitions = {
             ref: "FAILED" if status in ("REQUESTED", "BUILDING") else status for ref, status in build.partitions.items()
         }
         runs = [(run.refs, "FAILED" if run.status == "RUNNING" else run.status, run.tries) for run in build.runs]
-        return build.status, partitions, sorted(runs)
+        return partitions, sorted(runs)

@@ -32,6 +32,7 @@ from penstock.run.claims.heartbeats import Heartbeats
 from penstock.run.dead_builds import close_build
 from penstock.run.dispatch import Limits, RetryRule
 from penstock.run.executor import _Work
+from penstock.run.failures import FailureLimit
 from penstock.run.job_logs import JobLogs
 from penstock.run.recording import RunRecorder
 from penstock.run.scheduler import Scheduler
@@ -192,7 +193,7 @@ class RealBuild:
         self.recorder.received("penstock build")
         self.recorder.planned(self.plan)
         self.claims = Claims(self.log, self.recorder.events, lapse_seconds=LAPSE, monotonic=world.clock)
-        claiming = Claiming(self.claims, self.recorder, self.replan, self.poll, 1e9)
+        self.claiming = Claiming(self.claims, self.recorder, self.replan, self.poll, 1e9)
         self.outcomes: dict[str, str] = {}
         self.started_loads: list[str] = []
         self.results: tuple[ItemResult, ...] | None = None
@@ -203,18 +204,27 @@ class RealBuild:
         workspace: Any = SimpleNamespace(
             project=SimpleNamespace(state_folder=world.folder), storage=LocalFiles(world.folder / "tables")
         )
+        self.recorder.is_taken_over = self.claims.is_taken_over
+        failures = FailureLimit(None)
         self.work = _Work(
             {"materialized_view": self},
             JobSessions(session, sibling),
             workspace,
-            claiming,
+            self.claiming,
             JobLogs(world.folder / "logs"),
+            failures,
+            (self.recorder,),
         )
-        self.work.listeners = (self.recorder,)
         limits = Limits(RetryRule(attempts, DELAY))
-        listeners = (self.recorder, self)
         self.scheduler = Scheduler(
-            self.apply, listeners, threads, clock=world.clock, cancel=self.cancel, limits=lambda _: limits
+            self.apply,
+            (self.recorder, self),
+            threads,
+            clock=world.clock,
+            cancel=self.cancel,
+            limits=lambda _: limits,
+            is_later=self.is_later,
+            failures=failures,
         )
         self.work.is_cancelled = self.scheduler.is_cancelled
         self.watch = CancelWatch(self.log, name, self.recorder).watch(self.scheduler.stop)
@@ -248,6 +258,10 @@ class RealBuild:
         self._thread_items.id = item.id
         self._stop_at("begin")
         return self.work.apply(item)
+
+    def is_later(self, item: Item) -> bool:
+        with self.claims._lock:  # otherwise it does not look while another thread does
+            return self.claiming.is_elsewhere(item)
 
     def cancel(self, item: Item) -> None:
         self.work.cancel(item)
@@ -314,7 +328,7 @@ class RealBuild:
         self.claims.standing("main.nothing")
 
     def beat(self) -> None:
-        Heartbeats(self.log, [self.recorder.events]).beat()
+        Heartbeats(self.log, [self.recorder.events], is_taken_over=self.recorder.is_taken_over).beat()
 
     def wake(self) -> None:
         """Make the scheduler look at the clock."""

@@ -13,8 +13,6 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 
 from penstock.errors import CancelledError, ConcurrentRunError, PenstockError
-from penstock.eventlog.contract import Filter
-from penstock.model.events import EventType
 from penstock.model.plan import Item
 from penstock.model.results import ItemResult, LoadResult, Outcome
 from penstock.run.claims.asking import Claims, Next, State, Won, decide_next
@@ -26,6 +24,15 @@ _FIRST_POLL, _LAST_POLL = 0.1, 1.0
 
 Replan = Callable[[Item], Item | None]
 """The item as it would be planned now; None when there is nothing to do."""
+
+
+OnWait = Callable[[Item, str | None], object]
+"""Told that another build has claimed an item; None when the wait is over."""
+
+
+def _log_wait(item: Item, build_request_id: str | None) -> None:
+    if build_request_id is not None:
+        _LOGGER.info("waiting for build %s, which is building %s", build_request_id, item.id)
 
 
 class ElsewhereError(PenstockError):
@@ -56,10 +63,15 @@ class Claiming:
     """Ends builds of dead processes on this machine: nobody need wait for their signs of life."""
     wait_seconds: float
     """How long to wait for another build."""
+    on_wait: OnWait = _log_wait
     _begun: dict[str, tuple[Begun, Won]] = field(default_factory=dict)
     """By the ids of items, what this build does of them now, and its claim; another attempt goes on with it."""
     _rest: dict[str, Item] = field(default_factory=dict)
     """By the ids of items, the partitions that were left to other builds when the rest of the item was done."""
+
+    def is_elsewhere(self, item: Item) -> bool:
+        """Whether other builds have all of an item, so that it can only be waited for; no more than a guess."""
+        return self.claims.is_elsewhere(item.refs)
 
     def begin(self, item: Item, stop: threading.Event) -> Begun:
         """Claim an item, or wait until the build that has it is done; for another attempt, only plan it again.
@@ -69,10 +81,14 @@ class Claiming:
         known, rest = self._begun.get(item.id), self._rest.get(item.id)
         if known is not None:
             return self._begin_again(*known)
-        if rest is not None:
-            return self._wait(item.id, rest, stop)
         _check_not_stopped(item, stop)
-        return self._take(item.id, item) or self._wait(item.id, item, stop)
+        begun = self._take(item.id, item) if rest is None else None
+        if begun is not None:
+            return begun
+        try:
+            return self._wait(item.id, rest or item, stop)
+        finally:
+            self.on_wait(item, None)
 
     def finish(self, item: Item, begun: Begun, load: LoadResult) -> None:
         """What was begun of an item is done, and the rest is next; its job run ends here, since the item goes on."""
@@ -123,7 +139,7 @@ class Claiming:
             standing = self.claims.standing(ref)
             if standing.state is State.HELD and standing.build_request_id != told:
                 told = standing.build_request_id or ""
-                _LOGGER.info("waiting for build %s, which is building %s", told, item.id)
+                self.on_wait(item, told)
             following = decide_next(standing, has_asked_again=has_asked_again)
             one, others = _split(item, (ref,))
             if following is Next.DONE and self.replan(one) is None:
@@ -146,12 +162,8 @@ class Claiming:
 
     def _is_outdated(self, item: Item) -> bool:
         """Whether another build has touched the table or one of its inputs since this one began to plan."""
-        tables = sorted({str(item.dataset), *(table_of(name) for name in item.upstream)})
-        refs = tuple(ref for table in tables for ref in (table, f"{table}/*"))
-        chosen = Filter(event_types=(EventType.PARTITION,), partitions=refs)
-        own = self.recorder.events.build_request_id
-        found = self.recorder.log.read(self.recorder.began_at, chosen, strict=True)
-        return any(entry.event.build_request_id != own for entry in found)
+        tables = {str(item.dataset), *(table_of(name) for name in item.upstream)}
+        return self.claims.are_touched(tables, self.recorder.began_at)
 
 
 def _check_not_stopped(item: Item, stop: threading.Event) -> None:

@@ -46,6 +46,36 @@ def test_nobody_waits_for_another_attempt_of_a_cancelled_task() -> None:
     assert dispatch.next_look() is None
 
 
+def test_what_is_better_done_later_starts_only_when_there_is_nothing_else() -> None:
+    dispatch = Dispatch([Task(name, name) for name in "abcd"])
+    later = {"a", "c"}
+    assert ids(dispatch.start(0, 1, later.__contains__)) == "b"
+    assert ids(dispatch.start(0, 2, later.__contains__)) == "d a"
+    later.clear()
+    assert ids(dispatch.start(0, 2, later.__contains__)) == "c"
+
+
+def test_the_search_for_something_better_is_short() -> None:
+    asked: list[str] = []
+
+    def is_later(name: str) -> bool:
+        asked.append(name)
+        return True
+
+    dispatch = Dispatch(Task(f"t{number}", "t", is_parallel=True) for number in range(10_000))
+    assert ids(dispatch.start(0, 1, is_later)) == "t0"
+    assert len(asked) < 500
+    assert ids(dispatch.start(0, 2, is_later)) == "t1 t2"
+
+
+def test_the_turn_of_a_cancelled_task_goes_to_the_next_one_of_its_table() -> None:
+    dispatch = Dispatch([Task(name, "table") for name in "abc"])
+    assert ids(dispatch.start(0, 9)) == "a"
+    dispatch.cancel(["b"])
+    dispatch.finish("a", Verdict.SUCCEEDED, 0)
+    assert ids(dispatch.start(0, 9)) == "c"
+
+
 def test_a_group_is_waited_for_as_a_whole() -> None:
     parts = [Task(f"t/{name}", "t", (), is_parallel=True) for name in "pq"]
     dispatch = Dispatch([*parts, Task("r", "r", ("t",)), Task("s", "s", ("t/p",))])
