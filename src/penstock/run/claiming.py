@@ -83,6 +83,10 @@ class Claiming:
         finally:
             self.on_wait(item, None)
 
+    def is_elsewhere(self, item: Item) -> bool:
+        """Whether other builds have all of an item, so that it can only be waited for; no more than a guess."""
+        return self.claims.is_elsewhere(item.refs)
+
     def _take(self, item: Item) -> Begun | None:
         """Claim what nobody has of an item; None when other builds have all of it."""
         config = {"action": item.action.value, "reasons": [reason.code for reason in item.reasons]}

@@ -31,10 +31,11 @@ from penstock.run.claims.heartbeats import Heartbeats
 from penstock.run.dispatch import Limits, RetryRule
 from penstock.run.failures import FailureLimit
 from penstock.run.job_logs import JobLog, JobLogs
+from penstock.run.listeners import RunListener
 from penstock.run.ownership import check_owner
 from penstock.run.partition_runs import add_up, load_item
 from penstock.run.planned_runs import PlannedRun
-from penstock.run.scheduler import RunListener, Scheduler
+from penstock.run.scheduler import Scheduler
 from penstock.run.stopping import Hooks
 from penstock.session.jobs import JobSession, JobSessions
 from penstock.session.losses import best_effort, loss_of_session_named
@@ -63,8 +64,9 @@ class Executor:
 
     def execute(self, plan: Plan, run: PlannedRun, watch: CancelWatch, hooks: Hooks) -> tuple[ItemResult, ...]:
         """Execute the plan; starts the session if there is none yet."""
-        lake, project, recorder = self._open_lake(plan), self.workspace.project, run.recorder
+        project, recorder = self.workspace.project, run.recorder
         check_owner(self.workspace.storage, recorder.log, recorder.events.build_request_id)
+        lake = self._open_lake(plan)
         with ExitStack() as stack:
             sessions = JobSessions(lake.main, partial(self._open_sibling, lake.main))
             stack.callback(sessions.close)  # after the loaders, which have made views in them
@@ -80,10 +82,12 @@ class Executor:
                 plan.parallel or project.threads,
                 cancel=work.cancel,
                 on_stop=hooks.tell,
+                is_later=work.claiming.is_elsewhere,
                 failures=failures,
                 limits=lambda item: _to_limits(project.jobs.policy_of(item.dataset)),
             )
-            with Heartbeats(recorder.log, [recorder.events]), watch.watch(scheduler.stop):
+            beats = Heartbeats(recorder.log, [recorder.events], is_taken_over=recorder.is_taken_over)
+            with beats, watch.watch(scheduler.stop):
                 return scheduler.execute(plan)
 
     @contextmanager

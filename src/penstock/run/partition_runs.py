@@ -16,7 +16,7 @@ from penstock.model.plan import Item, Problem
 from penstock.model.results import ExpectationOutcome, ItemResult, LoadResult, Outcome
 from penstock.run.batches import BatchSearch
 from penstock.run.failures import FailureLimit
-from penstock.run.scheduler import RunListener
+from penstock.run.listeners import RunListener
 
 Load = Callable[[Item], LoadResult]
 _SHOWN = 5

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from penstock.model.plan import Item, Plan
 from penstock.run.claiming import Claiming, Replan
 from penstock.run.claims.asking import Claims
+from penstock.run.listeners import RunListener, watchers_of
 from penstock.run.recording import RunRecorder
-from penstock.run.scheduler import RunListener, watchers_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,7 @@ class PlannedRun:
         """From now on, items are claimed before they start; listeners that want to know are told about waits."""
         self.recorder.is_claiming = True
         claims = Claims(self.recorder.log, self.recorder.events)
+        self.recorder.is_taken_over = claims.is_taken_over
         claiming = Claiming(claims, self.recorder, self.replan, self.close_dead, self.wait_seconds)
         watchers = watchers_of(listeners)
 

@@ -15,7 +15,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from penstock.definitions.user_code import describe
 from penstock.errors import PenstockError, StoppedError, to_stopped
@@ -24,6 +24,7 @@ from penstock.model.plan import Action, Item, Plan, Problem, Reason
 from penstock.model.results import CANCEL_REQUESTED, ItemResult, LoadResult, Outcome
 from penstock.run.dispatch import NO_LIMITS, Dispatch, Limits, Skip, Task, Verdict
 from penstock.run.failures import FailureLimit
+from penstock.run.listeners import RunListener, watchers_of
 from penstock.run.workers import Workers
 
 Apply = Callable[[Item], LoadResult]
@@ -36,35 +37,6 @@ PATIENCE_SECONDS = 30.0
 _CANCEL_AGAIN_SECONDS = 0.25
 _LOOK_SECONDS = 1.0
 """A signal that another thread received is handled when the main thread wakes up."""
-
-
-class RunListener(Protocol):
-    """Notified when an item starts and ends; called from worker threads."""
-
-    def started(self, item: Item) -> None:
-        """Work on the item begins."""
-
-    def ended(self, result: ItemResult) -> None:
-        """The item is done, with or without success."""
-
-
-@runtime_checkable
-class RunWatcher(RunListener, Protocol):
-    """A listener that shows a run while it works, so that it is also told what happens between start and end."""
-
-    def begins(self, build_request_id: str) -> None:
-        """The run has this id."""
-
-    def waits(self, item: Item, build_request_id: str | None) -> None:
-        """Another build has claimed an item, or some of its partitions; None when the wait is over."""
-
-    def retries(self, result: ItemResult) -> None:
-        """An attempt failed, and there will be another one."""
-
-
-def watchers_of(listeners: Iterable[RunListener]) -> list[RunWatcher]:
-    """The listeners that want to know more."""
-    return [listener for listener in listeners if isinstance(listener, RunWatcher)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +71,8 @@ class Scheduler:
     grace_seconds: float = GRACE_SECONDS
     limits: Callable[[Item], Limits] = lambda _: NO_LIMITS
     """How often an item is tried when its error is retryable, and how long it may take."""
+    is_later: Callable[[Item], bool] = lambda _: False
+    """Whether an item is better done after others: it would only wait."""
     failures: FailureLimit = field(default_factory=FailureLimit)
     """After more failed partitions than it allows, nothing new begins."""
     _results: dict[str, ItemResult] = field(default_factory=dict)
@@ -154,7 +128,8 @@ class Scheduler:
     def _work_off(self, pool: Workers[ItemResult], dispatch: Dispatch, items: Mapping[str, Item]) -> None:
         while True:
             self._obey(dispatch, items)
-            for task in dispatch.start(time.monotonic(), max(1, self.threads) - len(self._running)):
+            free = max(1, self.threads) - len(self._running)
+            for task in dispatch.start(time.monotonic(), free, lambda name: self.is_later(items[name])):
                 future: Future[ItemResult] = Future()
                 self._running[future] = items[task.id]  # first, so that an interrupt finds everything that was started
                 pool.submit(future, partial(contextvars.copy_context().run, self.work, items[task.id]))

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from penstock.errors import StoppedError, to_stopped
 from penstock.model.plan import Plan
 from penstock.model.results import RunResult
-from penstock.run.scheduler import OnStop, RunListener, cancelled, watchers_of
+from penstock.run.listeners import RunListener, watchers_of
+from penstock.run.scheduler import OnStop, cancelled
 
 RECORD_SECONDS = 1.5
 """How long a run that was stopped waits for the event log."""
