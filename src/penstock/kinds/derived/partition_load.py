@@ -199,12 +199,10 @@ class PartitionLoad:
         states = {name: self.lake.state(name) for name in work.resolved.inputs}
         columns = work.resolved.columns
         marks = {str(name): mark_input(each, each.schema, columns.get(name)) for name, each in states.items()}
-        known = state.payload
-        if known is None or known.partitions is None or not _is_made_alike(item, known):
-            return _Stand(marks, NOTHING)
-        found = find_invalid(self.lake.files, item.work.resolved.spec, state)
+        found, known = find_invalid(self.lake.files, work.resolved.spec, state), state.payload
         files = frozenset(each.file for each in found)
-        if any(each.is_whole for each in found):
+        is_ours = known is not None and _is_made_alike(item, known) and not any(each.is_whole for each in found)
+        if known is None or known.partitions is None or not is_ours:
             return _Stand(marks, NOTHING, files)
         if any(known.inputs[name].columns != mark.columns for name, mark in marks.items()):
             return _Stand(marks, NOTHING, files)
