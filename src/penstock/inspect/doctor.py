@@ -12,7 +12,12 @@ from typing import Any
 from penstock.definitions.loading import load_definitions
 from penstock.errors import PenstockError
 from penstock.eventlog.opening import open_event_log
+from penstock.lake.delta_log import find_version
+from penstock.maintenance.tables.data_reading import find_unreadable
+from penstock.model.names import QUARANTINE_SUFFIX, DatasetName
+from penstock.model.progress import Damage
 from penstock.model.project import Project
+from penstock.model.wording import counted
 from penstock.session.jars import find_cached_jars, find_jars
 from penstock.session.java import find_java
 from penstock.storage.files import open_files
@@ -124,11 +129,28 @@ def _has_loads(project: Project) -> bool:
         return bool(project.loads)
 
 
-def run_checks(found: Check, project: Project | None) -> list[Check]:
-    """Every check that applies: those of the project only if there is one."""
+def check_data(project: Project) -> list[Check]:
+    """Every table below the storage, its data files read to their end: one finding for all, or one for each damaged table."""
+    files = open_files(project.storage, project.configuration)
+    tables = [DatasetName(database, name) for database in files.folders("") for name in files.folders(database)]
+    found = {
+        table: find_unreadable(files, table.path) for table in tables if find_version(files, table.path) is not None
+    }
+    damaged = [_describe_damage(table, damage) for table, damage in found.items() if damage is not None]
+    return damaged or [Check("data", True, f"every data file of {counted(len(found), 'table')} can be read")]
+
+
+def _describe_damage(table: DatasetName, damage: Damage) -> Check:
+    name = str(table).removesuffix(QUARANTINE_SUFFIX)
+    return Check("data", False, f"{table}: {damage.text}", f"restore it from a backup, or: penstock rebuild {name}")
+
+
+def run_checks(found: Check, project: Project | None, *, reads_data: bool = False) -> list[Check]:
+    """Every check that applies: those of the project only if there is one; the data files of its tables only if asked for."""
     checks = [check_java(), check_spark(), check_jars(project), found]
     if project is not None:
         checks += [check_raw(project), check_storage(project), check_event_log(project)]
+        checks += check_data(project) if reads_data else []
     return checks
 
 

@@ -11,15 +11,15 @@ from penstock.definitions.user_code import describe
 from penstock.errors import ConfigError, PenstockError, RawFileError, StorageError, UsageError
 from penstock.kinds.catalog import Catalog, find_kind, open_catalog
 from penstock.kinds.protocol import Kind, Needs, Workspace
-from penstock.lake.delta_log import DamagedLogError, check_commits
 from penstock.lake.invalidations import find_invalidations
+from penstock.maintenance.tables.data_files import Look, find_damage
 from penstock.model.dataset import Dataset
 from penstock.model.drift import ColumnChange
 from penstock.model.graph import order
 from penstock.model.names import DatasetName
 from penstock.model.partitions.declared import PartitionRequest
 from penstock.model.plan import Action, Item, Plan, PlanLine, Problem, Reason, Upstream, Wishes, WorkItem
-from penstock.model.progress import Damage, TableState
+from penstock.model.progress import TableState
 from penstock.run.partition_requests import Asked, find_scheme, resolve_refs
 from penstock.run.selection import select_datasets
 from penstock.storage.files import Files
@@ -145,17 +145,17 @@ class Planner:
     def _decide_safely(
         self, dataset: Dataset, state: TableState[object], wishes: Wishes, upstream: dict[DatasetName, Upstream]
     ) -> tuple[Item, ...]:
-        """The decision; before there is work, all of the table's log is read, which Delta will have to do."""
+        """The decision; damage that the table's newest commits do not show is looked for closely if the table will be written."""
         found = self._decide(dataset, state, wishes, upstream)
-        if not state.exists or state.damage is not None or not any(item.action.is_work for item in found):
+        if not state.exists or state.damage is not None:
             return found
-        try:
-            check_commits(self.workspace.storage, dataset.name.path)
-        except DamagedLogError as error:
-            damage = Damage(error.code, error.message)
-            damaged = replace(state, progress=None, damage=damage, last_known=state.payload)
-            return self._decide(dataset, damaged, wishes, upstream)
-        return found
+        is_written = any(item.action.is_work for item in found)
+        look = Look.BRIEF if not is_written else Look.LOG if wishes.continuous else Look.FULL
+        damage = find_damage(self.workspace.storage, dataset.name, look)
+        if damage is None:
+            return found
+        damaged = replace(state, progress=None, damage=damage, last_known=state.payload)
+        return self._decide(dataset, damaged, wishes, upstream)
 
     def _decide(
         self, dataset: Dataset, state: TableState[object], wishes: Wishes, upstream: dict[DatasetName, Upstream]

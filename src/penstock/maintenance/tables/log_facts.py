@@ -177,10 +177,7 @@ class _Replay:
                 self.live.pop(remove["path"], None)
         for action in known:
             if add := action.get("add"):
-                rows = _ROWS.search(add.get("stats") or "") if self.with_rows else None
-                self.live[add["path"]] = LiveFile(
-                    add["path"], int(add["size"]), _to_vector(add), _to_partition(add), int(rows[1]) if rows else None
-                )
+                self.live[add["path"]] = to_live_file(add, with_rows=self.with_rows)
             elif txn := action.get("txn"):
                 self.transactions[txn["appId"]] = int(txn["version"])
             elif protocol := action.get("protocol"):
@@ -194,6 +191,12 @@ class _Replay:
 
     def to_state(self, version: int) -> LogState:
         return LogState(version, self.live, self.protocol, self.metadata, self.transactions, self.domains)
+
+
+def to_live_file(add: Action, *, with_rows: bool = False) -> LiveFile:
+    """The file that an action adds to a table."""
+    rows = _ROWS.search(add.get("stats") or "") if with_rows else None
+    return LiveFile(add["path"], int(add["size"]), _to_vector(add), _to_partition(add), int(rows[1]) if rows else None)
 
 
 def _read_actions(files: Files, table: str, name: str, *, with_rows: bool = False) -> Iterator[Action]:
