@@ -55,5 +55,6 @@ def test_every_damaged_file_is_healed_or_refused(scene: Scene, damage: str, open
             outcomes[damaged.check(path, damage, with_other=damage == "fold")] += 1
         except (AssertionError, PenstockError) as error:
             failures.append(f"{path}: {type(error).__name__} {str(error)[:400]}")
+            print(failures[-1], flush=True)  # noqa: T201 - a run takes minutes
     print(f"{scene.name}, {damage}: {len(damaged.files)} files, {dict(outcomes)}")  # noqa: T201 - the figures of a release
     assert not failures, "\n".join(failures)

@@ -151,7 +151,10 @@ class Planner:
             return found
         is_written = any(item.action.is_work for item in found)
         look = Look.BRIEF if not is_written else Look.LOG if wishes.continuous else Look.FULL
-        damage = find_damage(self.workspace.storage, dataset.name, look)
+        try:
+            damage = find_damage(self.workspace.storage, dataset.name, look)
+        except StorageError as error:
+            return _refuse(dataset, Problem.from_error(error))
         if damage is None:
             return found
         damaged = replace(state, progress=None, damage=damage, last_known=state.payload)
@@ -170,7 +173,7 @@ class Planner:
             raise
         except Exception as error:  # noqa: BLE001 - one dataset must not stop the plan of the others
             problem = Problem("internal", f"{dataset.name} ({dataset.kind}) cannot be planned: {describe(error)}")
-        return (WorkItem(dataset.name, dataset.kind, Action.SKIP, (), None).refused(problem),)
+        return _refuse(dataset, problem)
 
     def _ask(
         self,
@@ -188,6 +191,10 @@ class Planner:
                 return tuple(decided)
             observation = kind.observe_more(observation, decided, self.workspace)
         raise RuntimeError(f"no decision about {dataset.name} after {_MOST_QUESTIONS} observations")
+
+
+def _refuse(dataset: Dataset, problem: Problem) -> tuple[Item, ...]:
+    return (WorkItem(dataset.name, dataset.kind, Action.SKIP, (), None).refused(problem),)
 
 
 def find_drift(planner: Planner, name: DatasetName) -> tuple[ColumnChange, ...]:

@@ -50,15 +50,19 @@ def find_table_damage(files: Files, table: str, look: Look = Look.FULL) -> Damag
 
     Files outside the table's folder, as of a shallow clone, are not looked at.
     """
+    if _look_once(files, table, look) is None:
+        return None
+    # Once more: another process may have removed files that the log no longer names, or old parts of the log.
+    return _look_once(files, table, Look.FULL)
+
+
+def _look_once(files: Files, table: str, look: Look) -> Damage | None:
     try:
         check_commits(files, table)
-        live = _find_briefly(files, table) if look is not Look.FULL else read_state(files, table).live.values()
-        if _find_wrong(files, table, live) is None:
-            return None
-        # Once more, after the look: what another process removed meanwhile is no longer in the log.
-        wrong = _find_wrong(files, table, read_state(files, table).live.values())
+        live = read_state(files, table).live.values() if look is Look.FULL else _find_briefly(files, table)
     except DamagedLogError as error:
         return Damage(error.code, error.message)
+    wrong = _find_wrong(files, table, live)
     return to_damage(wrong) if wrong is not None else None
 
 
@@ -79,21 +83,25 @@ def _find_briefly(files: Files, table: str) -> Collection[LiveFile]:
         return read_state(files, table).live.values()
     try:
         stated = json.loads(files.read(f"{table}/{LOG}/{max(find_commits(names)):020d}.crc"))
-        return (
-            [to_live_file(add) for add in stated["allFiles"]] if len(stated["allFiles"]) == stated["numFiles"] else ()
-        )
+        found = [to_live_file(add) for add in stated["allFiles"]]
+        return found if len(found) == stated["numFiles"] else ()
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return ()
 
 
 def _find_wrong(files: Files, table: str, live: Collection[LiveFile]) -> str | None:
-    """The first file that is not as the log says, in words."""
+    """The first file that is not as the log says, in words.
+
+    In an object store a file may be larger than its writer knows: encryption by the client adds to it.
+    """
+    is_exact = isinstance(files, LocalFiles)
     wanted = {path: file.size for file in live if (path := to_relative(file.path)) is not None}
     vectors = _find_ends(live)
     sizes = _find_sizes(files, table, (*wanted, *vectors))
     for path, size in wanted.items():
-        if sizes.get(path) != size:
-            return _describe("data file", path, sizes.get(path), f"{size}")
+        found = sizes.get(path)
+        if found is None or found < size or (is_exact and found > size):
+            return _describe("data file", path, found, f"{size}")
     for path, end in vectors.items():
         if sizes.get(path, 0) < end:
             return _describe("deletion vector", path, sizes.get(path), f"at least {end}")

@@ -15,6 +15,7 @@ from penstock.maintenance.tables.log_facts import LiveFile, read_state
 from penstock.maintenance.tables.stored_paths import Vector, to_relative
 from penstock.model.progress import Damage
 from penstock.storage.files import Files
+from penstock.storage.local import is_misplaced
 
 _CRC = 4
 _HADOOP = b"crc\0"
@@ -51,7 +52,11 @@ def _is_whole(files: Files, path: str, rows: int | None) -> bool:
         with files.open(path) as stream:
             file = pq.ParquetFile(stream, page_checksum_verification=True)
             count = sum(batch.num_rows for batch in file.iter_batches())
-    except (OSError, pa.ArrowException, ValueError):
+    except (pa.ArrowException, ValueError):
+        return False
+    except OSError as error:  # those of the system have a number; others say that the file is not valid
+        if error.errno is not None:
+            raise
         return False
     return rows is None or count == rows
 
@@ -59,12 +64,9 @@ def _is_whole(files: Files, path: str, rows: int | None) -> bool:
 def _is_intact(files: Files, path: str, vector: Vector) -> bool:
     """Whether a deletion vector has the length and the checksum that its file states."""
     start = vector.offset or 0
-    try:
-        with files.open(path) as stream:
-            stream.seek(start)
-            content = stream.read(vector.size + 2 * _CRC)
-    except OSError:
-        return False
+    with files.open(path) as stream:
+        stream.seek(start)
+        content = stream.read(vector.size + 2 * _CRC)
     if len(content) < vector.size + 2 * _CRC:
         return False
     (size,), (checksum,) = unpack_from(">i", content), unpack_from(">I", content, _CRC + vector.size)
@@ -79,8 +81,12 @@ def _fits(files: Files, table: str, path: str) -> bool:
     folder, _, name = f"{table}/{path}".rpartition("/")
     try:
         sums = files.read(f"{folder}/.{name}.crc")
-    except OSError:
+    except FileNotFoundError:
         return True
+    except OSError as error:
+        if not is_misplaced(error):
+            raise
+        return False
     if len(sums) < 2 * _CRC or not sums.startswith(_HADOOP):
         return False
     (chunk,) = unpack_from(">i", sums, _CRC)
