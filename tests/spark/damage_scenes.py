@@ -39,6 +39,23 @@ _FEED = (
 """What each table gets before the first run, before the second, and after the damage."""
 
 
+_BY_CUSTOMER = """
+from pyspark.sql import functions as F
+from penstock import pipelines as dp
+
+
+@dp.table(
+    partition_by=dp.partition_list("customer", list("abc")),
+    partition_inputs={"staging.orders": dp.by_column("customer")},
+    batch=True,
+)
+@dp.expect_or_drop("paid", "total > 30")
+def by_customer(ctx):
+    rows = dp.read("staging.orders").where(F.col("customer").isin(ctx.values))
+    return rows.groupBy("customer").agg(F.sum("amount").alias("total"))
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Scene:
     """Which tables a project has, and which of its files are damaged."""
@@ -74,6 +91,12 @@ SCENES = (
         ("main.customers",),
         ("storage/main/customers/*",),
         definitions={"customers.py": ONE_FLOW.replace("stored_as_scd_type=2", "stored_as_scd_type=1")},
+    ),
+    Scene(
+        "partitions",
+        ("staging.orders", "main.by_customer"),
+        ("storage/main/by_customer/*", "storage/main/by_customer__quarantine/*"),
+        definitions={"by_customer.py": _BY_CUSTOMER},
     ),
     Scene(
         "checkpoints",
@@ -158,7 +181,7 @@ class Damaged:
         assert refused.code != "internal"
         assert refused.hint, (path, str(refused))
         shutil.rmtree(project.root / ".penstock")  # no table depends on it
-        assert not open_project(project).run().has_failed
+        _check_success(open_project(project).run())
         return None
 
     def _check_others(self, project: ProjectFolder, path: Path, result: RunResult, case: str) -> None:
@@ -184,7 +207,7 @@ class Damaged:
             elif found := re.search(r"(\S+\.crc)", hint or ""):
                 (project.root / "storage" / found[1]).unlink()
         if result.has_failed:
-            assert not open_project(project).run().has_failed
+            _check_success(open_project(project).run())
 
     def _rebuild_unreadable(self, project: ProjectFolder) -> bool:
         """A data file that has its size, but other bytes, is found when it is read, or by `penstock doctor --data`."""
@@ -193,7 +216,9 @@ class Damaged:
             found = re.search(r"penstock rebuild (\S+)", fix)
             assert found, fix
             _rebuild(project, found[1])
-        return bool(fixes) and not open_project(project).run().has_failed
+        if fixes:
+            _check_success(open_project(project).run())
+        return bool(fixes)
 
     def _remove(self, project: ProjectFolder) -> None:
         forget_names(self.spark)
@@ -214,8 +239,7 @@ class Damaged:
                 write_feed(project, name, str(number), *_FEED[number])
 
     def _run(self, project: ProjectFolder) -> None:
-        result = open_project(project).run()
-        assert not result.has_failed, [str(item.problem) for item in result.items if item.problem]
+        _check_success(open_project(project).run())
         forget_names(self.spark)
 
 
@@ -225,7 +249,11 @@ def open_project(project: ProjectFolder) -> Engine:
 
 def _rebuild(project: ProjectFolder, table: str) -> None:
     engine = open_project(project)
-    assert not engine.run(engine.request([table], full_refresh=table, allow_history_loss=table)).has_failed
+    _check_success(engine.run(engine.request([table], full_refresh=table, allow_history_loss=table)))
+
+
+def _check_success(result: RunResult) -> None:
+    assert not result.has_failed, [str(item.problem) for item in result.items if item.problem]
 
 
 def _rows_of(project: ProjectFolder, table: str) -> list[Any]:

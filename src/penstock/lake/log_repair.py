@@ -22,11 +22,7 @@ _ASIDE = "damaged_log_"
 @contextmanager
 def repaired_log(files: Files, table: str) -> Iterator[None]:
     """While the table is replaced, its log is set aside if it is damaged; removed after it, or put back after an error."""
-    try:
-        check_commits(files, table)
-    except DamagedLogError:
-        pass
-    else:
+    if not has_damaged_log(files, table):
         yield
         _remove_asides(files, table)
         return
@@ -40,6 +36,15 @@ def repaired_log(files: Files, table: str) -> Iterator[None]:
         _move(files, aside, log)
         raise
     _remove_asides(files, table)
+
+
+def has_damaged_log(files: Files, table: str) -> bool:
+    """Whether a commit that a reader of the table needs is missing or cannot be read."""
+    try:
+        check_commits(files, table)
+    except DamagedLogError:
+        return True
+    return False
 
 
 def _remove_asides(files: Files, table: str) -> None:

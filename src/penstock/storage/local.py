@@ -128,6 +128,10 @@ class LocalFiles:
     def remove(self, path: str) -> None:
         (self.root / path).unlink()
 
+    def is_folder(self, path: str) -> bool:
+        """Whether there is a folder with this name."""
+        return (self.root / path).is_dir()
+
     def rename_folder(self, path: str, to: str) -> None:
         """Give a folder another place below the root, at once."""
         target = self.root / to

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from contract.test_eventlog_postgres import fresh_schema
-from penstock.errors import ConfigError, StorageError
+from damages import DAMAGES
+from penstock.errors import ConfigError
 from penstock.eventlog.contract import EventLog
 from penstock.eventlog.opening import open_event_log
 from penstock.model.clock import SystemClock
@@ -40,6 +42,18 @@ def test_a_shared_log_is_kept_and_a_local_one_may_be_left(
         assert "penstock log copy" in str(caught.value.hint)
         begin(one, "b")  # a copy of the log knows its builds
         check_owner(storage, one, "c")
-    (tmp_path / "storage" / PLACE).write_text("{")
-    with open_event_log("memory://") as log, pytest.raises(StorageError, match=r"event_log\.json cannot be read"):
-        check_owner(storage, log, "d")
+
+
+@pytest.mark.parametrize("damage", [damage for name, damage in DAMAGES.items() if name not in {"unlink", "swap"}])
+def test_what_does_not_name_a_log_stops_no_table(
+    damage: Callable[[Path], None], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    storage = LocalFiles(tmp_path / "storage")
+    with open_event_log(f"sqlite:///{tmp_path}/one.db") as log:
+        begin(log, "a")
+        check_owner(storage, log, "a")
+        damage(tmp_path / "storage" / PLACE)
+        check_owner(storage, log, "a")
+        assert ["event_log.json could not be read" in text for text in caplog.messages] == [True]
+        check_owner(storage, log, "a")
+        assert len(caplog.messages) == 1

@@ -28,6 +28,7 @@ from penstock.kinds.derived.partition_decide import to_batches, to_parts
 from penstock.kinds.derived.partition_facts import Schemes, find_changed
 from penstock.kinds.derived.progress import CODEC, DerivedProgress, PartitionProgress
 from penstock.kinds.derived.values import describe_table, mark_input
+from penstock.lake.log_repair import has_damaged_log
 from penstock.lake.manifests import read_manifest
 from penstock.lake.partition_tables import PartitionTable
 from penstock.lake.retrying import retry_when_overtaken
@@ -224,7 +225,8 @@ class PartitionLoad:
         with self._tables:
             state = self.lake.read_state(item.dataset, CODEC)
             is_ours = state.payload is not None and state.payload.partitions is not None
-            if not state.exists or (not is_ours and not table.is_laid_out()):
+            is_lost = state.exists and has_damaged_log(self.lake.files, item.dataset.path)
+            if not state.exists or is_lost or (not is_ours and not table.is_laid_out()):
                 begun = table.begin(self._to_manifest(item, _Stand(stand.marks, NOTHING), NOTHING), state.version)
                 table.create(rows, begun, item.work.resolved.spec.layout, replaces=state.exists)
                 return True
