@@ -12,8 +12,8 @@ from typing import Any
 from penstock.definitions.loading import load_definitions
 from penstock.errors import PenstockError, StorageError
 from penstock.eventlog.opening import open_event_log
+from penstock.lake.data_reading import find_unreadable
 from penstock.lake.delta_log import find_version
-from penstock.maintenance.tables.data_reading import find_unreadable
 from penstock.model.names import QUARANTINE_SUFFIX, DatasetName
 from penstock.model.project import Project
 from penstock.model.wording import counted

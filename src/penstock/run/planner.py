@@ -11,8 +11,8 @@ from penstock.definitions.user_code import describe
 from penstock.errors import ConfigError, PenstockError, RawFileError, StorageError, UsageError
 from penstock.kinds.catalog import Catalog, find_kind, open_catalog
 from penstock.kinds.protocol import Kind, Needs, Workspace
+from penstock.lake.data_files import Look, find_damage
 from penstock.lake.invalidations import find_invalidations
-from penstock.maintenance.tables.data_files import Look, find_damage
 from penstock.model.dataset import Dataset
 from penstock.model.drift import ColumnChange
 from penstock.model.graph import order

@@ -10,8 +10,9 @@ from deltalake import DeltaTable
 
 from builders import write_raw
 from damages import DAMAGES
-from penstock.maintenance.tables import data_files
-from penstock.maintenance.tables.data_files import Look, find_damage, find_table_damage
+from penstock.lake import data_files
+from penstock.lake.data_files import Look, find_damage, find_table_damage
+from penstock.lake.log_repair import has_damaged_log
 from penstock.model.names import DatasetName
 from shops import Shop, staging
 
@@ -139,3 +140,16 @@ def test_a_link_that_leads_nowhere_is_a_missing_file(shop: Shop) -> None:
     assert damage is not None
     assert damage.text.endswith("is missing")
     assert find_damage(shop.storage, DatasetName("staging", "customers"), Look.BRIEF) is None
+
+
+@pytest.mark.parametrize("damage", ["truncate", "empty"])
+def test_a_checkpoint_that_cannot_be_read_is_found_before_the_table_is_written(damage: str, shop: Shop) -> None:
+    shop.done()
+    table = shop.storage.root / ORDERS
+    DeltaTable(str(table)).create_checkpoint()
+    assert not has_damaged_log(shop.storage, ORDERS)
+    (checkpoint,) = (table / "_delta_log").glob("*.checkpoint.parquet")
+    DAMAGES[damage](checkpoint)
+    write_raw(shop.raw.root / "orders/2.parquet", {"id": [3]})
+    assert shop.actions("orders")["staging.orders"] == "rebuild log_damaged"
+    assert has_damaged_log(shop.storage, ORDERS), "else it would be rebuilt with the same log, again and again"

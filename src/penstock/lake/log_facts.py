@@ -14,7 +14,7 @@ from typing import Any
 
 from penstock.errors import StorageError
 from penstock.lake.delta_log import DamagedLogError
-from penstock.maintenance.tables.log_names import (
+from penstock.lake.log_names import (
     LOG,
     SIDECARS,
     checkpoint_files,
@@ -22,8 +22,9 @@ from penstock.maintenance.tables.log_names import (
     find_checkpoints,
     find_commits,
 )
-from penstock.maintenance.tables.stored_paths import Vector, to_relative
+from penstock.lake.stored_paths import Vector, to_relative
 from penstock.storage.files import Files
+from penstock.storage.local import is_misplaced
 
 Action = Mapping[str, Any]
 
@@ -219,8 +220,16 @@ def _read_file(files: Files, path: str, *, with_rows: bool = False) -> Iterator[
                 yield json.loads(line)
     except FileNotFoundError:
         raise DamagedLogError(f"the log file {path} is missing", hint="restore the file from a backup") from None
-    except (ValueError, KeyError, TypeError):
-        raise DamagedLogError(f"the log file {path} cannot be read", hint="restore the file from a backup") from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise _unreadable(path) from None
+    except OSError as error:  # those of the system have a number; others say that a Parquet file is not valid
+        if error.errno is not None and not is_misplaced(error):
+            raise
+        raise _unreadable(path) from None
+
+
+def _unreadable(path: str) -> DamagedLogError:
+    return DamagedLogError(f"the log file {path} cannot be read", hint="restore the file from a backup")
 
 
 def _read_parquet(files: Files, path: str, *, with_rows: bool) -> Iterator[Action]:
@@ -228,7 +237,7 @@ def _read_parquet(files: Files, path: str, *, with_rows: bool) -> Iterator[Actio
     import pyarrow.parquet as pq
 
     with files.open(path) as stream:
-        file = pq.ParquetFile(stream)
+        file = pq.ParquetFile(stream, page_checksum_verification=True)
         present = set(file.schema_arrow.names)
         columns = [name for name in _ACTIONS if name in present and name not in {"add", "remove", "cdc"}]
         for name in ("add", "remove", "cdc"):

@@ -8,9 +8,9 @@ from dataclasses import replace
 from enum import Enum
 
 from penstock.lake.delta_log import DamagedLogError, check_commits, find_version
-from penstock.maintenance.tables.log_facts import LiveFile, read_state, to_live_file
-from penstock.maintenance.tables.log_names import LOG, find_checkpoints, find_commits
-from penstock.maintenance.tables.stored_paths import to_relative
+from penstock.lake.log_facts import LiveFile, read_state, to_live_file
+from penstock.lake.log_names import LOG, find_checkpoints, find_commits
+from penstock.lake.stored_paths import to_relative
 from penstock.model.names import DatasetName
 from penstock.model.progress import Damage
 from penstock.storage.files import Files

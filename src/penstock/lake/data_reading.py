@@ -10,9 +10,9 @@ import zlib
 from collections.abc import Iterable, Iterator
 from struct import unpack_from
 
-from penstock.maintenance.tables.data_files import find_table_damage, to_damage
-from penstock.maintenance.tables.log_facts import LiveFile, read_state
-from penstock.maintenance.tables.stored_paths import Vector, to_relative
+from penstock.lake.data_files import find_table_damage, to_damage
+from penstock.lake.log_facts import LiveFile, read_state
+from penstock.lake.stored_paths import Vector, to_relative
 from penstock.model.progress import Damage
 from penstock.storage.files import Files
 from penstock.storage.local import is_misplaced

@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from penstock.maintenance.tables import data_reading
-from penstock.maintenance.tables.data_reading import find_unreadable
-from penstock.maintenance.tables.log_facts import LiveFile
-from penstock.maintenance.tables.stored_paths import Vector
+from penstock.lake import data_reading
+from penstock.lake.data_reading import find_unreadable
+from penstock.lake.log_facts import LiveFile
+from penstock.lake.stored_paths import Vector
 from penstock.storage.local import LocalFiles
 
 TABLE = "main/t"
