@@ -24,7 +24,7 @@ from penstock.lake.log_names import (
 )
 from penstock.lake.stored_paths import Vector, to_relative
 from penstock.storage.files import Files
-from penstock.storage.local import is_misplaced
+from penstock.storage.local import LocalFiles, is_misplaced
 
 Action = Mapping[str, Any]
 
@@ -109,7 +109,7 @@ class LogFacts:
 
 def read_facts(files: Files, table: str) -> LogFacts:
     """Everything that the log of a table says; StorageError when there is none."""
-    names = files.names(f"{table}/{LOG}")
+    names = _names(files, table)
     named: set[str] = set()
     commits = find_commits(names)
     for name in [*(f"{version:020d}.json" for version in commits), *compacted_files(names), *checkpoint_files(names)]:
@@ -131,7 +131,7 @@ def read_state(
 
     The rows of each file are counted only if asked for: they are in the statistics, which are most of a checkpoint.
     """
-    names = files.names(f"{table}/{LOG}")
+    names = _names(files, table)
     commits = [version for version in find_commits(names) if until is None or version <= until]
     highest = min(until if until is not None else sys.maxsize, (checkpoints_below or sys.maxsize) - 1)
     checkpoints = [each for each in find_checkpoints(names) if each.version <= highest]
@@ -151,6 +151,12 @@ def read_state(
     for version in after:
         replay.apply(_read_actions(files, table, f"{version:020d}.json"))
     return replay.to_state(after[-1] if after else start)
+
+
+def _names(files: Files, table: str) -> list[str]:
+    """What the log has, files or not: a folder in the place of a file must not look as if there were none."""
+    log = f"{table}/{LOG}"
+    return files.entries(log) if isinstance(files, LocalFiles) else files.names(log)
 
 
 def find_sidecars(files: Files, table: str, names: Sequence[str]) -> list[str]:

@@ -142,7 +142,7 @@ def test_a_link_that_leads_nowhere_is_a_missing_file(shop: Shop) -> None:
     assert find_damage(shop.storage, DatasetName("staging", "customers"), Look.BRIEF) is None
 
 
-@pytest.mark.parametrize("damage", ["truncate", "empty"])
+@pytest.mark.parametrize("damage", ["truncate", "empty", "fold"])
 def test_a_checkpoint_that_cannot_be_read_is_found_before_the_table_is_written(damage: str, shop: Shop) -> None:
     shop.done()
     table = shop.storage.root / ORDERS
@@ -153,3 +153,12 @@ def test_a_checkpoint_that_cannot_be_read_is_found_before_the_table_is_written(d
     write_raw(shop.raw.root / "orders/2.parquet", {"id": [3]})
     assert shop.actions("orders")["staging.orders"] == "rebuild log_damaged"
     assert has_damaged_log(shop.storage, ORDERS), "else it would be rebuilt with the same log, again and again"
+
+
+def test_the_newest_commit_is_needed_beside_its_checkpoint(shop: Shop) -> None:
+    """Spark reads its time before it writes."""
+    shop.done()
+    table = shop.storage.root / ORDERS
+    DeltaTable(str(table)).create_checkpoint()
+    (table / "_delta_log" / f"{0:020d}.json").unlink()
+    assert shop.actions("orders")["staging.orders"] == "rebuild log_damaged"
