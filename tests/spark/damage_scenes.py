@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 import shutil
+import sqlite3
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
@@ -37,6 +39,12 @@ _FEED = (
     ({"id": 2, "city": "d", "ts": 3},),
 )
 """What each table gets before the first run, before the second, and after the damage."""
+_NUMBERS = """
+from penstock import pipelines as dp
+
+source = dp.sqlite(path="numbers.db", table="numbers")
+dp.load("main.numbers", source=source, strategy="timestamp", cursor="n", keys=["n"])
+"""
 
 
 _BY_CUSTOMER = """
@@ -92,9 +100,10 @@ SCENES = (
         ("storage/main/customers/*",),
         definitions={"customers.py": ONE_FLOW.replace("stored_as_scd_type=2", "stored_as_scd_type=1")},
     ),
+    Scene("load", ("main.numbers",), ("storage/main/numbers/*",), definitions={"numbers.py": _NUMBERS}),
     Scene(
         "partitions",
-        ("staging.orders", "main.by_customer"),
+        ("staging.orders", "main.by_customer", "main.by_customer__quarantine"),
         ("storage/main/by_customer/*", "storage/main/by_customer__quarantine/*"),
         definitions={"by_customer.py": _BY_CUSTOMER},
     ),
@@ -237,6 +246,8 @@ class Damaged:
                 project.raw(name, str(number), _RAW[name][number])
             elif table == "main.customers":
                 write_feed(project, name, str(number), *_FEED[number])
+            elif table == "main.numbers":
+                _write_number(project, number)
 
     def _run(self, project: ProjectFolder) -> None:
         _check_success(open_project(project).run())
@@ -245,6 +256,12 @@ class Damaged:
 
 def open_project(project: ProjectFolder) -> Engine:
     return open_engine(project.root, environment={})
+
+
+def _write_number(project: ProjectFolder, number: int) -> None:
+    with closing(sqlite3.connect(project.root / "numbers.db")) as connection, connection:
+        connection.execute("CREATE TABLE IF NOT EXISTS numbers (n INTEGER PRIMARY KEY, v REAL)")
+        connection.execute("INSERT INTO numbers VALUES (?, ?)", (number, number / 2))
 
 
 def _rebuild(project: ProjectFolder, table: str) -> None:

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import PenstockError
 from tests.damages import DAMAGES
 from tests.spark.damage_scenes import SCENES, Damaged, Scene
 from tests.spark.tables import forget_tables
@@ -53,7 +52,7 @@ def test_every_damaged_file_is_healed_or_refused(scene: Scene, damage: str, open
     for path in damaged.files:
         try:
             outcomes[damaged.check(path, damage, with_other=damage == "fold")] += 1
-        except (AssertionError, PenstockError) as error:
+        except Exception as error:  # noqa: BLE001 - one case must not hide the others
             failures.append(f"{path}: {type(error).__name__} {str(error)[:400]}")
             print(failures[-1], flush=True)  # noqa: T201 - a run takes minutes
     print(f"{scene.name}, {damage}: {len(damaged.files)} files, {dict(outcomes)}")  # noqa: T201 - the figures of a release
