@@ -1,12 +1,13 @@
 """What backfills cost: 90 days beside one bare Spark job, and one date after the other; plans; job runs that do nothing.
 
-    make bench-backfill      (or: python benchmarks/backfill.py [--quick] [--only NAME] [--json FILE])
+    make bench-backfill      (or: python benchmarks/backfill.py [--quick] [--only NAME] [--cache DIR] [--json FILE])
 
 *batch*: 90 days of 20,000 rows, one transformation, as `penstock backfill` builds them: in one job run, and one by one; beside a
 Spark job that writes all days with `partitionBy`. All in one warm session; contenders take turns, and a ratio is the median of
 those within one turn. *plan*: the CPU time of a plan over 50,000 partitions that are all due, one job run each. *jobs*: the CPU
-time per job run of 1,000 no-op items through the scheduler and the recorder, with a SQLite event log; beside as many no-op steps
-of Dagster's `execute_in_process` (SQLite instance), where Dagster is installed.
+time per job run of 1,000 no-op items that are claimed, scheduled and recorded, with a SQLite event log; beside as many no-op
+steps of Dagster's `execute_in_process` (SQLite instance), which is installed in an environment of its own. Each contender is a
+process of its own and counts only its execution, not imports.
 """
 
 from __future__ import annotations
@@ -15,18 +16,20 @@ import argparse
 import statistics
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import date, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "src"), str(ROOT / "benchmarks")]
 
 import pyarrow as pa  # noqa: E402
 from bars import Bar, report  # noqa: E402
+from drift_peers import call, install, sealed_environment  # noqa: E402
 from tests.builders import make_item  # noqa: E402
 from tests.projects import ProjectFolder  # noqa: E402
 
@@ -38,6 +41,8 @@ from penstock.model.plan import Item, Plan  # noqa: E402
 from penstock.model.project import SparkSettings  # noqa: E402
 from penstock.model.recording import BuildRecorder  # noqa: E402
 from penstock.model.results import LoadResult, RunResult  # noqa: E402
+from penstock.run.claims.heartbeats import Heartbeats  # noqa: E402
+from penstock.run.planned_runs import PlannedRun  # noqa: E402
 from penstock.run.recording import RunRecorder  # noqa: E402
 from penstock.run.scheduler import Scheduler  # noqa: E402
 from penstock.session.opening import open_session  # noqa: E402
@@ -61,6 +66,27 @@ from penstock import pipelines as dp
 def {name}(ctx):
     rows = dp.read("staging.sales").where(F.col("day").isin(ctx.values))
     return rows.select(F.col("day").alias("date"), "id", (F.col("amount") * 1.2).alias("gross"), F.upper("note").alias("note"))
+"""
+DAGSTER = ("dagster==1.13.28",)
+DAGSTER_SECONDS = 900
+DAGSTER_STEPS = """
+import sys, time
+import dagster as dg
+
+steps, home = int(sys.argv[1]), sys.argv[2]
+
+def make(number):
+    return dg.op(name=f"op_{number}")(lambda: None)
+
+@dg.job
+def job():
+    for number in range(steps):
+        make(number)()
+
+with dg.DagsterInstance.local_temp(home) as instance:
+    begun = time.process_time()
+    assert job.execute_in_process(instance=instance).success
+    print((time.process_time() - begun) / steps)
 """
 HOURS = """
 from penstock import pipelines as dp
@@ -152,55 +178,58 @@ def measure_plan(folder: Path) -> list[Bar]:
     return [Bar("CPU seconds of a plan over 50,000 partitions", seconds, PLAN_BAR)]
 
 
-def measure_jobs(folder: Path, sizes: Sizes) -> list[Bar]:
-    """The CPU time of scheduling and recording items that do nothing."""
+def measure_jobs(folder: Path, sizes: Sizes, cache: Path) -> list[Bar]:
+    """The CPU time of claiming, scheduling and recording items that do nothing, beside Dagster's steps; they take turns."""
+    cache.mkdir(parents=True, exist_ok=True)
+    dagster = install(DAGSTER, cache)
+    ours: list[float] = []
+    ratios: list[float] = []
+    for turn in range(sizes.rounds + 1):
+        ours.append(seconds_per_job(folder / f"jobs{turn}.db", sizes.jobs))
+        ratios.append(ours[-1] / seconds_of_dagster(dagster, folder / f"dagster{turn}", sizes.jobs))
+        print(f"    no-op job run {ours[-1] * 1e3:.1f} ms, {ratios[-1]:.2f} of Dagster's step", flush=True)
+    return [
+        Bar("CPU seconds per job run of a no-op item", statistics.median(ours), JOB_BAR),
+        Bar("the same, beside Dagster", statistics.median(ratios), DAGSTER_BAR),
+    ]
+
+
+def seconds_per_job(file: Path, jobs: int) -> float:
+    """The CPU seconds per no-op job run, as an executor does them: each item is claimed, then it begins."""
     items = tuple(
         replace(make_item("daily"), partition=f"n={number}", parts=(f"n={number}",), is_parallel=True)
-        for number in range(sizes.jobs)
+        for number in range(jobs)
     )
-    plan, log, clock = Plan("bench", None, items), open_event_log(f"sqlite:///{folder}/jobs.db"), SystemClock()
+    plan, log, clock = Plan("bench", None, items), open_event_log(f"sqlite:///{file}"), SystemClock()
     begun = time.process_time()
     recorder = RunRecorder(log, BuildRecorder(clock, uuid7(clock)))
+    run = PlannedRun(recorder, plan=lambda: plan, replan=lambda item: item, close_dead=lambda: None, wait_seconds=0.0)
     recorder.received("bench")
     recorder.planned(plan)
-    results = Scheduler(_nothing, (recorder,), 4).execute(plan)
-    recorder.finished(RunResult("bench", results, 0.0))
-    seconds = (time.process_time() - begun) / sizes.jobs
+    claiming, never = run.claim(), threading.Event()
+
+    def work(item: Item) -> LoadResult:
+        assert claiming.begin(item, never).won is not None
+        return LoadResult(1, 0)
+
+    with Heartbeats(log, [recorder.events]):
+        results = Scheduler(work, (recorder,), 4).execute(plan)
+    result = RunResult("bench", results, 0.0)
+    assert not result.has_failed, result.summary
+    recorder.finished(result)
+    seconds = (time.process_time() - begun) / jobs
     log.close()
-    bars = [Bar("CPU seconds per job run of a no-op item", seconds, JOB_BAR)]
-    dagster = seconds_of_dagster(folder, sizes.jobs)
-    if dagster is not None:
-        bars.append(Bar("the same, beside Dagster", seconds / dagster, DAGSTER_BAR))
-    return bars
+    return seconds
 
 
-def _nothing(item: Item) -> LoadResult:
-    del item
-    return LoadResult(1, 0)
-
-
-def seconds_of_dagster(folder: Path, steps: int) -> float | None:
-    """The CPU seconds per no-op step of Dagster; None where it is not installed."""
-    try:
-        import dagster as dg  # type: ignore[import-not-found, unused-ignore]
-    except ImportError:
-        print("    Dagster is not installed: not measured", flush=True)
-        return None
-
-    def make(number: int) -> Any:
-        return dg.op(name=f"op_{number}")(lambda: None)
-
-    @dg.job  # type: ignore[untyped-decorator, unused-ignore]
-    def job() -> None:
-        for number in range(steps):
-            make(number)()
-
-    home = folder / "dagster"
+def seconds_of_dagster(programs: Path, home: Path, steps: int) -> float:
+    """The CPU seconds per no-op step of Dagster."""
     home.mkdir()
-    with dg.DagsterInstance.local_temp(str(home)) as instance:
-        begun = time.process_time()
-        assert job.execute_in_process(instance=instance).success
-        return (time.process_time() - begun) / steps
+    command = [str(programs / "python"), "-c", DAGSTER_STEPS, str(steps), str(home)]
+    code, output = call(command, home, sealed_environment(programs, home), DAGSTER_SECONDS)
+    if code != 0:
+        raise SystemExit(f"Dagster ended with {code}:\n{output[-2000:]}")
+    return float(output.strip().splitlines()[-1])
 
 
 def seconds_of(run: Callable[[], object]) -> float:
@@ -216,6 +245,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="smaller tables, fewer rounds")
     parser.add_argument("--only", choices=["batch", "plan", "jobs"])
     parser.add_argument("--rounds", type=int, help="turns that count, after one that warms up")
+    parser.add_argument("--cache", type=Path, metavar="DIR", help="keep Dagster's environment here")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args(arguments)
     sizes = QUICK if given.quick else Sizes()
@@ -226,7 +256,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if given.only in {None, "plan"}:
             bars += measure_plan(folder)
         if given.only in {None, "jobs"}:
-            bars += measure_jobs(folder, sizes)
+            bars += measure_jobs(folder, sizes, (given.cache or folder / "cache").resolve())
         if given.only in {None, "batch"}:
             request = SessionRequest(SparkSettings("local[2]"), {}, (name,), folder, "bench")
             with open_session(request) as session:

@@ -62,23 +62,26 @@ def running(command: list[str], port: int, environment: dict[str, str], log: Pat
                 process.wait()
 
 
+def process_tree(pid: int) -> Iterator[int]:
+    """A process and all that it has started, each before its children."""
+    yield pid
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        for child in (thread / "children").read_text().split():
+            yield from process_tree(int(child))
+
+
 @contextmanager
 def frozen(pid: int) -> Iterator[None]:
-    """Stop a server and its children as a debugger does: it keeps its connections, and answers to nothing."""
+    """Stop a process and its children as a debugger does: it keeps its connections, and answers to nothing."""
     stopped: list[int] = []
-
-    def stop(one: int) -> None:
-        os.kill(one, signal.SIGSTOP)  # the parent first, so that it makes no more children
-        stopped.append(one)
-        for child in Path(f"/proc/{one}/task/{one}/children").read_text().split():
-            stop(int(child))
-
     try:
-        stop(pid)
+        for each in process_tree(pid):  # the parent first, so that it makes no more children
+            os.kill(each, signal.SIGSTOP)
+            stopped.append(each)
         yield
     finally:
-        for one in reversed(stopped):
-            os.kill(one, signal.SIGCONT)
+        for each in reversed(stopped):
+            os.kill(each, signal.SIGCONT)
 
 
 def spark_environment(java: Java) -> dict[str, str]:

@@ -89,6 +89,15 @@ def test_three_runs_at_once_build_each_partition_once_though_one_is_killed(
         assert all(job.status.is_final for job in build.jobs.values())
 
 
+def test_a_run_does_everything_else_before_it_waits_for_another(make: Make) -> None:
+    project = make("slow", "once1", "once2", threads=1)
+    project.start()
+    project.wait_for("slow")
+    other = project.start()
+    wait_until(lambda: set(built(project)) == {"once1", "once2"})
+    assert {maker for makers in built(project).values() for maker in makers} == {str(other.pid)}
+
+
 def test_a_run_waits_for_what_another_builds_and_fails_with_its_reason_or_tries_itself(make: Make) -> None:
     project = make("slow", "once1")
     first = project.start()

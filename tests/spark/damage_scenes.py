@@ -53,7 +53,7 @@ from penstock import pipelines as dp
 
 
 @dp.table(
-    partition_by=dp.partition_list("customer", list("abc")),
+    partition_by=dp.partition_column("customer"),
     partition_inputs={"staging.orders": dp.by_column("customer")},
     batch=True,
 )

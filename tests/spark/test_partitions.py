@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +21,11 @@ from penstock import testing
 from penstock.engine import Engine, open_engine
 from penstock.eventlog import projections
 from penstock.eventlog.opening import open_event_log
+from penstock.lake import tables
 from penstock.model.partitions.declared import BuildOptions
 from penstock.model.results import ItemResult, Outcome, RunResult
 from penstock.model.status import PartitionStatus
+from penstock.run.claims.asking import Claims
 from penstock.session.opening import find_active_session
 from tests.projects import ProjectFolder
 
@@ -93,7 +100,9 @@ def statuses(shop: ProjectFolder, build: str) -> dict[str, str]:
         log.close()
 
 
-def test_the_story_of_a_daily_table(empty_project: ProjectFolder, tmp_path: Path) -> None:
+def test_the_story_of_a_daily_table(
+    empty_project: ProjectFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shop, marker = empty_project, tmp_path / "broken"
     sell(shop, "all", DAYS)
     shop.define("daily.py", DAILY.replace("MARKER", str(marker)))
@@ -103,8 +112,11 @@ def test_the_story_of_a_daily_table(empty_project: ProjectFolder, tmp_path: Path
     check_that_a_retry_builds_just_the_failed_date(shop, build)
     check_that_a_new_file_of_a_day_costs_a_day(shop)
     check_that_building_again_changes_nothing(shop)
+    with monkeypatch.context() as patch:
+        check_that_a_late_commit_is_rejected(shop, patch)
     check_partitions_side_by_side_and_strays(shop)
     check_that_an_invalidation_holds_for_every_partition(shop)
+    check_invalidated_and_marked_partitions(shop)
 
 
 def check_that_one_bad_date_stops_no_other(shop: ProjectFolder) -> str:
@@ -163,6 +175,38 @@ def check_that_building_again_changes_nothing(shop: ProjectFolder) -> None:
     assert {day for day in after if after[day] != before[day]} == {"2024-01-05"}
 
 
+def check_that_a_late_commit_is_rejected(shop: ProjectFolder, patch: pytest.MonkeyPatch) -> None:
+    """A build is held between its last look at its claim and its commit, and another one takes over meanwhile."""
+    patch.setattr("penstock.run.planned_runs.Claims", partial(Claims, lapse_seconds=1.0, append_seconds=0.5))
+    reached, go, hold = threading.Event(), threading.Event(), tables.hold_shared
+
+    @contextmanager
+    def held(files: Any, path: str, **given: Any) -> Iterator[None]:
+        if path.endswith("daily_sales") and not reached.is_set():
+            reached.set()
+            assert go.wait(60)
+        with hold(files, path, **given):
+            yield
+
+    patch.setattr(tables, "hold_shared", held)
+    rows, ref = shop.rows("main.daily_sales"), "main.daily_sales/date=2024-01-07"
+    request = open_shop(shop).partition_builds.build([ref], BuildOptions(full_refresh=True))
+    with ThreadPoolExecutor(1) as pool:
+        zombie = pool.submit(open_shop(shop).run, request)
+        try:
+            assert reached.wait(60)
+            taken = open_shop(shop).run(request)
+        finally:
+            go.set()
+        late = by_id(zombie.result(60))[ref]
+    assert by_id(taken)[ref].outcome is Outcome.PASS
+    assert (late.outcome, late.problem and late.problem.code) == (Outcome.ERROR, "fenced"), late.problem
+    assert shop.rows("main.daily_sales") == rows
+    assert len(files_by_day(shop, "daily_sales")["2024-01-07"]) == 1
+    assert statuses(shop, taken.build_request_id)[ref] == "AVAILABLE"
+    assert not open_shop(shop).plan(open_shop(shop).partition_builds.build([ref])).has_work
+
+
 def check_partitions_side_by_side_and_strays(shop: ProjectFolder) -> None:
     """Each commit has an application id of its own; rows of another partition are refused, and nothing is written."""
     shop.define("weekly.sql", WEEKLY)
@@ -204,3 +248,26 @@ def check_that_an_invalidation_holds_for_every_partition(shop: ProjectFolder) ->
     assert left == ["main.weekly/date=2024-01-08", "main.weekly/date=2024-01-09"]
     open_shop(shop).marking.mark_available("weekly", "right after all")
     assert not open_shop(shop).plan(engine.request(["weekly"])).has_work
+
+
+def check_invalidated_and_marked_partitions(shop: ProjectFolder) -> None:
+    """Just the invalidated partition is built again; one that is marked is not, and the others still are."""
+
+    def due() -> list[str]:
+        engine = open_shop(shop)
+        return [item.id for item in engine.plan(engine.request(["weekly"])).items if item.action.is_work]
+
+    open_shop(shop).marking.invalidate("weekly/date=2024-01-08", "wrong rates")
+    engine = open_shop(shop)
+    before = files_by_day(shop, "weekly")
+    assert due() == ["main.weekly/date=2024-01-08"]
+    assert not engine.run(engine.request(["weekly"])).has_failed
+    after = files_by_day(shop, "weekly")
+    assert [day for day in after if after[day] != before[day]] == ["2024-01-08"]
+    assert due() == []
+    open_shop(shop).marking.invalidate("weekly", "all wrong")
+    open_shop(shop).marking.mark_available("weekly/date=2024-01-08", "but not this one")
+    assert due() == ["main.weekly/date=2024-01-07", "main.weekly/date=2024-01-09"]
+    assert files_by_day(shop, "weekly") == after
+    open_shop(shop).marking.mark_available("weekly", "right after all")
+    assert due() == []

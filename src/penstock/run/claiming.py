@@ -13,8 +13,6 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 
 from penstock.errors import CancelledError, ConcurrentRunError, PenstockError
-from penstock.eventlog.contract import Filter
-from penstock.model.events import EventType
 from penstock.model.plan import Item
 from penstock.run.claims.asking import Claims, Next, State, Won, decide_next
 from penstock.run.claims.book import table_of
@@ -25,6 +23,15 @@ _FIRST_POLL, _LAST_POLL = 0.1, 1.0
 
 Replan = Callable[[Item], Item | None]
 """The item as it would be planned now; None when there is nothing to do."""
+
+
+OnWait = Callable[[Item, str | None], object]
+"""Told that another build has claimed an item; None when the wait is over."""
+
+
+def _log_wait(item: Item, build_request_id: str | None) -> None:
+    if build_request_id is not None:
+        _LOGGER.info("waiting for build %s, which is building %s", build_request_id, item.id)
 
 
 class ElsewhereError(PenstockError):
@@ -57,6 +64,7 @@ class Claiming:
     """Ends builds of dead processes on this machine: nobody need wait for their signs of life."""
     wait_seconds: float
     """How long to wait for another build."""
+    on_wait: OnWait = _log_wait
     _won: dict[str, Won] = field(default_factory=dict)
 
     def begin(self, item: Item, stop: threading.Event) -> Begun:
@@ -67,7 +75,17 @@ class Claiming:
             # What the attempt before has built is no longer claimed.
             self.claims.check(replace(won, refs=current.refs if current.parts else won.refs))
             return Begun(current, won, claimed_as=item.id)
-        return self._take(item) or self._wait(item, stop)
+        begun = self._take(item)
+        if begun is not None:
+            return begun
+        try:
+            return self._wait(item, stop)
+        finally:
+            self.on_wait(item, None)
+
+    def is_elsewhere(self, item: Item) -> bool:
+        """Whether other builds have all of an item, so that it can only be waited for; no more than a guess."""
+        return self.claims.is_elsewhere(item.refs)
 
     def _take(self, item: Item) -> Begun | None:
         """Claim what nobody has of an item; None when other builds have all of it."""
@@ -96,7 +114,7 @@ class Claiming:
             standing = self.claims.standing(ref)
             if standing.state is State.HELD and standing.build_request_id != told:
                 told = standing.build_request_id or ""
-                _LOGGER.info("waiting for build %s, which is building %s", told, item.id)
+                self.on_wait(item, told)
             following = decide_next(standing, has_asked_again=has_asked_again)
             one, others = _split(item, (ref,))
             if following is Next.DONE and self.replan(one) is None:
@@ -120,12 +138,8 @@ class Claiming:
 
     def _is_outdated(self, item: Item) -> bool:
         """Whether another build has touched the table or one of its inputs since this one began to plan."""
-        tables = sorted({str(item.dataset), *(table_of(name) for name in item.upstream)})
-        refs = tuple(ref for table in tables for ref in (table, f"{table}/*"))
-        chosen = Filter(event_types=(EventType.PARTITION,), partitions=refs)
-        own = self.recorder.events.build_request_id
-        found = self.recorder.log.read(self.recorder.began_at, chosen, strict=True)
-        return any(entry.event.build_request_id != own for entry in found)
+        tables = {str(item.dataset), *(table_of(name) for name in item.upstream)}
+        return self.claims.are_touched(tables, self.recorder.began_at)
 
 
 def _waited_enough(item: Item, build_request_id: str | None) -> ConcurrentRunError:

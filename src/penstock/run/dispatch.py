@@ -14,9 +14,12 @@ from __future__ import annotations
 import heapq
 import math
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+
+_LOOK_AHEAD = 100
+"""How many tasks are passed over in the search for one that need not be done later: graphs may have tens of thousands."""
 
 
 class Stage(StrEnum):
@@ -159,23 +162,39 @@ class Dispatch:
         """The tasks that are running."""
         return frozenset(self._running)
 
-    def start(self, now: float, free: int) -> list[Task]:
-        """Start what may run now, up to `free` tasks, in the order of the graph."""
+    def start(self, now: float, free: int, is_later: Callable[[str], bool] = lambda _: False) -> list[Task]:
+        """Start what may run now, up to `free` tasks, in the order of the graph.
+
+        Tasks that are better done later start only when there is nothing else.
+        """
         while self._delayed and self._delayed[0][0] <= now:
             heapq.heappush(self._ready, heapq.heappop(self._delayed)[1:])
         started: list[Task] = []
-        while self._ready and len(started) < free:
+        later: list[tuple[int, str]] = []
+        while self._ready and len(started) < free and len(later) < _LOOK_AHEAD:
             place = heapq.heappop(self._ready)
-            task = self.tasks[place[1]]
-            group = self._groups[task.group]
-            if self._states[task.id].stage is not Stage.WAITING:
-                continue
-            if group.alone if task.is_parallel else group.running:
-                heapq.heappush(group.parked, place)
-                continue
-            self._begin(task, now)
-            started.append(task)
+            if is_later(place[1]):
+                later.append(place)
+            elif self._try_to_begin(place, now):
+                started.append(self.tasks[place[1]])
+        for place in later:
+            if len(started) == free:
+                heapq.heappush(self._ready, place)
+            elif self._try_to_begin(place, now):
+                started.append(self.tasks[place[1]])
         return started
+
+    def _try_to_begin(self, place: tuple[int, str], now: float) -> bool:
+        """Whether a task that was ready begins; one that must wait for its turn is parked."""
+        task = self.tasks[place[1]]
+        group = self._groups[task.group]
+        if self._states[task.id].stage is not Stage.WAITING:
+            return False
+        if group.alone if task.is_parallel else group.running:
+            heapq.heappush(group.parked, place)
+            return False
+        self._begin(task, now)
+        return True
 
     def will_retry(self, task_id: str, verdict: Verdict) -> bool:
         """Whether a running task gets another attempt if this one ends so."""

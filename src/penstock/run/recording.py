@@ -37,6 +37,8 @@ class RunRecorder:
     """By which process, and under which lock."""
     is_claiming: bool = False
     """Whether items are claimed before they start, so that `claimed` says when one does."""
+    is_taken_over: Callable[[], bool] = lambda: False
+    """Whether another build has recorded the end of this one, because it gave no sign of life: then nothing follows it."""
     began_at: Position = START
     """The position in the log at which planning began."""
     _jobs: dict[str, str] = field(default_factory=dict)
@@ -231,13 +233,20 @@ class RunRecorder:
         thread.join(wait_seconds)
 
     def _end(self, status: BuildStatus, message: str, reason: str) -> None:
+        is_taken_over = self.is_taken_over()
         with self._lock:
+            if is_taken_over:
+                self._has_ended = True
+                self._unwritten.clear()
+                return
             made = self.events.end(status, message=message, reason=reason, reasons=self._reasons)
             self._has_ended = True
             self._unwritten |= {event.event_id: event for event in made}
         self._write_rest()
 
     def _write(self, make: Callable[[], list[Event]]) -> Position:
+        if self.is_taken_over():
+            return START
         with self._lock:
             if self._has_ended:  # a thread that nobody waits for any more
                 raise PenstockError("the pipeline run has ended")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,13 +16,15 @@ from builders import make_item
 from penstock.errors import CancelledError, ConcurrentRunError
 from penstock.eventlog.contract import EventLog
 from penstock.eventlog.opening import open_event_log
+from penstock.model.build_history import find_illegal_moves, replay
 from penstock.model.clock import SystemClock
 from penstock.model.plan import Item, Plan, Problem
 from penstock.model.recording import BuildRecorder
 from penstock.model.results import ItemResult, LoadResult, Outcome
-from penstock.model.status import PartitionStatus
+from penstock.model.status import BuildStatus, PartitionStatus
 from penstock.run.claiming import Claiming, ElsewhereError
 from penstock.run.claims.asking import Claims, LostClaimError
+from penstock.run.claims.heartbeats import Heartbeats
 from penstock.run.recording import RunRecorder
 from penstock.session.jobs import JobSessions, check_not_cancelled
 
@@ -33,13 +36,14 @@ LAPSE = 0.3
 class Build:
     """A build over one log, and what it would plan now."""
 
-    def __init__(self, log: EventLog, name: str, wait_seconds: float = 20.0) -> None:
+    def __init__(self, log: EventLog, name: str, wait_seconds: float = 20.0, plan: Plan = PLAN) -> None:
         self.recorder = RunRecorder(log, BuildRecorder(SystemClock(), name), is_claiming=True)
         self.recorder.received("penstock run")
-        self.recorder.planned(PLAN)
+        self.recorder.planned(plan)
         self.planned_again: list[str] = []
         self.has_work = True
         claims = Claims(log, self.recorder.events, lapse_seconds=LAPSE, append_seconds=LAPSE / 2)
+        self.recorder.is_taken_over = claims.is_taken_over
         self.claiming = Claiming(claims, self.recorder, self.replan, lambda: None, wait_seconds)
 
     def replan(self, item: Item) -> Item | None:
@@ -142,6 +146,38 @@ def test_a_build_without_a_sign_of_life_is_taken_over_and_cannot_write_any_more(
         begun = two.begin()
         assert begun.won is not None
         assert begun.won.fences == (won.number,)
+        Heartbeats(log, [zombie.recorder.events], is_taken_over=zombie.recorder.is_taken_over).beat()
         with pytest.raises(LostClaimError, match="another build has taken over"):
             check_not_cancelled()
     check_not_cancelled()
+    ended = len(log.read())
+    zombie.end(problem=Problem("claim_lost", "taken over"))
+    zombie.recorder.failed("taken over")
+    events = [entry.event for entry in log.read(strict=True)]
+    assert (len(events), find_illegal_moves(events)) == (ended, [])
+    assert replay(events)["zombie"].status is BuildStatus.FAILED
+    two.end()
+    two.recorder.failed("enough")
+    assert two.partitions["main.t"] is PartitionStatus.AVAILABLE
+
+
+def test_a_claim_reads_no_more_of_the_log_when_the_build_has_made_many(log: EventLog, monkeypatch: Any) -> None:
+    days = tuple(replace(T, partition=f"n={number}", parts=(f"n={number}",)) for number in range(40))
+    build = Build(log, "one", plan=Plan("shop", None, days))
+    read, counts = log.read, list[int]()
+
+    def count(*given: Any, **named: Any) -> Any:
+        found = list(read(*given, **named))
+        counts.append(len(found))
+        return found
+
+    monkeypatch.setattr(log, "read", count)
+
+    def entries_of_a_claim(item: Item) -> int:
+        counts.clear()
+        assert build.begin(item).won is not None
+        build.end(item)
+        return sum(counts)
+
+    costs = [entries_of_a_claim(day) for day in days]
+    assert sum(costs[20:]) <= 1.5 * sum(costs[:20]), "when the log is read differs with the time; how much does not"

@@ -37,6 +37,28 @@ def test_tasks_start_in_the_order_of_the_graph_as_far_as_there_is_room() -> None
     assert ids(dispatch.start(0, 9)) == "d"
 
 
+def test_what_is_better_done_later_starts_only_when_there_is_nothing_else() -> None:
+    dispatch = Dispatch([Task(name, name) for name in "abcd"])
+    later = {"a", "c"}
+    assert ids(dispatch.start(0, 1, later.__contains__)) == "b"
+    assert ids(dispatch.start(0, 2, later.__contains__)) == "d a"
+    later.clear()
+    assert ids(dispatch.start(0, 2, later.__contains__)) == "c"
+
+
+def test_the_search_for_something_better_is_short() -> None:
+    asked: list[str] = []
+
+    def is_later(name: str) -> bool:
+        asked.append(name)
+        return True
+
+    dispatch = Dispatch(Task(f"t{number}", "t", is_parallel=True) for number in range(10_000))
+    assert ids(dispatch.start(0, 1, is_later)) == "t0"
+    assert len(asked) < 500
+    assert ids(dispatch.start(0, 2, is_later)) == "t1 t2"
+
+
 def test_a_group_is_waited_for_as_a_whole() -> None:
     parts = [Task(f"t/{name}", "t", (), is_parallel=True) for name in "pq"]
     dispatch = Dispatch([*parts, Task("r", "r", ("t",)), Task("s", "s", ("t/p",))])

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+from tests.projects import ProjectFolder
 
 from contract.test_eventlog_postgres import fresh_schema
 from damages import DAMAGES
+from penstock.engine import open_engine
 from penstock.errors import ConfigError
 from penstock.eventlog.contract import EventLog
 from penstock.eventlog.opening import open_event_log
 from penstock.model.clock import SystemClock
 from penstock.model.recording import BuildRecorder
 from penstock.model.status import BuildStatus
-from penstock.run.ownership import PLACE, check_owner
+from penstock.run.ownership import PLACE, Owner, check_owner
 from penstock.storage.local import LocalFiles
 
 
@@ -57,3 +61,17 @@ def test_what_does_not_name_a_log_stops_no_table(
         assert ["event_log.json could not be read" in text for text in caplog.messages] == [True]
         check_owner(storage, log, "a")
         assert len(caplog.messages) == 1
+
+
+def test_a_run_with_another_log_is_refused_before_spark_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr("penstock.run.executor.Executor.open_lake", refuse)
+    project = ProjectFolder(tmp_path / "shop").configure()
+    project.raw("orders", "1", {"id": [1]})
+    owner = project.root / "storage" / PLACE
+    owner.parent.mkdir(parents=True)
+    owner.write_text(json.dumps(asdict(Owner("postgresql://elsewhere/log", "of another log"))))
+    with pytest.raises(ConfigError, match="belong to the event log postgresql://elsewhere/log"):
+        open_engine(project.root, environment={}).run()

@@ -19,17 +19,16 @@ from urllib.parse import unquote
 from pyspark.sql import functions as F
 
 from penstock.definitions.user_code import UserCode
-from penstock.errors import UserCodeError
+from penstock.errors import ConcurrentRunError, UserCodeError
 from penstock.faults import fault_point
 from penstock.kinds.derived.decide import DerivedItem
 from penstock.kinds.derived.expectations import count_expectations, is_admitted
 from penstock.kinds.derived.partition_calls import to_call
 from penstock.kinds.derived.partition_decide import to_batches, to_parts
-from penstock.kinds.derived.partition_facts import Schemes, find_changed
+from penstock.kinds.derived.partition_facts import Schemes, find_changed, find_invalid, to_invalid
 from penstock.kinds.derived.progress import CODEC, DerivedProgress, PartitionProgress
 from penstock.kinds.derived.values import describe_table, mark_input
 from penstock.lake.log_repair import has_damaged_log
-from penstock.lake.manifests import read_manifest
 from penstock.lake.partition_tables import PartitionTable
 from penstock.lake.retrying import retry_when_overtaken
 from penstock.lake.write_errors import STRAYS
@@ -85,13 +84,10 @@ class PartitionLoad:
         """Batches of the partitions that are due now, for an item that waited for its inputs to find out."""
         item = self._with_values(item)
         partitioning, request = _partitioning_of(item), item.work.request
-        now = datetime.fromtimestamp(SystemClock().now_ns() / 1e9, tz=UTC)
-        existing = to_ordinals([partitioning.scheme.existing(now)])
-        wanted = existing if request.ordinals is None else common(request.ordinals, existing)
-        if request.values is not None:
-            wanted = common(wanted, read_ordinals(partitioning.scheme, request.values))
+        wanted = self._find_wanted(item)
         current = self._stand(item, self.lake.read_state(item.dataset, CODEC)).current
-        if any(reason.code == "full_refresh" for reason in item.reasons):
+        is_damaged = item.work.parent is None  # by the plan, which sees more of it than the progress
+        if is_damaged or any(reason.code == "full_refresh" for reason in item.reasons):
             current = NOTHING
         batches = to_batches(partitioning, without(wanted, current), request.chunk, is_descending=request.is_descending)
         return tuple(item.narrowed(to_parts(partitioning.scheme, batch)) for batch in batches)
@@ -124,13 +120,23 @@ class PartitionLoad:
         return retry_when_overtaken(self._load, item)
 
     def accept(self, item: DerivedItem) -> LoadResult:
-        """Commit nothing but progress: every partition that exists counts as computed from the inputs as they are now."""
+        """Commit nothing but progress: what is wanted of the item counts as computed from the inputs as they are now."""
+        item = self._with_values(item)
         partitioning, state = _partitioning_of(item), self.lake.read_state(item.dataset, CODEC)
-        now = datetime.fromtimestamp(SystemClock().now_ns() / 1e9, tz=UTC)
-        stand = _Stand(self._stand(item, state).marks, to_ordinals([partitioning.scheme.existing(now)]))
+        stand, wanted = self._stand(item, state), self._find_wanted(item)
         table = PartitionTable(self.lake, item.dataset, partitioning.key)
-        begun = table.begin(self._to_manifest(item, stand, NOTHING), state.version)
+        begun = self._begin(table, item, stand, wanted, state)
         return LoadResult(table.evolve(self.lake.read(item.dataset), begun).version, 0)
+
+    def _find_wanted(self, item: DerivedItem) -> Ordinals:
+        """The partitions that exist and were asked for."""
+        partitioning, request = _partitioning_of(item), item.work.request
+        now = datetime.fromtimestamp(SystemClock().now_ns() / 1e9, tz=UTC)
+        existing = to_ordinals([partitioning.scheme.existing(now)])
+        wanted = existing if request.ordinals is None else common(request.ordinals, existing)
+        if request.values is not None:
+            wanted = common(wanted, read_ordinals(partitioning.scheme, request.values))
+        return wanted
 
     def _load(self, item: DerivedItem) -> LoadResult:
         spec, partitioning = item.work.resolved.spec, _partitioning_of(item)
@@ -148,8 +154,8 @@ class PartitionLoad:
         if is_changed:
             state = self.lake.read_state(item.dataset, CODEC)
             # The rows were read at the marks from before.
-            stand = _Stand(stand.marks, self._stand(item, state).current)
-        begun = table.begin(self._to_manifest(item, stand, from_numbers(ordinals)), state.version)
+            stand = replace(self._stand(item, state), marks=stand.marks)
+        begun = self._begin(table, item, stand, from_numbers(ordinals), state)
         fault_point("derive.after_attempt", item.id)
         values = [scheme.write(ordinal) for ordinal in ordinals]
         with code.boundary("the computation"), _strays_named(item, code):
@@ -198,27 +204,34 @@ class PartitionLoad:
         known = state.payload
         if known is None or known.partitions is None or not _is_made_alike(item, known):
             return _Stand(marks, NOTHING)
-        if self._is_first_since_invalidation(item, state):
-            return _Stand(marks, NOTHING)
+        found = find_invalid(self.lake.files, item.work.resolved.spec, state)
+        files = frozenset(each.file for each in found)
+        if any(each.is_whole for each in found):
+            return _Stand(marks, NOTHING, files)
         if any(known.inputs[name].columns != mark.columns for name, mark in marks.items()):
-            return _Stand(marks, NOTHING)
+            return _Stand(marks, NOTHING, files)
         moved = [name for name in work.resolved.inputs if known.inputs[str(name)] != marks[str(name)]]
         changed, _ = find_changed(partitioning, known, self.lake.files, self.schemes, moved)
         if any(name not in changed for name in moved):  # read as a whole
-            return _Stand(marks, NOTHING)
+            return _Stand(marks, NOTHING, files)
         current = read_ordinals(partitioning.scheme, known.partitions.current)
-        return _Stand(marks, without(current, union(*changed.values())))
+        invalid = [ordinals for _, ordinals in to_invalid(partitioning, found)]
+        return _Stand(marks, without(current, union(*changed.values(), *invalid)), files)
 
-    def _is_first_since_invalidation(self, item: DerivedItem, state: TableState[DerivedProgress]) -> bool:
-        """Whether the dataset was invalidated and this build has written nothing yet: then no partition is up to date.
-
-        The next load ends the invalidation, so its manifest must say that the other partitions are still to be built.
-        """
-        is_whole = item.work.request.ordinals is None and item.work.request.values is None
-        if not is_whole or state.progress is None or all(reason.code != "invalidated" for reason in item.reasons):
-            return False
-        newest = read_manifest(self.lake.files, item.dataset, state.progress.number)
-        return newest.build_request_id != self.build_request_id
+    def _begin(
+        self,
+        table: PartitionTable,
+        item: DerivedItem,
+        stand: _Stand,
+        added: Ordinals,
+        state: TableState[DerivedProgress],
+    ) -> Manifest:
+        """Write the manifest of a load. It ends all invalidations from before, so it must have taken them into account."""
+        begun = table.begin(self._to_manifest(item, stand, added), state.version)
+        found = find_invalid(self.lake.files, item.work.resolved.spec, state)
+        if any(each.file not in stand.invalid for each in found):
+            raise ConcurrentRunError(f"{item.dataset} was invalidated meanwhile", hint="run again")
+        return begun
 
     def _prepare(self, item: DerivedItem, table: PartitionTable, rows: DataFrame, stand: _Stand) -> bool:
         """Make the table, or add the columns that it lacks, in a commit before; False when there is nothing to do."""
@@ -231,8 +244,8 @@ class PartitionLoad:
                 table.create(rows, begun, item.work.resolved.spec.layout, replaces=state.exists)
                 return True
             if _lacks_columns(self.lake.read(item.dataset), rows):
-                now = _Stand(stand.marks, self._stand(item, state).current)
-                table.evolve(rows, table.begin(self._to_manifest(item, now, NOTHING), state.version))
+                now = self._stand(item, state)
+                table.evolve(rows, self._begin(table, item, replace(now, marks=stand.marks), NOTHING, state))
                 return True
             return False
 
@@ -264,6 +277,8 @@ class _Stand:
 
     marks: Mapping[str, InputMark]
     current: Ordinals
+    invalid: frozenset[str] = frozenset()
+    """The invalidations that it takes into account."""
 
 
 @contextmanager

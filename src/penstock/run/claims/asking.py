@@ -30,6 +30,8 @@ LAPSE_SECONDS = 1.5 * DEADLINE_SECONDS
 ABANDONED_SECONDS = 7 * 24 * 3600
 """A build without an event for so long is not asked about any more. Much longer than clocks of machines can differ."""
 
+_TRUSTED = 1 / 9
+"""For which part of a lapse a build that was alive is surely not taken over."""
 _AT_ONCE = 500
 """How many partitions one query names."""
 
@@ -125,6 +127,7 @@ class Claims:
         self._lock = threading.RLock()
         alive_since = time.time_ns() - ABANDONED_SECONDS * 10**9
         self._book = ClaimBook(projections.quiet_position(log, alive_since=alive_since, strict=True))
+        self._looked_at = monotonic()
         self._seen: dict[str, tuple[int, float]] = {}
         """For each build, its last sign of life and when this observer first saw it, by its own clock."""
         self._sync()
@@ -166,6 +169,11 @@ class Claims:
                 hint="nothing was written; run again",
             )
 
+    def are_touched(self, tables: Iterable[str], since: Position) -> bool:
+        """Whether other builds had to do with one of these tables after a position that is in this build's time."""
+        with self._lock:
+            return any(self._book.touched(table, since, self.build_request_id) for table in tables)
+
     def standing(self, ref: str) -> Standing:
         """How a partition stands now."""
         with self._lock:
@@ -180,7 +188,27 @@ class Claims:
             state = State.BUILT if last.ending is Ending.BUILT else State.FAILED
             return Standing(state, last.claim.build_request_id, last.message, last.is_retryable)
 
+    def is_taken_over(self) -> bool:
+        """Whether another build has ended this one, so that it may record nothing more.
+
+        The log is read only if the last look is so long ago that this can have happened since.
+        """
+        with self._lock:
+            if self._monotonic() - self._looked_at > self._lapse_seconds * _TRUSTED:
+                self._sync()
+            return self._book.has_ended(self.build_request_id)
+
+    def is_elsewhere(self, refs: Sequence[str]) -> bool:
+        """Whether others hold all of these partitions, by what was last read of the log; False when nobody can look now."""
+        if not self._lock.acquire(blocking=False):  # a thread asks the log, which may take long
+            return False
+        try:
+            return all(self._other_holder(ref) is not None for ref in refs)
+        finally:
+            self._lock.release()
+
     def _sync(self) -> None:
+        self._looked_at = self._monotonic()
         for entry in self._log.read(after=Position(self._book.position), strict=True):
             self._book.fold(entry)
         now = self._monotonic()

@@ -83,6 +83,8 @@ class ClaimBook:
         self._lost: dict[tuple[str, str], Claim] = {}
         self._open_builds: set[str] = set()
         self._closed_runs: set[str] = set()
+        self._touched: dict[str, dict[str, int]] = defaultdict(dict)
+        """For each table, where in the log each build last said something about it or a part of it."""
 
     def holder(self, ref: str) -> Claim | None:
         """The claim that keeps others from building the partition: on itself, on its table, or on a part of it."""
@@ -95,6 +97,10 @@ class ClaimBook:
     def ended(self, ref: str) -> Ended | None:
         """How the last claim on the partition ended, since the book began."""
         return self._ended.get(ref)
+
+    def touched(self, table: str, since: int, but_by: str) -> bool:
+        """Whether another build than this one had to do with the table after a position."""
+        return any(at > since and build != but_by for build, at in self._touched.get(table, {}).items())
 
     def claims_of(self, job_run_id: str) -> dict[str, Claim]:
         """The claims that a job run holds."""
@@ -115,6 +121,8 @@ class ClaimBook:
             return
         self.position = position
         build, payload = event.build_request_id, event.payload
+        if isinstance(payload, Partition):
+            self._touched[table_of(payload.partition_ref)][build] = position
         if isinstance(payload, BuildRequest) and payload.status is BuildStatus.RECEIVED:
             self._open_builds.add(build)
         if build not in self._open_builds:  # it has ended, or had ended before the book began

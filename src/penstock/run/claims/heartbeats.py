@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
@@ -23,15 +23,25 @@ class Heartbeats:
     Close it before the end of a build is recorded: a heartbeat that is written after it would open the build again.
     """
 
-    def __init__(self, log: EventLog, recorders: Sequence[BuildRecorder], seconds: float = BEAT_SECONDS) -> None:
+    def __init__(
+        self,
+        log: EventLog,
+        recorders: Sequence[BuildRecorder],
+        seconds: float = BEAT_SECONDS,
+        *,
+        is_taken_over: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._log = log
         self._recorders = recorders
         self._seconds = seconds
+        self._is_taken_over = is_taken_over
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="penstock-heartbeat", daemon=True)
 
     def beat(self) -> None:
-        """Show that the builds are alive."""
+        """Show that the builds are alive; too late for those of a process that was suspended until another took over."""
+        if self._is_taken_over():
+            return
         events = []
         for recorder in self._recorders:
             if recorder.history.status is BuildStatus.EXECUTING:
