@@ -36,11 +36,12 @@ from penstock.model.results import CANCEL_REQUESTED, ItemResult, Rows, RunResult
 from penstock.run.artifacts import write_artifacts
 from penstock.run.builds import Builds
 from penstock.run.cancelling import CancelWatch
+from penstock.run.listeners import RunListener
 from penstock.run.locking import Holder
 from penstock.run.planned_runs import PlannedRun
 from penstock.run.planner import Planner, PlanRequest, find_drift, to_request
 from penstock.run.recording import RunRecorder
-from penstock.run.scheduler import OnStop, RunListener, cancelled, settle
+from penstock.run.scheduler import OnStop, cancelled, settle
 from penstock.run.stopping import RECORD_SECONDS, Hooks, to_stopped_result
 from penstock.storage.files import open_storage
 from penstock.tombstones.store import TombstoneStore
@@ -299,6 +300,7 @@ class Engine:
         begun, build_request_id = time.monotonic(), recorder.events.build_request_id
         plan: Plan | None = None
         result: RunResult | None = None
+        hooks.begin(build_request_id)
         try:
             recorder.received(message)
             plan = run.plan()

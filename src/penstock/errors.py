@@ -45,6 +45,8 @@ class PenstockError(Exception):
     code = "error"
     exit_code = 1
     retryable = False
+    failed_parts: tuple[str, ...] = ()
+    """The partitions that failed, where others of the same job run did not."""
 
     def __init__(self, message: str, *, hint: str | None = None, location: Location | None = None) -> None:
         super().__init__(message)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+from penstock.cli.live_tree import LOOKS
+from penstock.model.names import DatasetName
+from penstock.model.plan import Action
+from penstock.model.results import ItemResult, Outcome, RunResult
 from penstock.model.status import MOVES, BuildStatus, JobStatus, PartitionStatus
 from penstock.plain_steps.backfill import backfill_date_range
 from penstock.plain_steps.pipeline import Pipeline
@@ -70,3 +75,29 @@ def _run(text: str, folder: Path) -> list[str]:
         [sys.executable, "-c", text], cwd=folder, capture_output=True, text=True, timeout=60, check=True
     )
     return done.stdout.split()
+
+
+def test_the_table_of_symbols_is_what_is_drawn() -> None:
+    text = section(DOCS / "builds.md", "What you see of a build")
+    rows = [line.split("|") for line in text[text.index("| symbol |") :].splitlines() if line.startswith("| `")]
+    told = {row[3].strip(" `"): (row[1].strip(" `"), row[2].strip(" `")) for row in rows}
+    drawn = {str(status): (symbol, plain) for status, (symbol, plain, _) in LOOKS.items()}
+    assert told == drawn
+
+
+def test_the_trees_fit_80_columns_and_have_statuses_that_exist() -> None:
+    trees = fences(DOCS / "builds.md", "text")
+    assert len(trees) == 2
+    for tree in trees:
+        lines = tree.text.splitlines()
+        assert max(map(len, lines)) <= 80
+        for line in lines[1:-1]:
+            assert any(f"  {status} " in line for status in LOOKS), line
+
+
+def test_the_json_result_has_the_fields_of_the_code() -> None:
+    text = section(DOCS / "builds.md", "What you see of a build")
+    result = json.loads(text[text.index("\n{\n") : text.index("\n}\n") + 2])
+    item = ItemResult("main.a", DatasetName("main", "a"), Action.NONE, Outcome.NO_OP)
+    assert result.keys() == RunResult("build", (item,), 1.0).to_json().keys()
+    assert all(set(each) - {"id"} == set(item.to_json()) for each in result["datasets"])

@@ -336,4 +336,5 @@ def test_ctrl_c_on_a_terminal(make_project: Callable[..., SlowProject]) -> None:
     assert shown.count("stopped by Ctrl-C:") == 1
     assert "Traceback" not in shown
     assert "Cancelled. PASS=1" in shown
+    assert "1 of 2 done, 1 running" in shown, "the tree"
     assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l"), "the cursor is back"

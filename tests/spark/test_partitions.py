@@ -116,6 +116,7 @@ def test_the_story_of_a_daily_table(
         check_that_a_late_commit_is_rejected(shop, patch)
     check_partitions_side_by_side_and_strays(shop)
     check_that_an_invalidation_holds_for_every_partition(shop)
+    check_invalidated_and_marked_partitions(shop)
 
 
 def check_that_one_bad_date_stops_no_other(shop: ProjectFolder) -> str:
@@ -248,3 +249,26 @@ def check_that_an_invalidation_holds_for_every_partition(shop: ProjectFolder) ->
     assert left == ["main.weekly/date=2024-01-08", "main.weekly/date=2024-01-09"]
     open_shop(shop).marking.mark_available("weekly", "right after all")
     assert not open_shop(shop).plan(engine.request(["weekly"])).has_work
+
+
+def check_invalidated_and_marked_partitions(shop: ProjectFolder) -> None:
+    """Just the invalidated partition is built again; one that is marked is not, and the others still are."""
+
+    def due() -> list[str]:
+        engine = open_shop(shop)
+        return [item.id for item in engine.plan(engine.request(["weekly"])).items if item.action.is_work]
+
+    open_shop(shop).marking.invalidate("weekly/date=2024-01-08", "wrong rates")
+    engine = open_shop(shop)
+    before = files_by_day(shop, "weekly")
+    assert due() == ["main.weekly/date=2024-01-08"]
+    assert not engine.run(engine.request(["weekly"])).has_failed
+    after = files_by_day(shop, "weekly")
+    assert [day for day in after if after[day] != before[day]] == ["2024-01-08"]
+    assert due() == []
+    open_shop(shop).marking.invalidate("weekly", "all wrong")
+    open_shop(shop).marking.mark_available("weekly/date=2024-01-08", "but not this one")
+    assert due() == ["main.weekly/date=2024-01-07", "main.weekly/date=2024-01-09"]
+    assert files_by_day(shop, "weekly") == after
+    open_shop(shop).marking.mark_available("weekly", "right after all")
+    assert due() == []

@@ -27,7 +27,7 @@ Chunk = Annotated[
     str, typer.Option("--chunk", help="The most partitions in one job run, for definitions that take many; or auto.")
 ]
 MaxFailures = Annotated[
-    int | None, typer.Option("--max-failures", min=0, help="Start nothing new after more failed job runs than this.")
+    int | None, typer.Option("--max-failures", min=0, help="Start nothing new after more failed partitions than this.")
 ]
 Order = Annotated[str, typer.Option("--order", help="Which partitions are built first: asc or desc.")]
 Refresh = Annotated[bool, typer.Option("--full-refresh", help="Build partitions that are up to date, too.")]

@@ -31,7 +31,7 @@ def compact(
 ) -> None:
     """Merge small files, remove hidden rows and duplicates, and make tombstones physical."""
     settings = current_settings()
-    with open_from_settings(settings) as engine, make_progress(settings) as progress:
+    with open_from_settings(settings) as engine, make_progress(settings, "penstock compact") as progress:
         work = replace(engine.maintenance, listeners=(progress,))
         done = work.compact_tables(tables or (), everything=everything)
     if done.tables or not done.blocked:
@@ -43,7 +43,7 @@ def compact(
 def maintain() -> None:
     """Do all maintenance that is due by the policies of the project. Starts no JVM when nothing is."""
     settings = current_settings()
-    with open_from_settings(settings) as engine, make_progress(settings) as progress:
+    with open_from_settings(settings) as engine, make_progress(settings, "penstock maintain") as progress:
         done = replace(engine.maintenance, listeners=(progress,)).maintain()
     make_output(settings).show(done.to_json(), partial(_draw_maintained, done))
     _report(done, settings)

@@ -189,8 +189,9 @@ class _Tour:
             self.output.text(
                 "\n`penstock erase` removes her from every file, searches all of them, and signs a receipt:"
             )
-            with make_progress(self.settings) as progress:
-                draw_erased(engine.erasure.erase(listeners=(progress,)), self.output)
+            with make_progress(self.settings, "penstock erase") as progress:
+                erased = engine.erasure.erase(listeners=(progress,))
+            draw_erased(erased, self.output)
             self.output.text("\n`penstock verify-erasure customer --key id=1` searches again:")
             draw_scan(engine.erasure.verify("customer", ["id=1"]), self.output)
             replayed = write_feed_batch(self.root, 1, "replayed")

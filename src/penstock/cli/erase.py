@@ -50,8 +50,12 @@ def erase(
             counted_ = engine.erasure.count(what)
             output.show(counted_.to_json(), partial(_draw_count, counted_))
             return
-        with make_progress(settings) as progress, _scan_progress(settings) as on_progress:
-            erased = engine.erasure.erase(what, listeners=(progress,), on_progress=on_progress)
+        with make_progress(settings, "penstock erase") as progress:
+
+            def searching(scan: Progress) -> None:
+                progress.note(f"searching {show_bytes(scan.bytes_done)} of {show_bytes(scan.bytes_total)}")
+
+            erased = engine.erasure.erase(what, listeners=(progress,), on_progress=searching)
     output.show(erased.to_json(), partial(draw_erased, erased))
 
 
@@ -87,7 +91,7 @@ def verify_erasure(
 
 @contextmanager
 def _scan_progress(settings: Settings) -> Iterator[Callable[[Progress], None] | None]:
-    """A bar for the residue scan on a terminal; nothing otherwise."""
+    """A bar for a residue scan by itself on a terminal; nothing otherwise."""
     if settings.quiet or not sys.stderr.isatty() or settings.log_format != "text":
         yield None
         return

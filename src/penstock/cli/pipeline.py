@@ -147,7 +147,7 @@ def run_project(engine: Engine, settings: Settings, request: PlanRequest | None 
     from penstock.telemetry.logs import LOGGER
 
     seen: list[Plan] = []
-    with make_progress(settings) as progress:
+    with make_progress(settings, request.message if request is not None else "penstock run") as progress:
 
         def on_plan(made: Plan) -> None:
             seen.append(made)

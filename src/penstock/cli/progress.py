@@ -1,9 +1,9 @@
-"""Progress of a pipeline run: a live list on a terminal, log lines otherwise."""
+"""Progress of a pipeline run: a live tree on a terminal, log lines otherwise."""
 
 from __future__ import annotations
 
+import os
 import sys
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from penstock.cli.options import Settings
@@ -13,11 +13,17 @@ from penstock.model.wording import counted
 from penstock.telemetry.logs import LOGGER
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+    from penstock.cli.live_tree import LiveTree
+
+_WITHOUT_CURSOR = frozenset({"dumb", "unknown"})
+"""Terminals, by the variable TERM, on which nothing can be drawn again."""
 
 
 class LogProgress:
     """One log line per dataset that starts or ends."""
+
+    def begins(self, build_request_id: str) -> None:
+        """The result names the build."""
 
     def planned(self, plan: Plan) -> None:
         everything = {item.dataset for item in plan.items}
@@ -36,6 +42,17 @@ class LogProgress:
         facts = {"dataset": result.id, "status": result.outcome.value, "seconds": round(result.seconds, 3)}
         LOGGER.info("%s %s in %.1f s", result.id, result.outcome.value, result.seconds, extra={"facts": facts})
 
+    def waits(self, item: Item, build_request_id: str | None) -> None:
+        if build_request_id is not None:
+            LOGGER.info("waiting for build %s, which is building %s", build_request_id, item.id)
+
+    def retries(self, result: ItemResult) -> None:
+        why = result.problem.message if result.problem is not None else ""
+        LOGGER.info("%s failed in %.1f s, and is tried again: %s", result.id, result.seconds, why)
+
+    def note(self, text: str) -> None:
+        """Only a terminal shows what changes all the time."""
+
     def say(self, line: str) -> None:
         sys.stderr.write(line + "\n")
         sys.stderr.flush()
@@ -45,77 +62,6 @@ class LogProgress:
 
     def __exit__(self, *_: object) -> None:
         return None
-
-
-class LiveProgress:
-    """A bar for the whole pipeline run and a line per dataset in progress, on stderr."""
-
-    def __init__(self) -> None:
-        from rich.progress import (
-            BarColumn,
-            Progress,
-            SpinnerColumn,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
-
-        from penstock.cli.text_output import make_console
-
-        self._progress: Progress = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.fields[done]}"),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            console=make_console(stderr=True),
-            transient=True,
-        )
-        self._whole: TaskID | None = None
-        self._tasks: dict[str, TaskID] = {}
-        self._reads: dict[str, str] = {}
-        self._work: dict[str, int] = {}
-        self._ended = 0
-        self._failed = 0
-
-    def planned(self, plan: Plan) -> None:
-        self._work = {item.id: len(item.refs) for item in plan.items if item.action.is_work}
-        work = sum(self._work.values())
-        self._reads = {item.id: plan.line(item).reads.replace("-", "") for item in plan.items}
-        if work:
-            self._whole = self._progress.add_task("starting Spark", total=work, done=f"0/{work}")
-
-    def started(self, item: Item) -> None:
-        if self._whole is not None:
-            self._progress.update(self._whole, description="building")
-        self._tasks[item.id] = self._progress.add_task(
-            f"{item.action.value} {item.id}", total=None, done=self._reads.get(item.id, "")
-        )
-
-    def ended(self, result: ItemResult) -> None:
-        task = self._tasks.pop(result.id, None)
-        if task is not None:
-            self._progress.remove_task(task)
-        count = self._work.get(result.id, 0)  # none for the batches that an item is worked off in
-        if self._whole is not None and count:
-            self._ended += count
-            self._failed += result.outcome is Outcome.ERROR
-            failed = f", {self._failed} failed" if self._failed else ""
-            done = f"{self._ended}/{sum(self._work.values())}{failed}"
-            self._progress.update(self._whole, advance=count, done=done)
-
-    def say(self, line: str) -> None:
-        self._progress.console.print(line, markup=False)
-
-    def __enter__(self) -> LiveProgress:
-        self._progress.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._progress.stop()
 
 
 class NoProgress(LogProgress):
@@ -130,11 +76,19 @@ class NoProgress(LogProgress):
     def ended(self, result: ItemResult) -> None:
         del result
 
+    def waits(self, item: Item, build_request_id: str | None) -> None:
+        del item, build_request_id
 
-def make_progress(settings: Settings) -> LogProgress | LiveProgress:
-    """The progress display that fits the terminal and the options."""
+    def retries(self, result: ItemResult) -> None:
+        del result
+
+
+def make_progress(settings: Settings, title: str) -> LogProgress | LiveTree:
+    """The progress display that fits the terminal and the options; the title says what is being done."""
     if settings.quiet:
         return NoProgress()
-    if sys.stderr.isatty() and settings.log_format == "text":
-        return LiveProgress()
-    return LogProgress()
+    if settings.log_format != "text" or not sys.stderr.isatty() or os.environ.get("TERM") in _WITHOUT_CURSOR:
+        return LogProgress()
+    from penstock.cli.live_tree import LiveTree
+
+    return LiveTree(title)

@@ -54,12 +54,15 @@ def logs(request: _ID) -> None:
     make_output(current_settings()).show([line.to_json() for line in lines], draw)
 
 
-_REF = Annotated[str, typer.Argument(metavar="REF", help="A dataset, as name or database.name.")]
+_REF = Annotated[
+    str,
+    typer.Argument(metavar="REF", help="A dataset, or partitions of it: main.sales/date=2024-01-01..2024-01-31."),
+]
 _REASON = Annotated[str, typer.Option("--reason", help="Why; shown in the plan and recorded in the event log.")]
 
 
 def invalidate(ref: _REF, reason: _REASON) -> None:
-    """Make a dataset stale: the next run builds it again, and then what reads it. Needs no JVM."""
+    """Make a dataset or partitions stale: the next run builds them again, and then what reads them. Needs no JVM."""
     settings = current_settings()
     name = open_from_settings(settings).marking.invalidate(ref, reason)
     shown = {"ref": name, "status": "invalidated", "reason": reason}
@@ -71,7 +74,7 @@ def mark(
     status: Annotated[str, typer.Argument(metavar="available", help="The only status that can be set.")],
     reason: _REASON,
 ) -> None:
-    """Take a computed table as it is for up to date: it was made elsewhere, or is right after all."""
+    """Take a computed table, or partitions, as they are for up to date: made elsewhere, or right after all."""
     if status != "available":
         raise UsageError(
             f"a dataset cannot be marked {status}", hint="write `penstock mark REF available --reason TEXT`"

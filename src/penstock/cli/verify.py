@@ -43,7 +43,7 @@ def verify(
         if not repair:
             found, repaired = engine.verification.verify(name, most=rows, keys_only=keys_only), None
         else:
-            with make_progress(settings) as progress:
+            with make_progress(settings, f"penstock verify {name} --repair") as progress:
                 work = replace(engine.verification, listeners=(progress,))
                 done = work.repair(name, most=rows, keys_only=keys_only)
             found, repaired = done.after, done.rows

@@ -9,7 +9,7 @@ from typing import Any
 from penstock.config.shape import Field, MapOf, Record, Text, Whole
 from penstock.config.yaml_positions import Node
 from penstock.errors import ConfigError
-from penstock.model.jobs import MAINTENANCE, PROJECT, JobPolicy, JobSettings, Schedules
+from penstock.model.jobs import MAINTENANCE, PROJECT, JobPolicy, JobSettings, ScheduleRules, Schedules
 from penstock.model.names import DatasetName, to_dataset_name
 from penstock.model.quantities import to_seconds
 from penstock.model.schedules import CatchUp, Schedule, ScheduleError, to_schedule
@@ -83,12 +83,19 @@ def read_jobs(root: Node, values: Mapping[str, Any], database: str) -> JobSettin
 def read_schedules(root: Node, values: Mapping[str, Any], database: str) -> Schedules:
     """The schedules of a project file, whose `values` have already been checked for their shape."""
 
+    rules = read_schedule_rules(values)
+
     def schedule(expression: str) -> Schedule:
-        return to_schedule(expression, values.get("time_zone", "UTC"), values.get("catch_up", CatchUp.LATEST))
+        return to_schedule(expression, rules.time_zone, rules.catch_up)
 
     found = {what: schedule(values[what]) for what in (PROJECT, MAINTENANCE) if what in values}
     tables = _by_name(root, "schedules", values.get("tables") or {}, database)
     return found | {str(name): schedule(text) for name, text in tables.items()}
+
+
+def read_schedule_rules(values: Mapping[str, Any]) -> ScheduleRules:
+    """What holds for all schedules."""
+    return ScheduleRules(values.get("time_zone", "UTC"), CatchUp(values.get("catch_up", CatchUp.LATEST)))
 
 
 def _to_policy(base: JobPolicy, given: Mapping[str, Any]) -> JobPolicy:

@@ -16,7 +16,7 @@ from penstock.config.compaction import read_compaction
 from penstock.config.contracts import read_contracts
 from penstock.config.environment import fill_references, read_override, read_overrides
 from penstock.config.erasure import read_erasure
-from penstock.config.jobs import read_jobs, read_schedules
+from penstock.config.jobs import read_jobs, read_schedule_rules, read_schedules
 from penstock.config.loads import read_connections, read_loads
 from penstock.config.project_shape import PROJECT, scheme_of
 from penstock.config.shape import Record, check, to_plain
@@ -152,6 +152,7 @@ def _build(
         ),
         jobs=read_jobs(node, values.get("jobs", {}), database),
         schedules=read_schedules(node, values.get("schedules", {}), database),
+        schedule_rules=read_schedule_rules(values.get("schedules", {})),
         connections=read_connections(values.get("connections", {}), root),
         loads=read_loads(node, values.get("loads", {})),
         environment=environment,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from penstock.definitions.jobs import to_job
 from penstock.errors import ChangeFlowError, DefinitionError, Location
 from penstock.model.changes import FeedFiles, FlowOptions, FlowSpec, SnapshotFunction
 from penstock.model.fingerprint import fingerprint
@@ -80,6 +81,7 @@ def _to_spec(
         fingerprint=fingerprint([repr(flow) for flow in flows]),
         layout=target.layout,
         tags=target.tags,
+        job=to_job(target.job, place),
         flows=tuple(flows),
     )
 

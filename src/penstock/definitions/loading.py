@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from penstock.definitions.conditions import check_conditions
 from penstock.definitions.declarations import from_declaration, to_erasable_table
 from penstock.definitions.flows import FlowNames, to_streaming_tables
+from penstock.definitions.jobs import to_job, with_jobs
 from penstock.definitions.loads import to_load
 from penstock.definitions.local_views import without_local_views
 from penstock.definitions.parse_cache import ParseCache
@@ -67,7 +68,8 @@ def load_everything(project: Project) -> tuple[tuple[DatasetSpec, ...], Project]
             check_tables(tables)
         except ValueError as error:
             raise DefinitionError(str(error), hint="keep one of them", location=erasable.location) from None
-    return specs, replace(project, staging=contracts, erasure=replace(project.erasure, tables=tuple(tables)))
+    erasure = replace(project.erasure, tables=tuple(tables))
+    return specs, with_jobs(replace(project, staging=contracts, erasure=erasure), specs)
 
 
 def find_definition_files(project: Project) -> tuple[Path, ...]:
@@ -176,6 +178,7 @@ class _Loader:
             columns=self._columns(facts),
             column_places=self._column_places(facts, file),
             partitioning=to_partitioning(given, self._source_name, location) if given is not None else None,
+            job=to_job(dict(statement.job), location),
         )
 
     def _columns(self, facts: QueryFacts) -> dict[DatasetName, frozenset[str]]:
@@ -249,6 +252,7 @@ class _Loader:
             local_views=trace.views,
             function=bind_variables(definition.function, self._project.vars),
             partitioning=self._partitioning(definition, location),
+            job=to_job(definition.job, location),
         )
 
     def _partitioning(self, definition: Definition, location: Location) -> Partitioning | None:

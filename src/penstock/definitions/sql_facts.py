@@ -110,6 +110,8 @@ class SqlStatement:
     expectations: tuple[tuple[str, str, str], ...] = ()
     """The name, the condition, and what happens to rows that do not meet it: a value of OnViolation."""
     partitions: SqlPartitions | None = None
+    job: tuple[tuple[str, str], ...] = ()
+    """When and how it is run: the name of each setting, and its text."""
 
 
 def to_json(value: SqlStatement | QueryFacts) -> dict[str, Any]:
@@ -134,6 +136,7 @@ def statement_from_json(value: Mapping[str, Any]) -> SqlStatement:
         tags=_texts(value["tags"]),
         expectations=tuple((_typed(n, str), _typed(c, str), _typed(v, str)) for n, c, v in value["expectations"]),
         partitions=None if value["partitions"] is None else _partitions(value["partitions"]),
+        job=tuple((_typed(name, str), _typed(text, str)) for name, text in value["job"]),
     )
 
 

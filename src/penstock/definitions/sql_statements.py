@@ -18,6 +18,12 @@ from penstock.definitions.sql_words import SqlWords
 from penstock.errors import DefinitionError
 from penstock.model.spec import DatasetKind, OnViolation
 
+_JOB = {
+    "SCHEDULE": "a cron expression",
+    "ATTEMPTS": "a number",
+    "RETRY DELAY": "a length of time",
+    "TIMEOUT": "a length of time",
+}
 ALLOWED = "CREATE MATERIALIZED VIEW name AS SELECT ... and CREATE TEMPORARY VIEW name AS SELECT ..."
 
 
@@ -47,6 +53,7 @@ class _StatementReader(SqlWords):
         self._expectations: dict[str, tuple[str, OnViolation]] | None = None
         self._partitions: SqlPartitions | None = None
         self._mapped: list[Mapped] = []
+        self._job: dict[str, str] = {}
 
     def read(self) -> SqlStatement:
         """Read the statement, or raise with the place of the first unexpected word."""
@@ -78,6 +85,7 @@ class _StatementReader(SqlWords):
             tags=self._tags or (),
             expectations=tuple((name, *found) for name, found in (self._expectations or {}).items()),
             partitions=self._to_partitions(),
+            job=tuple(sorted(self._job.items())),
         )
 
     def _to_partitions(self) -> SqlPartitions | None:
@@ -123,9 +131,15 @@ class _StatementReader(SqlWords):
         if not kind.is_view and self.take("READS"):
             self._mapped.append(read_mapping(self, self._read_name()))
             return
+        if not kind.is_view and self._read_job():
+            return
         clause = next((c for c in ("PARTITIONED BY", "CLUSTER BY", "TBLPROPERTIES") if self.starts(c)), None)
         if clause is None or kind.is_view:
-            more = "" if kind.is_view else ", PARTITIONED BY, READS, CLUSTER BY, TBLPROPERTIES"
+            more = (
+                ""
+                if kind.is_view
+                else ", PARTITIONED BY, READS, CLUSTER BY, TBLPROPERTIES, SCHEDULE, ATTEMPTS, RETRY DELAY, TIMEOUT"
+            )
             known = f"COMMENT, TAGS{more}"
             raise self.error(f"unexpected {self.shown().removeprefix('the ')}", hint=f"before AS you can use {known}")
         given = {"PARTITIONED BY": self._partitions, "TBLPROPERTIES": self._properties}
@@ -138,6 +152,17 @@ class _StatementReader(SqlWords):
             self._partitions = read_partitions(self)
         else:
             self._columns[clause] = self._read_list(lambda: self.identifier("a column"))
+
+    def _read_job(self) -> bool:
+        """A clause that says when or how the dataset is run; False when another one comes."""
+        clause = next((each for each in _JOB if self.starts(each)), None)
+        if clause is None:
+            return False
+        name = clause.lower().replace(" ", "_")
+        self._check_new(clause, self._job.get(name))
+        self.next += 1 if self.peek() == clause else len(clause.split())
+        self._job[name] = self.identifier("a number") if clause == "ATTEMPTS" else self.text(_JOB[clause])
+        return True
 
     def _check_new(self, clause: str, known: object) -> None:
         if known is not None:

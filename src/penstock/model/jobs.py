@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from penstock.model.names import DatasetName
-from penstock.model.schedules import Schedule
+from penstock.model.schedules import CatchUp, Schedule
 
 _TIME = "%Y%m%dT%H%M%SZ"
 PROJECT = "project"
@@ -34,6 +34,25 @@ class JobSettings:
 
     def policy_of(self, name: DatasetName) -> JobPolicy:
         return self.tables.get(name, self.default)
+
+
+@dataclass(frozen=True, slots=True)
+class JobDeclaration:
+    """What a definition says about its job runs; None where it says nothing."""
+
+    schedule: str | None = None
+    """A cron expression."""
+    attempts: int | None = None
+    retry_delay: float | None = None
+    timeout: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleRules:
+    """What holds for all schedules of a project."""
+
+    time_zone: str = "UTC"
+    catch_up: CatchUp = CatchUp.LATEST
 
 
 Schedules = Mapping[str, Schedule]

@@ -76,6 +76,8 @@ class Problem:
     hint: str | None = None
     location: Location | None = None
     is_retryable: bool = False
+    failed: tuple[str, ...] = ()
+    """The partitions that failed, where others of the same item did not."""
 
     def __str__(self) -> str:
         return f"{self.location}: {self.message}" if self.location else self.message
@@ -83,13 +85,13 @@ class Problem:
     @staticmethod
     def from_error(error: PenstockError) -> Problem:
         """An error of one dataset as a value."""
-        return Problem(error.code, error.message, error.hint, error.location, error.retryable)
+        return Problem(error.code, error.message, error.hint, error.location, error.retryable, error.failed_parts)
 
     def to_error(self) -> PenstockError:
         """The problem as an error, where there is nothing else to report."""
         error = PenstockError(self.message, hint=self.hint, location=self.location)
         error.code = self.code
-        error.retryable = self.is_retryable
+        error.retryable, error.failed_parts = self.is_retryable, self.failed
         return error
 
     def to_json(self) -> dict[str, str | None]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from penstock.model.compaction import CompactionSettings
 from penstock.model.contract import Contract
 from penstock.model.erasure import ErasureSettings
-from penstock.model.jobs import JobSettings, Schedules
+from penstock.model.jobs import JobSettings, ScheduleRules, Schedules
 from penstock.model.load_declarations import LoadDeclaration
 from penstock.model.loads import Connection
 
@@ -64,6 +64,7 @@ class Project:
     compaction: CompactionSettings = field(default_factory=CompactionSettings)
     jobs: JobSettings = field(default_factory=JobSettings)
     schedules: Schedules = field(default_factory=dict)
+    schedule_rules: ScheduleRules = field(default_factory=ScheduleRules)
     connections: Mapping[str, Connection] = field(default_factory=dict, repr=False)
     """How databases are reached, by the names that loads use."""
     loads: tuple[LoadDeclaration, ...] = ()

@@ -9,6 +9,7 @@ from typing import Any
 
 from penstock.errors import Location
 from penstock.model.changes import FlowSpec
+from penstock.model.jobs import JobDeclaration
 from penstock.model.loads import LoadOptions
 from penstock.model.names import DatasetName
 from penstock.model.partitions.declared import Partitioning
@@ -110,6 +111,8 @@ class DatasetSpec:
     """What a load from a table of another system declares: it has this instead of a query."""
     partitioning: Partitioning | None = None
     """How the dataset is partitioned, if each of its partitions is built by itself."""
+    job: JobDeclaration | None = None
+    """When and how it is run, if the definition says so."""
 
     @property
     def is_view(self) -> bool:

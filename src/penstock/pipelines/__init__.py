@@ -42,7 +42,14 @@ from penstock.pipelines.registry import (
     current_variables,
     location_of,
 )
-from penstock.pipelines.settings import check_function, check_settings, text_of, texts_of, to_layout
+from penstock.pipelines.settings import (
+    check_function,
+    check_settings,
+    text_of,
+    texts_of,
+    to_job_settings,
+    to_layout,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -137,7 +144,8 @@ def create_streaming_table(name: str, **settings: Any) -> None:
     if registry is not None:
         check_settings(DatasetKind.STREAMING_TABLE, settings)
         place = caller() or Location(__file__)
-        registry.targets.append(TargetDeclaration(name, place, to_layout(settings), texts_of(settings, "tags")))
+        layout, job = to_layout(settings), to_job_settings(settings)
+        registry.targets.append(TargetDeclaration(name, place, layout, texts_of(settings, "tags"), job))
 
 
 def create_auto_cdc_flow(
@@ -272,6 +280,10 @@ def materialized_view(
     partition_by: Scheme | None = ...,
     partition_inputs: Mapping[str, InputMapping] | None = ...,
     batch: bool = ...,
+    schedule: str | None = ...,
+    attempts: int | None = ...,
+    retry_delay: str | None = ...,
+    timeout: str | None = ...,
 ) -> Callable[[F], F]: ...
 def materialized_view(query_function: Any = None, **settings: Any) -> Any:
     """Define a table that equals the function's result, recomputed only if something that it depends on changed."""
@@ -296,6 +308,10 @@ def table(
     partition_by: Scheme | None = ...,
     partition_inputs: Mapping[str, InputMapping] | None = ...,
     batch: bool = ...,
+    schedule: str | None = ...,
+    attempts: int | None = ...,
+    retry_delay: str | None = ...,
+    timeout: str | None = ...,
 ) -> Callable[[F], F]: ...
 def table(query_function: Any = None, **settings: Any) -> Any:
     """Define a table from the function's result."""
@@ -395,4 +411,5 @@ def _to_definition(kind: DatasetKind, function: Any, settings: dict[str, Any]) -
         tags=texts_of(settings, "tags"),
         depends_on=texts_of(settings, "depends_on"),
         partitions=to_partition_settings(settings),
+        job=to_job_settings(settings),
     )

@@ -46,6 +46,8 @@ class Definition:
     tags: tuple[str, ...]
     depends_on: tuple[str, ...]
     partitions: PartitionSettings | None = None
+    job: Mapping[str, Any] = field(default_factory=dict)
+    """When and how it is run, as it was given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,7 @@ class TargetDeclaration:
     location: Location
     layout: TableLayout
     tags: tuple[str, ...]
+    job: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from penstock.pipelines.registry import caller
 
 _VIEW_SETTINGS = frozenset({"name", "comment", "spark_conf", "tags", "depends_on"})
 _TABLE_SETTINGS = _VIEW_SETTINGS | {"table_properties", "partition_cols", "cluster_by", "schema", "format"}
+_JOB_SETTINGS = frozenset({"schedule", "attempts", "retry_delay", "timeout"})
 _PARTITION_SETTINGS = frozenset({"partition_by", "partition_inputs", "batch"})
 _PARTITIONED = frozenset({DatasetKind.TABLE, DatasetKind.MATERIALIZED_VIEW})
 
@@ -25,9 +26,14 @@ def to_layout(settings: dict[str, Any]) -> TableLayout:
     return TableLayout(text_of(settings, "comment"), partition_cols, cluster_by, _properties(settings))
 
 
+def to_job_settings(settings: dict[str, Any]) -> dict[str, Any]:
+    """When and how a dataset is run, as it was given."""
+    return {name: value for name, value in settings.items() if name in _JOB_SETTINGS and value is not None}
+
+
 def check_settings(kind: DatasetKind, settings: dict[str, Any]) -> None:
     """Refuse parameters that this kind of dataset does not support."""
-    known = _VIEW_SETTINGS if kind.is_view else _TABLE_SETTINGS
+    known = _VIEW_SETTINGS if kind.is_view else _TABLE_SETTINGS | _JOB_SETTINGS
     known |= _PARTITION_SETTINGS if kind in _PARTITIONED else frozenset()
     check_known(f"@dp.{kind}", settings, known)
     refused = {

@@ -19,8 +19,9 @@ from penstock.model.recording import BuildRecorder
 from penstock.model.results import ItemResult, LoadResult, RunResult
 from penstock.run.cancelling import CancelWatch
 from penstock.run.dispatch import Limits
+from penstock.run.listeners import RunListener
 from penstock.run.recording import RunRecorder
-from penstock.run.scheduler import RunListener, Scheduler
+from penstock.run.scheduler import Scheduler
 from penstock.run.stopping import RECORD_SECONDS, to_stopped_result
 
 KIND = "step"

@@ -17,9 +17,10 @@ from penstock.model.plan import Item, Plan
 from penstock.model.results import ItemResult, LoadResult, Outcome, RunResult
 from penstock.run.cancelling import CancelWatch
 from penstock.run.claims.heartbeats import Heartbeats
+from penstock.run.listeners import RunListener
 from penstock.run.planner import PlanRequest
 from penstock.run.recording import RunRecorder
-from penstock.run.scheduler import OnStop, RunListener, Scheduler
+from penstock.run.scheduler import OnStop, Scheduler
 from penstock.session.jobs import cancel_work
 
 R = TypeVar("R")

@@ -25,6 +25,15 @@ Replan = Callable[[Item], Item | None]
 """The item as it would be planned now; None when there is nothing to do."""
 
 
+OnWait = Callable[[Item, str | None], object]
+"""Told that another build has claimed an item; None when the wait is over."""
+
+
+def _log_wait(item: Item, build_request_id: str | None) -> None:
+    if build_request_id is not None:
+        _LOGGER.info("waiting for build %s, which is building %s", build_request_id, item.id)
+
+
 class ElsewhereError(PenstockError):
     """The build that had claimed a dataset failed, and trying again cannot help."""
 
@@ -55,6 +64,7 @@ class Claiming:
     """Ends builds of dead processes on this machine: nobody need wait for their signs of life."""
     wait_seconds: float
     """How long to wait for another build."""
+    on_wait: OnWait = _log_wait
     _won: dict[str, Won] = field(default_factory=dict)
 
     def begin(self, item: Item, stop: threading.Event) -> Begun:
@@ -65,7 +75,13 @@ class Claiming:
             # What the attempt before has built is no longer claimed.
             self.claims.check(replace(won, refs=current.refs if current.parts else won.refs))
             return Begun(current, won, claimed_as=item.id)
-        return self._take(item) or self._wait(item, stop)
+        begun = self._take(item)
+        if begun is not None:
+            return begun
+        try:
+            return self._wait(item, stop)
+        finally:
+            self.on_wait(item, None)
 
     def is_elsewhere(self, item: Item) -> bool:
         """Whether other builds have all of an item, so that it can only be waited for; no more than a guess."""
@@ -98,7 +114,7 @@ class Claiming:
             standing = self.claims.standing(ref)
             if standing.state is State.HELD and standing.build_request_id != told:
                 told = standing.build_request_id or ""
-                _LOGGER.info("waiting for build %s, which is building %s", told, item.id)
+                self.on_wait(item, told)
             following = decide_next(standing, has_asked_again=has_asked_again)
             one, others = _split(item, (ref,))
             if following is Next.DONE and self.replan(one) is None:

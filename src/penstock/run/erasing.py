@@ -28,8 +28,8 @@ from penstock.model.tombstones import Release, Tombstone, TombstoneState
 from penstock.model.wording import counted
 from penstock.run.bench import Bench, Host, open_bench, raise_first
 from penstock.run.given_keys import check_release, check_searchable, read_given_keys
+from penstock.run.listeners import RunListener
 from penstock.run.planner import PlanRequest
-from penstock.run.scheduler import RunListener
 from penstock.run.tombstone_choice import TombstoneChoice, is_named
 from penstock.tombstones.secrets import Secrets, open_secrets
 from penstock.tombstones.store import TombstoneStore

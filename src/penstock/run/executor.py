@@ -29,11 +29,13 @@ from penstock.run.cancelling import CancelWatch
 from penstock.run.claiming import Begun, Claiming
 from penstock.run.claims.heartbeats import Heartbeats
 from penstock.run.dispatch import Limits, RetryRule
+from penstock.run.failures import FailureLimit
 from penstock.run.job_logs import JobLog, JobLogs
+from penstock.run.listeners import RunListener
 from penstock.run.ownership import check_owner
 from penstock.run.partition_runs import add_up, load_item
 from penstock.run.planned_runs import PlannedRun
-from penstock.run.scheduler import RunListener, Scheduler
+from penstock.run.scheduler import Scheduler
 from penstock.run.stopping import Hooks
 from penstock.session.jobs import JobSession, JobSessions
 from penstock.session.losses import best_effort, loss_of_session_named
@@ -72,7 +74,8 @@ class Executor:
             logs = JobLogs(project.job_logs)
             stack.enter_context(logs.writing())
             listeners = (recorder, *hooks.listeners)
-            work = _Work(loaders, sessions, self.workspace, run.claim(), logs, listeners)
+            failures = FailureLimit(plan.max_failures)
+            work = _Work(loaders, sessions, self.workspace, run.claim(listeners), logs, failures, listeners)
             scheduler = Scheduler(
                 work.apply,
                 listeners,
@@ -80,7 +83,7 @@ class Executor:
                 cancel=work.cancel,
                 on_stop=hooks.tell,
                 is_later=work.claiming.is_elsewhere,
-                max_failures=plan.max_failures,
+                failures=failures,
                 limits=lambda item: _to_limits(project.jobs.policy_of(item.dataset)),
             )
             beats = Heartbeats(recorder.log, [recorder.events], is_taken_over=recorder.is_taken_over)
@@ -158,6 +161,7 @@ class _Work:
     workspace: Workspace
     claiming: Claiming
     logs: JobLogs
+    failures: FailureLimit
     listeners: tuple[RunListener, ...] = ()
     _stops: dict[str, threading.Event] = field(default_factory=dict)
     _jobs: dict[str, JobSession] = field(default_factory=dict)
@@ -188,7 +192,7 @@ class _Work:
                 return self._load(each, job, log)
 
             with self._recorded(item, begun) as result:
-                done = load_item(self.loaders[item.kind], load, begun.item, self.listeners)
+                done = load_item(self.loaders[item.kind], load, begun.item, self.listeners, self.failures)
                 result.append(done)
         return done
 

@@ -28,7 +28,7 @@ from penstock.model.receipts import Receipt
 from penstock.model.results import ItemResult, LoadResult
 from penstock.model.tombstones import Tombstone, TombstoneState
 from penstock.run.bench import Bench, Host, open_bench
-from penstock.run.scheduler import RunListener
+from penstock.run.listeners import RunListener
 from penstock.tombstones.store import TombstoneStore
 
 if TYPE_CHECKING:

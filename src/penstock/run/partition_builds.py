@@ -124,6 +124,10 @@ class PartitionBuilds:
             raise PartitionError(f"{name} has no partitions yet", hint="the first one must have ended")
         if not isinstance(scheme, TimeScheme):
             return Slice(name, scheme, existing)
+        if start and end and scheme.parse(end) < scheme.parse(start):
+            raise PartitionError(
+                f"{name}: the end {end} is before the start {start}", hint=f"write --start {end} --end {start}"
+            )
         first, last = start or scheme.write(existing[0]), end or scheme.write(existing[-1])
         found = read_request(f"{name}/{scheme.key}={first}{RANGE}{last}", {name: scheme}, now, name.database)
         if not isinstance(found, Slice):

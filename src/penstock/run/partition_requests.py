@@ -61,16 +61,22 @@ def _resolve(catalog: Catalog, ref: str, now: datetime) -> Iterable[tuple[Datase
         tags = {name: dataset.tags for name, dataset in catalog.datasets.items()}
         chosen = select_datasets(catalog.graph, tags, (ref,), (), database, "build")
         return [(name, None) for name in sorted(chosen)]
-    schemes = {name: _find_any_scheme(catalog, name) for name in catalog.graph}
-    if "/" not in ref and isinstance(schemes.get(split_ref(ref, database)[0]), ColumnScheme):
-        return [(split_ref(ref, database)[0], None)]
-    found = read_request(ref, schemes, now, database)
+    found = read_ref(catalog, ref, now)
     if isinstance(found, Slice):
-        # A dataset by its name alone: everything that is due.
-        return [(found.dataset, to_ordinals([found.ordinals]) if "/" in ref else None)]
+        return [(found.dataset, to_ordinals([found.ordinals]))]
     if isinstance(found, DatasetName):
         return [(found, None)]
     return found
+
+
+def read_ref(catalog: Catalog, ref: str, now: datetime) -> Slice | PartitionRef | DatasetName:
+    """What a reference names: partitions, or a dataset as a whole. PartitionError for what does not exist."""
+    database = catalog.workspace.project.database
+    schemes = {name: _find_any_scheme(catalog, name) for name in catalog.graph}
+    if "/" not in ref and isinstance(schemes.get(split_ref(ref, database)[0]), ColumnScheme):
+        return split_ref(ref, database)[0]
+    found = read_request(ref, schemes, now, database)
+    return found.dataset if isinstance(found, Slice) and "/" not in ref else found
 
 
 def _find_any_scheme(catalog: Catalog, name: DatasetName) -> Scheme | None:

@@ -7,7 +7,7 @@ committed whatever happens to the others.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from penstock.errors import PenstockError
@@ -15,7 +15,8 @@ from penstock.kinds.protocol import Expands, Loader
 from penstock.model.plan import Item, Problem
 from penstock.model.results import ExpectationOutcome, ItemResult, LoadResult, Outcome
 from penstock.run.batches import BatchSearch
-from penstock.run.scheduler import RunListener
+from penstock.run.failures import FailureLimit
+from penstock.run.listeners import RunListener
 
 Load = Callable[[Item], LoadResult]
 _SHOWN = 5
@@ -27,12 +28,14 @@ class PartitionsFailedError(PenstockError):
     code = "partitions_failed"
 
 
-def load_item(loader: Loader, load: Load, item: Item, listeners: Sequence[RunListener]) -> LoadResult:
-    """Load an item, in smaller parts where that is needed."""
+def load_item(
+    loader: Loader, load: Load, item: Item, listeners: Sequence[RunListener], failures: FailureLimit
+) -> LoadResult:
+    """Load an item, in smaller parts where that is needed; no further part begins when too many partitions have failed."""
     expanded = loader.expand(item) if isinstance(loader, Expands) else (item,)
     if not item.parts and len(expanded) == 1 and not expanded[0].parts:
         return load(item)
-    run = _Run(load, tuple(listeners))
+    run = _Run(load, tuple(listeners), failures)
     if item.parts:
         run.batch(item)
     else:
@@ -45,8 +48,13 @@ def load_item(loader: Loader, load: Load, item: Item, listeners: Sequence[RunLis
 class _Run:
     load: Load
     listeners: tuple[RunListener, ...]
+    failures: FailureLimit
     loads: list[LoadResult] = field(default_factory=list)
     failed: dict[str, PenstockError] = field(default_factory=dict)
+    left: list[str] = field(default_factory=list)
+    """The partitions that were not tried, because too many others had failed."""
+    cause: PenstockError | None = None
+    """Why a batch is searched."""
     count: int = 0
 
     def batch(self, item: Item) -> None:
@@ -60,29 +68,36 @@ class _Run:
 
     def part(self, item: Item) -> None:
         """The same for one of several batches of an item: a failure is noted, and the others go on."""
+        if self.failures.is_exceeded:
+            self.left.extend(item.parts)
+            return
         error = self._record(item)
         if error is None:
             return
         if error.retryable:
             raise error
         if len(item.parts) == 1:
-            self.failed[item.parts[0]] = error
+            self._fail(item, {item.parts[0]: error})
         else:
             self._search(item, error)
 
     def _search(self, item: Item, error: PenstockError) -> None:
-        errors = {error.message: error}
+        errors, self.cause = {error.message: error}, error
         search = BatchSearch(item.parts, error.message)
-        while (smaller := search.next_batch()) is not None:
+        while not self.failures.is_exceeded and (smaller := search.next_batch()) is not None:
             found = self._record(item.narrowed(tuple(smaller), f" (search {search.runs + 1})"))
             if found is not None and found.retryable:
                 raise found
             if found is not None:
                 errors[found.message] = found
             search.told(found.message if found is not None else None)
-        for part, message in (*search.bad.items(), *search.untried.items()):
-            self.failed[part] = errors[message]
-        self.count += len(search.bad) + len(search.untried)
+            self._fail(item, {part: errors[message] for part, message in search.bad.items()})
+        self._fail(item, {part: errors[message] for part, message in search.untried.items()})
+        self.left.extend(part for part in item.parts if part not in self.failed and part not in search.good)
+
+    def _fail(self, item: Item, failed: Mapping[str, PenstockError]) -> None:
+        self.failed |= failed
+        self.failures.add(f"{item.dataset}/{part}" for part in failed)
 
     def _record(self, item: Item) -> PenstockError | None:
         """A job run of its own; gives the error of one that failed."""
@@ -108,20 +123,25 @@ class _Run:
         self.count += len(item.parts)
 
     def result(self, item: Item) -> LoadResult:
-        """What all job runs wrote together; PartitionsFailedError if some failed."""
-        if self.failed:
+        """What all job runs wrote together; PartitionsFailedError if some failed, or were not tried."""
+        if self.failed or self.left:
             raise self._to_error(item)
         return add_up(self.loads)
 
     def _to_error(self, item: Item) -> PartitionsFailedError:
+        total = self.count + len(self.failed) + len(self.left)
         shown = ", ".join(list(self.failed)[:_SHOWN]) + (", ..." if len(self.failed) > _SHOWN else "")
-        first = next(iter(self.failed.values()))
-        return PartitionsFailedError(
-            f"{item.dataset}: {len(self.failed)} of {max(self.count, len(self.failed))} partitions failed: {shown}; "
-            f"{first.message}",
-            hint=first.hint or "`penstock retry` builds them again",
-            location=first.location,
+        first = next(iter(self.failed.values()), self.cause)
+        texts = [f"{len(self.failed)} of {total} partitions failed: {shown}"] if self.failed else []
+        if self.left:
+            texts.append(f"{len(self.left)} of {total} were not tried alone: {self.failures.reason.text}")
+        error = PartitionsFailedError(
+            f"{item.dataset}: {'; '.join([*texts, *([first.message] if first is not None else [])])}",
+            hint=(first.hint if first is not None else None) or "`penstock retry` builds them again",
+            location=first.location if first is not None else None,
         )
+        error.failed_parts = tuple(self.failed)
+        return error
 
 
 def add_up(loads: Sequence[LoadResult]) -> LoadResult:

@@ -204,14 +204,9 @@ def find_drift(planner: Planner, name: DatasetName) -> tuple[ColumnChange, ...]:
 
 
 def _find_invalid(storage: Files, states: Mapping[DatasetName, TableState[object]]) -> dict[DatasetName, str]:
-    """The datasets that somebody has invalidated, and why: nothing was loaded since."""
-    found = find_invalidations(storage)
-    return {
-        name: each.reason
-        for name, all_of in found.items()
-        for each in all_of
-        if name in states and states[name].exists and each.is_whole and each.number >= (states[name].number or 0)
-    }
+    """The datasets that somebody has invalidated as a whole, and why: nothing was loaded since."""
+    numbers = {name: state.number or 0 for name, state in states.items() if state.exists}
+    return {each.dataset: each.reason for each in find_invalidations(storage, numbers) if each.is_whole}
 
 
 def _because(item: Item, why: str) -> Item:

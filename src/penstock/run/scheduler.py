@@ -15,7 +15,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from penstock.definitions.user_code import describe
 from penstock.errors import PenstockError, StoppedError, to_stopped
@@ -23,6 +23,8 @@ from penstock.faults import fault_point
 from penstock.model.plan import Action, Item, Plan, Problem, Reason
 from penstock.model.results import CANCEL_REQUESTED, ItemResult, LoadResult, Outcome
 from penstock.run.dispatch import NO_LIMITS, Dispatch, Limits, Skip, Task, Verdict
+from penstock.run.failures import FailureLimit
+from penstock.run.listeners import RunListener, watchers_of
 from penstock.run.workers import Workers
 
 Apply = Callable[[Item], LoadResult]
@@ -35,16 +37,6 @@ PATIENCE_SECONDS = 30.0
 _CANCEL_AGAIN_SECONDS = 0.25
 _LOOK_SECONDS = 1.0
 """A signal that another thread received is handled when the main thread wakes up."""
-
-
-class RunListener(Protocol):
-    """Notified when an item starts and ends; called from worker threads."""
-
-    def started(self, item: Item) -> None:
-        """Work on the item begins."""
-
-    def ended(self, result: ItemResult) -> None:
-        """The item is done, with or without success."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +73,8 @@ class Scheduler:
     """How often an item is tried when its error is retryable, and how long it may take."""
     is_later: Callable[[Item], bool] = lambda _: False
     """Whether an item is better done after others: it would only wait."""
-    max_failures: int | None = None
-    """After more failed items than this, nothing new begins."""
+    failures: FailureLimit = field(default_factory=FailureLimit)
+    """After more failed partitions than it allows, nothing new begins."""
     _results: dict[str, ItemResult] = field(default_factory=dict)
     _running: dict[Future[ItemResult], Item] = field(default_factory=dict)
     _stopping: dict[Future[ItemResult], _Stop] = field(default_factory=dict)
@@ -196,20 +188,21 @@ class Scheduler:
         verdict = _verdict_of(result)
         if not dispatch.will_retry(result.id, verdict):
             self._settle(result)
+            self.failures.add(_failed_refs(items[result.id], result))
+        else:
+            for watcher in watchers_of(self.listeners):
+                watcher.retries(result)
         skips = dispatch.finish(result.id, verdict, time.monotonic())
         del self._running[future]
         self._skip(skips, items)
         self._stop_early(dispatch, items)
 
     def _stop_early(self, dispatch: Dispatch, items: Mapping[str, Item]) -> None:
-        """Start nothing more once too many items have failed."""
-        if self.max_failures is None:
-            return
-        failed = sum(result.outcome is Outcome.ERROR for result in self._results.values())
-        if failed <= self.max_failures:
+        """Start nothing more once too many partitions have failed."""
+        if not self.failures.is_exceeded:
             return
         waiting, _ = dispatch.cancel()
-        reason = Reason("too_many_failures", f"{failed} items failed, more than --max-failures {self.max_failures}")
+        reason = self.failures.reason
         for task in waiting:
             item = items[task.id]
             self._settle(ItemResult(item.id, item.dataset, Action.SKIP, Outcome.SKIP, (reason,)))
@@ -366,6 +359,14 @@ def _verdict_of(result: ItemResult) -> Verdict:
     if result.problem is not None and result.problem.is_retryable:
         return Verdict.RETRYABLE
     return Verdict.FAILED if _has_failed(result) else Verdict.SUCCEEDED
+
+
+def _failed_refs(item: Item, result: ItemResult) -> Iterable[str]:
+    """What failed of an item: a batch may have good partitions, too."""
+    if result.outcome is not Outcome.ERROR:
+        return ()
+    parts = result.problem.failed if result.problem is not None else ()
+    return [f"{item.dataset}/{part}" for part in parts] or item.refs
 
 
 def _has_failed(result: ItemResult) -> bool:

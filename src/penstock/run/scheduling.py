@@ -61,7 +61,9 @@ class Scheduling:
     def check(self) -> None:
         """UsageError when there is nothing to follow."""
         if not self.builds.project.schedules:
-            raise UsageError("the project has no schedules", hint="add `schedules:` to penstock.yml")
+            raise UsageError(
+                "the project has no schedules", hint="add `schedules:` to penstock.yml, or schedule= to a definition"
+            )
 
     def follow(self, stop: threading.Event, run: Callable[[Due], str]) -> None:
         """Run what is due, one after the other, until `stop` is set. `run` gets only what no other scheduler has begun.

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from penstock.errors import StoppedError, to_stopped
 from penstock.model.plan import Plan
 from penstock.model.results import RunResult
-from penstock.run.scheduler import OnStop, RunListener, cancelled
+from penstock.run.listeners import RunListener, watchers_of
+from penstock.run.scheduler import OnStop, cancelled
 
 RECORD_SECONDS = 1.5
 """How long a run that was stopped waits for the event log."""
@@ -21,6 +22,11 @@ class Hooks:
     listeners: tuple[RunListener, ...] = ()
     on_plan: Callable[[Plan], None] = lambda _: None
     on_stop: OnStop | None = None
+
+    def begin(self, build_request_id: str) -> None:
+        """Tell which build request this is."""
+        for watcher in watchers_of(self.listeners):
+            watcher.begins(build_request_id)
 
     def tell(self, error: KeyboardInterrupt) -> StoppedError:
         """Tell once that an interrupt came."""

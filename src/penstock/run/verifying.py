@@ -20,8 +20,8 @@ from penstock.model.types import quote_name
 from penstock.model.verification import RowStatus, Verification
 from penstock.model.wording import counted
 from penstock.run.bench import Bench, Host, open_bench
+from penstock.run.listeners import RunListener
 from penstock.run.planner import Planner, PlanRequest
-from penstock.run.scheduler import RunListener
 from penstock.tombstones.suppression import read_suppression
 
 if TYPE_CHECKING:

@@ -144,7 +144,25 @@ def test_results_of_partitions_are_added_up() -> None:
         ),
         ("build main.places/region=EU", "main.places has no partition key 'region'", "main.places/place=VALUE"),
         ("backfill regions --start EU", "list of values, which have no start and end", "main.regions/region=VALUE"),
-        ("backfill daily --start 2024-01-09 --end 2024-01-08", "before it starts", "2024-01-08..2024-01-09"),
+        (
+            "backfill daily --start 2024-01-09 --end 2024-01-08",
+            "main.daily: the end 2024-01-08 is before the start 2024-01-09",
+            "--start 2024-01-08 --end 2024-01-09",
+        ),
+        ("backfill daily --start 2023-12-31", "the first is 2024-01-01", "2024-01-01..2024-01-31"),
+        ("backfill daily --end 2024-02-01", "the last is 2024-01-31", "2024-01-01..2024-01-31"),
+        ("backfill daily --start yesterday", "'yesterday' is not a valid day", "YYYY-MM-DD"),
+        ("backfill daily --max-failures -1", "'--max-failures'", "penstock --help"),
+        ("cancel 0199", "the event log has no build request and no job run 0199", "penstock log builds"),
+        ("logs 0199", "the event log has no build request and no job run 0199", "penstock log builds"),
+        ("log build 0199", "the event log has no build request 0199", "penstock log builds"),
+        (
+            "invalidate daily/day=2024-01-01 --reason x",
+            "main.daily has no partition key 'day'",
+            "main.daily/date=VALUE",
+        ),
+        ("mark daily/date=2024-02-01 available --reason x", "the last is 2024-01-31", "2024-01-01..2024-01-31"),
+        ("mark daily broken --reason x", "a dataset cannot be marked broken", "mark REF available"),
         ("backfill daily --chunk many", "--chunk must be auto or a number above 0, not many", ""),
         ("backfill daily --order up", "--order must be asc or desc, not up", ""),
         ("backfill nothing", "there is no dataset nothing", "penstock ls"),
@@ -182,3 +200,38 @@ def test_a_build_in_which_everything_was_built_needs_no_retry(penstock: Penstock
 
 def _find_log(root: Path) -> Path:
     return root / ".penstock" / "events.db"
+
+
+@pytest.mark.parametrize(
+    ("field", "message", "hint"),
+    [
+        (
+            'project: "0 25 * * *"',
+            "`schedules.project` '0 25 * * *' is not a cron expression",
+            "`0 3 * * *` is every day",
+        ),
+        ("tables: {daily: hourly}", "'hourly' is not a cron expression", "`0 3 * * *` is every day"),
+        ("time_zone: Berlin", "Berlin", "Europe/Berlin"),
+        ("catch_up: some", "catch_up", "latest"),
+    ],
+)
+def test_a_wrong_schedule_is_found_before_anything_runs(
+    penstock: Penstock, shop: ProjectFolder, field: str, message: str, hint: str
+) -> None:
+    shop.configure(f"name: shop\nschedules:\n  {field}\n")
+    said = penstock("scheduler")
+    assert (said.code, said.out) == (2, "")
+    assert "penstock.yml:3:" in said.err
+    assert message in said.err
+    assert hint in said.err
+
+
+def test_a_schedule_of_a_definition_is_followed_and_a_wrong_one_is_named_with_its_line(
+    penstock: Penstock, shop: ProjectFolder
+) -> None:
+    assert "or schedule= to a definition" in penstock("scheduler").err
+    shop.define("daily.py", DAILY.replace("batch=True", 'batch=True, schedule="0 25 * * *"'))
+    said = penstock("plan")
+    assert (said.code, said.out) == (2, "")
+    assert "transformations/daily.py:" in said.err
+    assert "schedule: '0 25 * * *' is not a cron expression: bad hour" in said.err

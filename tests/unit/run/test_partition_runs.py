@@ -20,6 +20,7 @@ from penstock.model.recording import BuildRecorder
 from penstock.model.results import ItemResult, LoadResult, Outcome, RunResult
 from penstock.model.status import JobStatus, PartitionStatus
 from penstock.run.dispatch import Limits, RetryRule
+from penstock.run.failures import FailureLimit
 from penstock.run.partition_runs import load_item
 from penstock.run.recording import RunRecorder
 from penstock.run.scheduler import Scheduler
@@ -66,13 +67,17 @@ def batch(parts: Sequence[str] = PARTS) -> Item:
     return make_item("daily", action=Action.RECOMPUTE).narrowed(tuple(parts))
 
 
-def run(log: EventLog, table: Table, *items: Item, **options: int) -> tuple[ItemResult, ...]:
+def run(log: EventLog, table: Table, *items: Item, max_failures: int | None = None) -> tuple[ItemResult, ...]:
     recorder = RunRecorder(log, BuildRecorder(ManualClock(), "build-1"))
     plan = Plan("shop", None, items)
-    apply: Callable[[Item], LoadResult] = lambda item: load_item(table, table.load, item, (recorder,))  # noqa: E731
+    failures = FailureLimit(max_failures)
+
+    def apply(item: Item) -> LoadResult:
+        return load_item(table, table.load, item, (recorder,), failures)
+
     recorder.received("penstock build")
     recorder.planned(plan)
-    results = Scheduler(apply, (recorder,), 2, **options).execute(plan)
+    results = Scheduler(apply, (recorder,), 2, failures=failures).execute(plan)
     recorder.finished(RunResult("build-1", results, 1.0))
     return results
 
@@ -144,7 +149,7 @@ def test_a_batch_that_is_tried_again_leaves_what_was_built(log: EventLog) -> Non
 
     recorder = RunRecorder(log, BuildRecorder(ManualClock(), "build-1"))
     plan = Plan("shop", None, (batch(),))
-    apply: Callable[[Item], LoadResult] = lambda item: load_item(table, load, item, (recorder,))  # noqa: E731
+    apply: Callable[[Item], LoadResult] = lambda item: load_item(table, load, item, (recorder,), FailureLimit())  # noqa: E731
     recorder.received("penstock build")
     recorder.planned(plan)
     limits = Limits(RetryRule(5, 0.01))
@@ -184,3 +189,35 @@ def test_after_too_many_failures_nothing_new_begins(log: EventLog) -> None:
     assert [result.outcome for result in results[3:]] == [Outcome.SKIP] * 7
     assert results[9].reasons[0].code == "too_many_failures"
     assert set(statuses(log).values()) == {PartitionStatus.FAILED}
+
+
+def test_failed_dates_of_a_batch_are_counted_one_by_one(log: EventLog) -> None:
+    """`--max-failures` is about dates: two bad ones in one batch are two failures, and the search ends there."""
+    table = Table({PARTS[number]: broken(f"bad {number}") for number in (3, 40, 70, 80)})
+    first, later = batch(), replace(batch(("day=90",)), is_parallel=False)
+    results = run(log, table, first, later, max_failures=1)
+    problem = results[0].problem
+    assert problem is not None
+    assert problem.failed == (PARTS[3], PARTS[40])
+    assert problem.message.startswith("main.daily: 2 of 90 partitions failed: day=03, day=40; ")
+    assert "were not tried alone: 2 partitions failed, more than --max-failures 1; bad 3" in problem.message
+    assert (results[1].outcome, results[1].reasons[0].code) == (Outcome.SKIP, "too_many_failures")
+    assert set(table.built) | set(problem.failed) < set(PARTS)
+    found = statuses(log)
+    assert {found[f"main.daily/{part}"] for part in table.built} == {PartitionStatus.AVAILABLE}
+    assert found[f"main.daily/{PARTS[80]}"] is PartitionStatus.FAILED
+
+
+def test_a_batch_may_have_as_many_failed_dates_as_are_allowed(log: EventLog) -> None:
+    table = Table({PARTS[number]: broken(f"bad {number}") for number in (3, 70)})
+    results = run(log, table, batch(), batch(("day=90",)), max_failures=2)
+    assert [result.outcome for result in results] == [Outcome.ERROR, Outcome.PASS]
+    assert set(table.built) == {*PARTS, "day=90"} - {PARTS[3], PARTS[70]}
+
+
+def test_of_what_only_the_inputs_show_nothing_more_begins_either(log: EventLog) -> None:
+    table = Table(dict.fromkeys(PARTS, broken()), late=tuple((part,) for part in PARTS[:10]))
+    (result,) = run(log, table, make_item("daily", action=Action.RECOMPUTE), max_failures=2)
+    assert len(table.runs) == 3
+    assert result.problem is not None
+    assert "3 of 10 partitions failed: day=00, day=01, day=02; 7 of 10 were not tried" in result.problem.message

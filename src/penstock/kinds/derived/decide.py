@@ -118,7 +118,13 @@ def _recompute_reasons(given: DerivedObservation, wishes: Wishes, inputs: Inputs
     if given.state.damage is not None:
         return (Reason(given.state.damage.code, given.state.damage.text), *untraced)
     refresh = [Reason("full_refresh", "a full refresh was requested")] if wishes.full_refresh else []
-    return (*refresh, *find_redefined(given), *_input_reasons(given, inputs), *untraced)
+    invalid = [to_invalidated(why) for why in given.invalid]
+    return (*refresh, *invalid, *find_redefined(given), *_input_reasons(given, inputs), *untraced)
+
+
+def to_invalidated(why: str) -> Reason:
+    """The reason of partitions that somebody has invalidated."""
+    return Reason("invalidated", f"invalidated: {why}")
 
 
 def find_redefined(given: DerivedObservation) -> Iterator[Reason]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from penstock.kinds.derived.partition_facts import check_mapped, observe_partitions, schemes_of
+from penstock.kinds.derived.partition_facts import check_mapped, find_invalid, observe_partitions, schemes_of
 from penstock.kinds.derived.progress import DerivedProgress
 from penstock.kinds.derived.values import (
     DerivedObservation,
@@ -54,11 +54,15 @@ def observe(dataset: Dataset, state: TableState[DerivedProgress], workspace: Wor
     settings = fingerprint_settings(resolved.spec, configuration)
     earlier = fingerprint_settings_once(resolved.spec, configuration)
     parts: PartitionFacts | None = None
+    invalid: tuple[str, ...] = ()
     if resolved.spec.partitioning is not None:
         now = datetime.fromtimestamp(SystemClock().now_ns() / 1e9, tz=UTC)
         schemes = schemes_of(workspace.specs)
-        parts = observe_partitions(resolved, state.payload, workspace.storage, schemes, now)
-    return DerivedObservation(resolved, state, settings, earlier_settings=earlier, partitions=parts)
+        parts = observe_partitions(resolved, state, workspace.storage, schemes, now)
+        if resolved.spec.partitioning.values_of is not None:
+            found = find_invalid(workspace.storage, resolved.spec, state)
+            invalid = tuple(each.reason for each in found if each.value_of(resolved.spec.partitioning.key) is not None)
+    return DerivedObservation(resolved, state, settings, earlier_settings=earlier, partitions=parts, invalid=invalid)
 
 
 def observe_hidden(given: DerivedObservation, asked: HiddenSince, workspace: Workspace) -> DerivedObservation:

@@ -17,6 +17,7 @@ from penstock.kinds.derived.decide import (
     make_item,
     mark_now,
     mark_of,
+    to_invalidated,
 )
 from penstock.kinds.derived.partition_facts import to_stale
 from penstock.kinds.derived.values import DerivedObservation, PartitionFacts
@@ -112,6 +113,7 @@ def _find_due(
     yield from (_Due(reason, existing) for reason in redefined)
     if redefined:
         return
+    yield from (_Due(to_invalidated(why), common(ordinals, existing)) for why, ordinals in facts.invalid)
     yield _Due(Reason("not_built", "not built yet"), without(existing, facts.current))
     for name, upstream in inputs.items():
         if has_changed(given, upstream):

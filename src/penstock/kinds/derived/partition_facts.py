@@ -8,6 +8,7 @@ from datetime import datetime
 from penstock.errors import DefinitionError
 from penstock.kinds.derived.progress import DerivedProgress
 from penstock.kinds.derived.values import PartitionFacts, ResolvedSpec
+from penstock.lake.invalidations import Invalidation, find_invalidations
 from penstock.lake.touched import Values, find_touched
 from penstock.model.dataset import Dataset, Shown
 from penstock.model.names import DatasetName
@@ -44,20 +45,33 @@ def check_mapped(resolved: ResolvedSpec) -> None:
             )
 
 
+def find_invalid(files: Files, spec: DatasetSpec, state: TableState[DerivedProgress]) -> list[Invalidation]:
+    """What somebody has invalidated of a partitioned table, all of it or partitions, and no load since has noted."""
+    return find_invalidations(files, {spec.name: state.number or 0}) if state.exists else []
+
+
+def to_invalid(partitioning: Partitioning, found: Iterable[Invalidation]) -> tuple[tuple[str, Ordinals], ...]:
+    """The partitions that were invalidated one by one or as ranges, with the reasons."""
+    values = [(each.reason, each.value_of(partitioning.key)) for each in found if not each.is_whole]
+    return tuple((why, read_ordinals(partitioning.scheme, [value])) for why, value in values if value is not None)
+
+
 def observe_partitions(
-    resolved: ResolvedSpec, known: DerivedProgress | None, files: Files, schemes: Schemes, now: datetime
+    resolved: ResolvedSpec, state: TableState[DerivedProgress], files: Files, schemes: Schemes, now: datetime
 ) -> PartitionFacts | None:
     """What is known about a table's partitions; None for a dataset without, and for one whose data says which there are."""
     partitioning = resolved.spec.partitioning
     if partitioning is None or partitioning.values_of is not None:
         return None
-    scheme = partitioning.scheme
+    scheme, known = partitioning.scheme, state.payload
     existing = to_ordinals([scheme.existing(now)])
     if known is None or known.partitions is None or known.partitions.key != scheme.key:
         return PartitionFacts(existing)
     changed, unknown = find_changed(partitioning, known, files, schemes, resolved.inputs)
     current = common(read_ordinals(scheme, known.partitions.current), existing)
-    return PartitionFacts(existing, current, {n: common(each, existing) for n, each in changed.items()}, unknown)
+    invalid = to_invalid(partitioning, find_invalid(files, resolved.spec, state))
+    touched = {name: common(each, existing) for name, each in changed.items()}
+    return PartitionFacts(existing, current, touched, unknown, invalid)
 
 
 def find_changed(

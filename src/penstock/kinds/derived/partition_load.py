@@ -19,16 +19,15 @@ from urllib.parse import unquote
 from pyspark.sql import functions as F
 
 from penstock.definitions.user_code import UserCode
-from penstock.errors import UserCodeError
+from penstock.errors import ConcurrentRunError, UserCodeError
 from penstock.faults import fault_point
 from penstock.kinds.derived.decide import DerivedItem
 from penstock.kinds.derived.expectations import count_expectations, is_admitted
 from penstock.kinds.derived.partition_calls import to_call
 from penstock.kinds.derived.partition_decide import to_batches, to_parts
-from penstock.kinds.derived.partition_facts import Schemes, find_changed
+from penstock.kinds.derived.partition_facts import Schemes, find_changed, find_invalid, to_invalid
 from penstock.kinds.derived.progress import CODEC, DerivedProgress, PartitionProgress
 from penstock.kinds.derived.values import describe_table, mark_input
-from penstock.lake.manifests import read_manifest
 from penstock.lake.partition_tables import PartitionTable
 from penstock.lake.retrying import retry_when_overtaken
 from penstock.lake.write_errors import STRAYS
@@ -84,11 +83,7 @@ class PartitionLoad:
         """Batches of the partitions that are due now, for an item that waited for its inputs to find out."""
         item = self._with_values(item)
         partitioning, request = _partitioning_of(item), item.work.request
-        now = datetime.fromtimestamp(SystemClock().now_ns() / 1e9, tz=UTC)
-        existing = to_ordinals([partitioning.scheme.existing(now)])
-        wanted = existing if request.ordinals is None else common(request.ordinals, existing)
-        if request.values is not None:
-            wanted = common(wanted, read_ordinals(partitioning.scheme, request.values))
+        wanted = self._find_wanted(item)
         current = self._stand(item, self.lake.read_state(item.dataset, CODEC)).current
         if any(reason.code == "full_refresh" for reason in item.reasons):
             current = NOTHING
@@ -123,13 +118,23 @@ class PartitionLoad:
         return retry_when_overtaken(self._load, item)
 
     def accept(self, item: DerivedItem) -> LoadResult:
-        """Commit nothing but progress: every partition that exists counts as computed from the inputs as they are now."""
+        """Commit nothing but progress: what is wanted of the item counts as computed from the inputs as they are now."""
+        item = self._with_values(item)
         partitioning, state = _partitioning_of(item), self.lake.read_state(item.dataset, CODEC)
-        now = datetime.fromtimestamp(SystemClock().now_ns() / 1e9, tz=UTC)
-        stand = _Stand(self._stand(item, state).marks, to_ordinals([partitioning.scheme.existing(now)]))
+        stand, wanted = self._stand(item, state), self._find_wanted(item)
         table = PartitionTable(self.lake, item.dataset, partitioning.key)
-        begun = table.begin(self._to_manifest(item, stand, NOTHING), state.version)
+        begun = self._begin(table, item, stand, wanted, state)
         return LoadResult(table.evolve(self.lake.read(item.dataset), begun).version, 0)
+
+    def _find_wanted(self, item: DerivedItem) -> Ordinals:
+        """The partitions that exist and were asked for."""
+        partitioning, request = _partitioning_of(item), item.work.request
+        now = datetime.fromtimestamp(SystemClock().now_ns() / 1e9, tz=UTC)
+        existing = to_ordinals([partitioning.scheme.existing(now)])
+        wanted = existing if request.ordinals is None else common(request.ordinals, existing)
+        if request.values is not None:
+            wanted = common(wanted, read_ordinals(partitioning.scheme, request.values))
+        return wanted
 
     def _load(self, item: DerivedItem) -> LoadResult:
         spec, partitioning = item.work.resolved.spec, _partitioning_of(item)
@@ -147,8 +152,8 @@ class PartitionLoad:
         if is_changed:
             state = self.lake.read_state(item.dataset, CODEC)
             # The rows were read at the marks from before.
-            stand = _Stand(stand.marks, self._stand(item, state).current)
-        begun = table.begin(self._to_manifest(item, stand, from_numbers(ordinals)), state.version)
+            stand = replace(self._stand(item, state), marks=stand.marks)
+        begun = self._begin(table, item, stand, from_numbers(ordinals), state)
         fault_point("derive.after_attempt", item.id)
         values = [scheme.write(ordinal) for ordinal in ordinals]
         with code.boundary("the computation"), _strays_named(item, code):
@@ -197,27 +202,34 @@ class PartitionLoad:
         known = state.payload
         if known is None or known.partitions is None or not _is_made_alike(item, known):
             return _Stand(marks, NOTHING)
-        if self._is_first_since_invalidation(item, state):
-            return _Stand(marks, NOTHING)
+        found = find_invalid(self.lake.files, item.work.resolved.spec, state)
+        files = frozenset(each.file for each in found)
+        if any(each.is_whole for each in found):
+            return _Stand(marks, NOTHING, files)
         if any(known.inputs[name].columns != mark.columns for name, mark in marks.items()):
-            return _Stand(marks, NOTHING)
+            return _Stand(marks, NOTHING, files)
         moved = [name for name in work.resolved.inputs if known.inputs[str(name)] != marks[str(name)]]
         changed, _ = find_changed(partitioning, known, self.lake.files, self.schemes, moved)
         if any(name not in changed for name in moved):  # read as a whole
-            return _Stand(marks, NOTHING)
+            return _Stand(marks, NOTHING, files)
         current = read_ordinals(partitioning.scheme, known.partitions.current)
-        return _Stand(marks, without(current, union(*changed.values())))
+        invalid = [ordinals for _, ordinals in to_invalid(partitioning, found)]
+        return _Stand(marks, without(current, union(*changed.values(), *invalid)), files)
 
-    def _is_first_since_invalidation(self, item: DerivedItem, state: TableState[DerivedProgress]) -> bool:
-        """Whether the dataset was invalidated and this build has written nothing yet: then no partition is up to date.
-
-        The next load ends the invalidation, so its manifest must say that the other partitions are still to be built.
-        """
-        is_whole = item.work.request.ordinals is None and item.work.request.values is None
-        if not is_whole or state.progress is None or all(reason.code != "invalidated" for reason in item.reasons):
-            return False
-        newest = read_manifest(self.lake.files, item.dataset, state.progress.number)
-        return newest.build_request_id != self.build_request_id
+    def _begin(
+        self,
+        table: PartitionTable,
+        item: DerivedItem,
+        stand: _Stand,
+        added: Ordinals,
+        state: TableState[DerivedProgress],
+    ) -> Manifest:
+        """Write the manifest of a load. It ends all invalidations from before, so it must have taken them into account."""
+        begun = table.begin(self._to_manifest(item, stand, added), state.version)
+        found = find_invalid(self.lake.files, item.work.resolved.spec, state)
+        if any(each.file not in stand.invalid for each in found):
+            raise ConcurrentRunError(f"{item.dataset} was invalidated meanwhile", hint="run again")
+        return begun
 
     def _prepare(self, item: DerivedItem, table: PartitionTable, rows: DataFrame, stand: _Stand) -> bool:
         """Make the table, or add the columns that it lacks, in a commit before; False when there is nothing to do."""
@@ -229,8 +241,8 @@ class PartitionLoad:
                 table.create(rows, begun, item.work.resolved.spec.layout, replaces=state.exists)
                 return True
             if _lacks_columns(self.lake.read(item.dataset), rows):
-                now = _Stand(stand.marks, self._stand(item, state).current)
-                table.evolve(rows, table.begin(self._to_manifest(item, now, NOTHING), state.version))
+                now = self._stand(item, state)
+                table.evolve(rows, self._begin(table, item, replace(now, marks=stand.marks), NOTHING, state))
                 return True
             return False
 
@@ -262,6 +274,8 @@ class _Stand:
 
     marks: Mapping[str, InputMark]
     current: Ordinals
+    invalid: frozenset[str] = frozenset()
+    """The invalidations that it takes into account."""
 
 
 @contextmanager

@@ -175,6 +175,8 @@ class PartitionFacts:
     """By input: those that rows touched which changed since."""
     unknown: tuple[DatasetName, ...] = ()
     """The inputs of which the log does not tell which rows changed: then it is all of them."""
+    invalid: tuple[tuple[str, Ordinals], ...] = ()
+    """Those that somebody has invalidated, by the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +239,8 @@ class DerivedObservation:
     """The settings in the form of earlier versions."""
     partitions: PartitionFacts | None = None
     """For a dataset whose partitions are built by themselves."""
+    invalid: tuple[str, ...] = ()
+    """For a dataset whose partitions only its data shows: why somebody has invalidated some of them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,6 +94,11 @@ def days(first: int, last: int) -> range:
             {"sales": 6},
             [("daily/date=2024-01-01..2024-01-10", "input_changed")],
         ),
+        (
+            replace(observe(), partitions=PartitionFacts((ALL,), (ALL,), invalid=(("wrong", (days(2, 3),)),))),
+            {},
+            [("daily/date=2024-01-02..2024-01-03", "invalidated")],
+        ),
         (observe(), {"rates": 6}, [("daily/date=2024-01-01..2024-01-10", "input_changed")]),
     ],
 )
