@@ -191,7 +191,8 @@ def check_that_a_late_commit_is_rejected(shop: ProjectFolder, patch: pytest.Monk
     patch.setattr(tables, "hold_shared", held)
     rows, ref = shop.rows("main.daily_sales"), "main.daily_sales/date=2024-01-07"
     request = open_shop(shop).partition_builds.build([ref], BuildOptions(full_refresh=True))
-    with ThreadPoolExecutor(1) as pool:
+    make_active = partial(find_active_session().createDataFrame, [], "x int")  # type: ignore[union-attr]
+    with ThreadPoolExecutor(1, initializer=make_active) as pool:
         zombie = pool.submit(open_shop(shop).run, request)
         try:
             assert reached.wait(60)
