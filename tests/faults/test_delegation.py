@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from contract.test_eventlog_parity import fresh_uri
+from contract.test_eventlog_postgres import fresh_schema
 from penstock.eventlog import projections
 from penstock.eventlog.opening import open_event_log
 from penstock.model.build_history import BuildHistory, find_illegal_moves, replay
@@ -29,7 +29,11 @@ ASKED = [(0, 39), (20, 59), (10, 49), (0, 59)]
 
 @pytest.fixture(params=["sqlite", "postgres", "delta"])
 def shop(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DailyShop]:
-    made = DailyShop(tmp_path / "shop", fresh_uri(request.param, request, tmp_path, monkeypatch)).make()
+    monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(tmp_path / "cache"))
+    uri = f"{request.param}:///{tmp_path}/log"
+    if request.param == "postgres":
+        uri = fresh_schema(request.getfixturevalue("postgres_server"))
+    made = DailyShop(tmp_path / "shop", uri).make()
     yield made
     for build in made.builds:
         build.kill()

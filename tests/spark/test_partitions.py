@@ -191,7 +191,8 @@ def check_that_a_late_commit_is_rejected(shop: ProjectFolder, patch: pytest.Monk
     patch.setattr(tables, "hold_shared", held)
     rows, ref = shop.rows("main.daily_sales"), "main.daily_sales/date=2024-01-07"
     request = open_shop(shop).partition_builds.build([ref], BuildOptions(full_refresh=True))
-    with ThreadPoolExecutor(1) as pool:
+    make_active = partial(find_active_session().createDataFrame, [], "x int")  # type: ignore[union-attr]
+    with ThreadPoolExecutor(1, initializer=make_active) as pool:
         zombie = pool.submit(open_shop(shop).run, request)
         try:
             assert reached.wait(60)
@@ -269,5 +270,8 @@ def check_invalidated_and_marked_partitions(shop: ProjectFolder) -> None:
     open_shop(shop).marking.mark_available("weekly/date=2024-01-08", "but not this one")
     assert due() == ["main.weekly/date=2024-01-07", "main.weekly/date=2024-01-09"]
     assert files_by_day(shop, "weekly") == after
-    open_shop(shop).marking.mark_available("weekly", "right after all")
+    open_shop(shop).marking.invalidate("weekly/date=2024-01-07", "wrong, and then the definition changes")
+    shop.define("weekly.sql", WEEKLY.replace("sum(total)", "sum(total + 0)"))
+    engine = open_shop(shop)
+    assert not engine.run(engine.request(["weekly"])).has_failed
     assert due() == []
