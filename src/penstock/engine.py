@@ -370,13 +370,13 @@ def check_machine(
     target: str | None = None,
     variables: Mapping[str, str] | None = None,
     event_log: str | None = None,
+    reads_data: bool = False,
 ) -> list[Check]:
-    """Check what a run needs, with the fix for whatever is missing."""
+    """Check what a run needs, with the fix for whatever is missing; with `reads_data`, read every data file of the tables too."""
     from penstock.inspect.doctor import check_project, run_checks
 
-    return run_checks(
-        *check_project(lambda: open_project(start, target=target, variables=variables, event_log=event_log))
-    )
+    found = check_project(lambda: open_project(start, target=target, variables=variables, event_log=event_log))
+    return run_checks(*found, reads_data=reads_data)
 
 
 __all__ = ["Engine", "PlanRequest", "Rows", "check_machine", "open_engine", "open_project"]

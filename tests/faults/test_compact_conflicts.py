@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.lake.leases import hold_shared
-from penstock.maintenance.tables.log_facts import read_state
+from penstock.lake.log_facts import read_state
 from penstock.model.names import DatasetName
 from penstock.storage.local import LocalFiles
 from tests.faults.foreign_writer import write

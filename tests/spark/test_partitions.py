@@ -270,5 +270,8 @@ def check_invalidated_and_marked_partitions(shop: ProjectFolder) -> None:
     open_shop(shop).marking.mark_available("weekly/date=2024-01-08", "but not this one")
     assert due() == ["main.weekly/date=2024-01-07", "main.weekly/date=2024-01-09"]
     assert files_by_day(shop, "weekly") == after
-    open_shop(shop).marking.mark_available("weekly", "right after all")
+    open_shop(shop).marking.invalidate("weekly/date=2024-01-07", "wrong, and then the definition changes")
+    shop.define("weekly.sql", WEEKLY.replace("sum(total)", "sum(total + 0)"))
+    engine = open_shop(shop)
+    assert not engine.run(engine.request(["weekly"])).has_failed
     assert due() == []

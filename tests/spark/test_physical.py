@@ -17,9 +17,9 @@ from penstock.errors import ConcurrentRunError, StorageError
 from penstock.lake import tables
 from penstock.lake.delta_log import iter_commits
 from penstock.lake.leases import hold_exclusive
+from penstock.lake.log_facts import read_facts, read_state
 from penstock.lake.standing import read_standing
 from penstock.lake.tables import Lake
-from penstock.maintenance.tables.log_facts import read_facts, read_state
 from penstock.maintenance.tables.physical import make_physical
 from penstock.maintenance.tables.purge import compute_checksum
 from penstock.maintenance.tables.values import Caution, Physical

@@ -10,12 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from penstock.definitions.loading import load_definitions
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, StorageError
 from penstock.eventlog.opening import open_event_log
+from penstock.lake.data_reading import find_unreadable
+from penstock.lake.delta_log import find_version
+from penstock.model.names import QUARANTINE_SUFFIX, DatasetName
 from penstock.model.project import Project
+from penstock.model.wording import counted
 from penstock.session.jars import find_cached_jars, find_jars
 from penstock.session.java import find_java
-from penstock.storage.files import open_files
+from penstock.storage.files import Files, open_files
 from penstock.storage.local import LocalFiles
 
 _TESTED = {"pyspark": "4.2.0", "delta-spark": "4.4.0"}
@@ -124,11 +128,34 @@ def _has_loads(project: Project) -> bool:
         return bool(project.loads)
 
 
-def run_checks(found: Check, project: Project | None) -> list[Check]:
-    """Every check that applies: those of the project only if there is one."""
+def check_data(project: Project) -> list[Check]:
+    """Every table below the storage, its data files read to their end: one finding for all, or one for each that is not well."""
+    files = open_files(project.storage, project.configuration)
+    names = (DatasetName(database, name) for database in files.folders("") for name in files.folders(database))
+    tables = [name for name in names if find_version(files, name.path) is not None]
+    checks = [_check_table(files, table) for table in tables]
+    bad = [check for check in checks if not check.ok]
+    return bad or [Check("data", True, f"every data file of {counted(len(tables), 'table')} can be read")]
+
+
+def _check_table(files: Files, table: DatasetName) -> Check:
+    def look() -> str:
+        damage = find_unreadable(files, table.path)
+        if damage is None:
+            return str(table)
+        name = str(table).removesuffix(QUARANTINE_SUFFIX)
+        fix = f"restore it from a backup, or write the table again: penstock rebuild {name}"
+        raise StorageError(f"{table}: {damage.text}", hint=fix)
+
+    return _run_check("data", look)
+
+
+def run_checks(found: Check, project: Project | None, *, reads_data: bool = False) -> list[Check]:
+    """Every check that applies: those of the project only if there is one; the data files of its tables only if asked for."""
     checks = [check_java(), check_spark(), check_jars(project), found]
     if project is not None:
         checks += [check_raw(project), check_storage(project), check_event_log(project)]
+        checks += check_data(project) if reads_data else []
     return checks
 
 

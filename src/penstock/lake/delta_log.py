@@ -85,7 +85,9 @@ def _find_head(commits: Sequence[int], checkpoints: Sequence[int], checksums: Se
     if newest is None:
         return LogHead(None)
     present, start = set(commits), max(checkpoints, default=-1)
-    return LogHead(newest, next((each for each in range(start + 1, newest + 1) if each not in present), None))
+    # The newest commit is needed in any case: to write, Spark reads its time, and no clean-up removes it.
+    first = min(start + 1, newest)
+    return LogHead(newest, next((each for each in range(first, newest + 1) if each not in present), None))
 
 
 def check_commits(files: Files, table: str) -> None:

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from uuid import uuid4
 
 from penstock.faults import fault_point
-from penstock.lake.delta_log import DamagedLogError, check_commits
+from penstock.lake.delta_log import DamagedLogError, check_commits, find_version
+from penstock.lake.log_facts import read_state
 from penstock.lake.manifests import FOLDER
 from penstock.storage.files import Files
 from penstock.storage.local import LocalFiles
@@ -22,11 +23,7 @@ _ASIDE = "damaged_log_"
 @contextmanager
 def repaired_log(files: Files, table: str) -> Iterator[None]:
     """While the table is replaced, its log is set aside if it is damaged; removed after it, or put back after an error."""
-    try:
-        check_commits(files, table)
-    except DamagedLogError:
-        pass
-    else:
+    if not has_damaged_log(files, table):
         yield
         _remove_asides(files, table)
         return
@@ -40,6 +37,17 @@ def repaired_log(files: Files, table: str) -> Iterator[None]:
         _move(files, aside, log)
         raise
     _remove_asides(files, table)
+
+
+def has_damaged_log(files: Files, table: str) -> bool:
+    """Whether a commit or checkpoint that a reader of the table needs is missing or cannot be read."""
+    try:
+        check_commits(files, table)
+        if find_version(files, table) is not None:
+            read_state(files, table)
+    except DamagedLogError:
+        return True
+    return False
 
 
 def _remove_asides(files: Files, table: str) -> None:

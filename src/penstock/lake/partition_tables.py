@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import ConcurrentRunError, PenstockError
 from penstock.lake.delta_log import FENCED, Commit, iter_commits, to_application
+from penstock.lake.log_repair import has_damaged_log
 from penstock.lake.manifests import create_manifest
 from penstock.lake.statements import complete_layout, quote, text
 from penstock.model.names import DatasetName
@@ -69,7 +70,7 @@ class PartitionTable:
         if replaces:
             writer = writer.option("overwriteSchema", "true")
         try:
-            commit = self._save(writer.options(**ours), begun)
+            commit = self._save(writer.options(**ours), begun, replaces=replaces)
         except Exception as error:
             if "DELTA_PATH_EXISTS" not in str(error):
                 raise
@@ -88,10 +89,10 @@ class PartitionTable:
 
     def write_aside(self, rows: DataFrame, values: Sequence[str], begun: Manifest) -> None:
         """The same for a table beside the one that a load is for, which is made when it is needed."""
-        if self.lake.state(self.name).exists:
+        if self.lake.state(self.name).exists and not has_damaged_log(self.lake.files, self.name.path):
             self.replace(rows, values, begun)
         else:
-            self._save(rows.write.mode("append").partitionBy(self.key), begun)
+            self._save(rows.write.mode("append").partitionBy(self.key), begun, replaces=True)
 
     def condition(self, rows: DataFrame, values: Sequence[str]) -> str:
         """The condition that holds for the rows of these partitions."""
@@ -107,12 +108,15 @@ class PartitionTable:
                     self.lake.files.spark_path(self.name.path)
                 )
 
-    def _save(self, writer: DataFrameWriter, begun: Manifest) -> Commit:
-        """One commit, under the number of the job run's claim: whoever takes over knows it before anything is written."""
+    def _save(self, writer: DataFrameWriter, begun: Manifest, *, replaces: bool = False) -> Commit:
+        """One commit, under the number of the job run's claim: whoever takes over knows it before anything is written.
+
+        A table that is replaced need not have a readable log.
+        """
         job = current_job()
         owner = job.number if job is not None and job.number is not None else begun.number
         numbered = writer.format("delta").options(txnAppId=to_application(owner), txnVersion=str(begun.number))
-        with self.lake.writing(self.name):
+        with self.lake.writing(self.name, replaces=replaces):
             numbered.save(self.lake.files.spark_path(self.name.path))
         for commit in iter_commits(self.lake.files, self.name.path):
             if commit.number == begun.number:

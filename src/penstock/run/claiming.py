@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from penstock.errors import CancelledError, ConcurrentRunError, PenstockError
 from penstock.model.plan import Item
+from penstock.model.results import ItemResult, LoadResult, Outcome
 from penstock.run.claims.asking import Claims, Next, State, Won, decide_next
 from penstock.run.claims.book import table_of
 from penstock.run.recording import RunRecorder
@@ -48,9 +49,7 @@ class Begun:
     won: Won | None = None
     built_by: str = ""
     rest: Item | None = None
-    """The partitions of the item that are still to be asked for: another build had them."""
-    claimed_as: str = ""
-    """The id under which the claim was recorded: that of the item, or of those partitions that nobody had."""
+    """The partitions of the item that are still to be done: another build has them."""
 
 
 @dataclass(slots=True)
@@ -65,51 +64,77 @@ class Claiming:
     wait_seconds: float
     """How long to wait for another build."""
     on_wait: OnWait = _log_wait
-    _won: dict[str, Won] = field(default_factory=dict)
-
-    def begin(self, item: Item, stop: threading.Event) -> Begun:
-        """Claim an item, or wait until the build that has it is done; for another attempt, only plan it again."""
-        won = self._won.get(item.id)
-        if won is not None:
-            current = self.replan(item) or item
-            # What the attempt before has built is no longer claimed.
-            self.claims.check(replace(won, refs=current.refs if current.parts else won.refs))
-            return Begun(current, won, claimed_as=item.id)
-        begun = self._take(item)
-        if begun is not None:
-            return begun
-        try:
-            return self._wait(item, stop)
-        finally:
-            self.on_wait(item, None)
+    _begun: dict[str, tuple[Begun, Won]] = field(default_factory=dict)
+    """By the ids of items, what this build does of them now, and its claim; another attempt goes on with it."""
+    _rest: dict[str, Item] = field(default_factory=dict)
+    """By the ids of items, the partitions that were left to other builds when the rest of the item was done."""
 
     def is_elsewhere(self, item: Item) -> bool:
         """Whether other builds have all of an item, so that it can only be waited for; no more than a guess."""
         return self.claims.is_elsewhere(item.refs)
 
-    def _take(self, item: Item) -> Begun | None:
+    def begin(self, item: Item, stop: threading.Event) -> Begun:
+        """Claim an item, or wait until the build that has it is done; for another attempt, only plan it again.
+
+        When it leaves a rest, `finish` what was begun, and begin the item again.
+        """
+        known, rest = self._begun.get(item.id), self._rest.get(item.id)
+        if known is not None:
+            return self._begin_again(*known)
+        _check_not_stopped(item, stop)
+        begun = self._take(item.id, item) if rest is None else None
+        if begun is not None:
+            return begun
+        try:
+            return self._wait(item.id, rest or item, stop)
+        finally:
+            self.on_wait(item, None)
+
+    def finish(self, item: Item, begun: Begun, load: LoadResult) -> None:
+        """What was begun of an item is done, and the rest is next; its job run ends here, since the item goes on."""
+        if self._begun.pop(item.id, None) is not None:
+            done = ItemResult(item.id, item.dataset, item.action, Outcome.PASS, item.reasons, load=load)
+            self.recorder.ended(done)
+        if begun.rest is not None:
+            self._rest[item.id] = begun.rest
+
+    def _begin_again(self, known: Begun, won: Won) -> Begun:
+        """Another attempt of what this build has claimed: the one before may have built some of it, or all."""
+        self.claims.check_alive()
+        current = self.replan(known.item)
+        if current is None:
+            return Begun(known.item, built_by=self.recorder.events.build_request_id, rest=known.rest)
+        mine = _narrowed(won, current)
+        self.claims.check(mine)
+        return replace(known, item=current, won=mine)
+
+    def _take(self, item_id: str, item: Item) -> Begun | None:
         """Claim what nobody has of an item; None when other builds have all of it."""
         config = {"action": item.action.value, "reasons": [reason.code for reason in item.reasons]}
         won = self.claims.ask(item.refs, str(item.dataset), config).won
         if won is None:
             return None
         mine, rest = _split(item, won.refs)
-        return replace(self._settle(mine, won), rest=rest)
+        return self._settle(item_id, mine, won, rest)
 
-    def _settle(self, item: Item, won: Won) -> Begun:
+    def _settle(self, item_id: str, item: Item, won: Won, rest: Item | None) -> Begun:
         """The claim is ours: is there still something to do?"""
         current = self.replan(item) if self._is_outdated(item) else item
         if current is None:
-            return Begun(item, built_by=self.recorder.skipped(won.job_run_id, won.refs))
-        self._won[item.id] = won
-        self.recorder.claimed(item.id, won.job_run_id, won.refs)
-        return Begun(current, won, claimed_as=item.id)
+            return Begun(item, built_by=self.recorder.skipped(won.job_run_id, won.refs), rest=rest)
+        mine = _narrowed(won, current)
+        built = tuple(ref for ref in won.refs if ref not in mine.refs)
+        self.recorder.claimed(item_id, won.job_run_id, mine.refs, built)
+        begun = Begun(current, mine, rest=rest)
+        self._begun[item_id] = begun, mine
+        return begun
 
-    def _wait(self, item: Item, stop: threading.Event) -> Begun:
+    def _wait(self, item_id: str, item: Item, stop: threading.Event) -> Begun:
         """Wait for the build that has the item; do what it left undone."""
         deadline, poll, has_asked_again = time.monotonic() + self.wait_seconds, _FIRST_POLL, False
         told = ""
         while True:
+            _check_not_stopped(item, stop)
             ref = item.refs[0]
             standing = self.claims.standing(ref)
             if standing.state is State.HELD and standing.build_request_id != told:
@@ -121,7 +146,7 @@ class Claiming:
                 return Begun(one, built_by=standing.build_request_id or "", rest=others)
             if following in {Next.ASK, Next.DONE}:
                 has_asked_again = has_asked_again or bool(standing.message)
-                begun = self._take(item)
+                begun = self._take(item_id, item)
                 if begun is not None:
                     return begun
             elif following is Next.FAIL:
@@ -131,15 +156,25 @@ class Claiming:
                 )
             if time.monotonic() >= deadline:
                 raise _waited_enough(item, standing.build_request_id)
-            if stop.wait(poll):
-                raise CancelledError(f"{item.id} was cancelled while another build was building it")
+            if not stop.wait(poll):
+                self.close_dead()
             poll = min(_LAST_POLL, poll * 1.5)
-            self.close_dead()
 
     def _is_outdated(self, item: Item) -> bool:
         """Whether another build has touched the table or one of its inputs since this one began to plan."""
         tables = {str(item.dataset), *(table_of(name) for name in item.upstream)}
         return self.claims.are_touched(tables, self.recorder.began_at)
+
+
+def _check_not_stopped(item: Item, stop: threading.Event) -> None:
+    """Nothing is claimed any more for an item that was cancelled."""
+    if stop.is_set():
+        raise CancelledError(f"{item.id} was cancelled before it began")
+
+
+def _narrowed(won: Won, item: Item) -> Won:
+    """The claim on what is left of an item; the rest of it is built, and no longer claimed."""
+    return replace(won, refs=item.refs) if item.parts else won
 
 
 def _waited_enough(item: Item, build_request_id: str | None) -> ConcurrentRunError:

@@ -232,6 +232,8 @@ class Dispatch:
 
     def next_look(self) -> float | None:
         """When something is due without a result, a retry or a timeout; None when nothing is."""
+        while self._delayed and self._states[self._delayed[0][2]].stage is not Stage.WAITING:
+            heapq.heappop(self._delayed)  # it was cancelled: nobody waits until it would have been due
         deadlines = (self._states[name].deadline for name in self._running)
         soonest = min(deadlines, default=math.inf)
         soonest = min(soonest, self._delayed[0][0]) if self._delayed else soonest
@@ -254,6 +256,8 @@ class Dispatch:
         self._running.discard(task.id)
         while group.parked:
             place = heapq.heappop(group.parked)
+            if self._states[place[1]].stage is not Stage.WAITING:
+                continue  # it was cancelled: its turn goes to the next one
             heapq.heappush(self._ready, place)
             if not self.tasks[place[1]].is_parallel:
                 break

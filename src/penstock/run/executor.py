@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from penstock.definitions.project_modules import loaded_project_modules
 from penstock.definitions.user_code import describe
-from penstock.errors import PenstockError
+from penstock.errors import CancelledError, PenstockError
 from penstock.kinds.catalog import find_kind
 from penstock.kinds.protocol import Kind, Loader, PipelineRun, Workspace
 from penstock.lake.naming import use_database
@@ -21,8 +21,8 @@ from penstock.lake.stored_files import stored_files_named
 from penstock.lake.tables import Lake
 from penstock.model.jobs import JobPolicy
 from penstock.model.loads import find_drivers
-from penstock.model.plan import Item, Plan, Problem
-from penstock.model.results import ItemResult, LoadResult, Outcome
+from penstock.model.plan import Item, Plan
+from penstock.model.results import ItemResult, LoadResult
 from penstock.model.wording import counted
 from penstock.run.analyzing import analyze_plan
 from penstock.run.cancelling import CancelWatch
@@ -86,6 +86,7 @@ class Executor:
                 failures=failures,
                 limits=lambda item: _to_limits(project.jobs.policy_of(item.dataset)),
             )
+            work.is_cancelled = scheduler.is_cancelled
             beats = Heartbeats(recorder.log, [recorder.events], is_taken_over=recorder.is_taken_over)
             with beats, watch.watch(scheduler.stop):
                 return scheduler.execute(plan)
@@ -163,27 +164,33 @@ class _Work:
     logs: JobLogs
     failures: FailureLimit
     listeners: tuple[RunListener, ...] = ()
+    is_cancelled: Callable[[str], bool] = lambda _: False
+    """Whether somebody has cancelled an item, by its id."""
     _stops: dict[str, threading.Event] = field(default_factory=dict)
     _jobs: dict[str, JobSession] = field(default_factory=dict)
 
     def apply(self, item: Item) -> LoadResult:
         """Load an item, unless another build does; its partitions in several steps, if others have some of them."""
         stop = self._stops[item.id] = threading.Event()
-        rest: Item | None = item
+        if self.is_cancelled(item.id):  # perhaps before there was an event to set
+            stop.set()
         loads: list[LoadResult] = []
-        while rest is not None:
-            begun = self.claiming.begin(rest, stop)
-            loads.append(self._do(item, begun))
-            rest = begun.rest
-        return add_up(loads)
+        while True:
+            begun = self.claiming.begin(item, stop)
+            loads.append(self._do(item, begun, stop))
+            if begun.rest is None:
+                return add_up(loads)
+            self.claiming.finish(item, begun, loads[-1])
 
-    def _do(self, item: Item, begun: Begun) -> LoadResult:
+    def _do(self, item: Item, begun: Begun, stop: threading.Event) -> LoadResult:
         won = begun.won
         if won is None:
             return LoadResult(None, 0, delegated_to=begun.built_by)
         with self.logs.open(won.job_run_id) as log, self.sessions.use() as job:
             job.number, job.fences = won.number, won.fences
             self._jobs[item.id] = job
+            if stop.is_set():  # while it was claimed: nobody has cancelled this session
+                raise CancelledError(f"{item.id} was cancelled before it began")
 
             def load(each: Item) -> LoadResult:
                 # Those of the claim that are not built yet: a batch may be built in parts.
@@ -191,25 +198,7 @@ class _Work:
                 job.guard = partial(self.claiming.claims.check, replace(won, refs=tuple(asked) or won.refs))
                 return self._load(each, job, log)
 
-            with self._recorded(item, begun) as result:
-                done = load_item(self.loaders[item.kind], load, begun.item, self.listeners, self.failures)
-                result.append(done)
-        return done
-
-    @contextmanager
-    def _recorded(self, item: Item, begun: Begun) -> Iterator[list[LoadResult]]:
-        """Record the end of a job run for some of an item's partitions; the scheduler knows only the item."""
-        done: list[LoadResult] = []
-        result = ItemResult(begun.claimed_as, item.dataset, item.action, Outcome.ERROR, item.reasons)
-        try:
-            yield done
-            result = replace(result, outcome=Outcome.PASS, load=done[0])
-        except PenstockError as error:
-            result = replace(result, problem=Problem.from_error(error))
-            raise
-        finally:
-            if begun.claimed_as != item.id:
-                self.claiming.recorder.ended(result)
+            return load_item(self.loaders[item.kind], load, begun.item, self.listeners, self.failures)
 
     def cancel(self, item: Item) -> None:
         """Cancel the work on an item."""

@@ -24,8 +24,9 @@ from penstock.model.partitions.declared import read_ordinals, write_ordinals
 from penstock.model.partitions.ordinals import to_ordinals, without
 from penstock.model.partitions.refs import PartitionRef, to_part
 from penstock.model.partitions.requests import Slice
-from penstock.model.plan import Item
+from penstock.model.plan import Effect, Item, Plan
 from penstock.model.recording import standalone_event
+from penstock.model.results import ItemResult, Outcome, RunResult
 from penstock.run.bench import Host, open_bench, raise_first
 from penstock.run.partition_requests import read_ref
 from penstock.run.planner import Planner, PlanRequest
@@ -90,7 +91,7 @@ class Marking:
         items = self._plan(marked)
         is_invalid = all({reason.code for reason in item.reasons} == _INVALIDATED for item in items)
         if is_invalid and (marked.parts is None or not self._is_invalid_as_a_whole(marked)):  # nothing else is wrong
-            self._withdraw(marked)
+            self._record(marked, items, reason)
         else:
             self._accept(marked, items, reason)
         return str(marked)
@@ -115,6 +116,20 @@ class Marking:
                 loader.close()
             if marked.parts is None:  # of partitions, the progress has noted which are still invalid
                 remove_invalidations(workspace.storage, name)
+
+    def _record(self, marked: _Marked, items: list[Item], reason: str) -> None:
+        """Withdraw invalidations, and record in the event log that what was invalidated is available; needs no JVM."""
+        if not items:
+            return
+        project, item = self.host.workspace.project, replace(_join(marked, items), effect=Effect())
+        with self.host.recorded() as recorder:
+            recorder.received(f"penstock mark {marked} available: {reason}")
+            recorder.planned(Plan(project.name, project.target, (item,)))
+            recorder.started(item)
+            self._withdraw(marked)
+            result = ItemResult(item.id, item.dataset, item.action, Outcome.PASS, item.reasons)
+            recorder.ended(result)
+            recorder.finished(RunResult(recorder.events.build_request_id, (result,), 0.0))
 
     def _withdraw(self, marked: _Marked) -> None:
         """Withdraw invalidations; one of more partitions than these stays for the others."""

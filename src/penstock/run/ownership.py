@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import json
 import logging
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 
-from penstock.errors import ConfigError, StorageError
+from penstock.errors import ConfigError
 from penstock.eventlog import projections
 from penstock.eventlog.contract import EventLog
 from penstock.storage.files import Files
+from penstock.storage.local import LocalFiles, is_misplaced
 
 PLACE = "_penstock/event_log.json"
 _LOCAL = ("sqlite:", "memory:")
@@ -31,8 +33,17 @@ class Owner:
 
 
 def check_owner(storage: Files, log: EventLog, build_request_id: str) -> None:
-    """ConfigError when the storage belongs to another log that machines share; the first build that works on it decides."""
-    owner = _read(storage) or _write(storage, Owner(log.uri, build_request_id))
+    """ConfigError when the storage belongs to another log that machines share; the first build that works on it decides.
+
+    When it cannot be read whose it is, it belongs to this log from now on: rows are right in any case, and no table must wait.
+    """
+    ours = Owner(log.uri, build_request_id)
+    try:
+        owner = _read(storage) or _write(storage, ours)
+    except _UnreadableError:
+        _LOGGER.warning("%s/%s could not be read: the tables belong to %s from now on", storage.uri, PLACE, log.uri)
+        _replace(storage, ours)
+        return
     if owner is None or projections.build_state(log, owner.build_request_id, strict=True) is not None:
         return
     if not owner.event_log.startswith(_LOCAL):
@@ -43,8 +54,11 @@ def check_owner(storage: Files, log: EventLog, build_request_id: str) -> None:
     if not log.uri.startswith("memory:"):
         text = "the tables in %s belonged to the event log %s until now; its builds are not seen here"
         _LOGGER.warning(text, storage.uri, owner.event_log)
-        storage.remove(PLACE)
-        _write(storage, Owner(log.uri, build_request_id))
+        _replace(storage, ours)
+
+
+class _UnreadableError(Exception):
+    """What is in the place of the file does not name a log."""
 
 
 def _write(storage: Files, owner: Owner) -> Owner | None:
@@ -56,13 +70,25 @@ def _write(storage: Files, owner: Owner) -> Owner | None:
     return None
 
 
+def _replace(storage: Files, owner: Owner) -> None:
+    """Record the owner in place of another; of two builds that do so at once, either may win."""
+    if isinstance(storage, LocalFiles) and storage.is_folder(PLACE):
+        storage.remove_folder(PLACE)
+    else:
+        storage.remove(PLACE)
+    with suppress(FileExistsError):
+        storage.create(PLACE, json.dumps(asdict(owner)).encode())
+
+
 def _read(storage: Files) -> Owner | None:
     try:
         value = json.loads(storage.read(PLACE))
         return Owner(str(value["event_log"]), str(value["build_request_id"]))
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (ValueError, KeyError, TypeError):
-        raise StorageError(
-            f"{storage.uri}/{PLACE} cannot be read", hint="remove the file if only one event log is in use"
-        ) from None
+    except OSError as error:
+        if not is_misplaced(error):
+            raise
+        raise _UnreadableError from None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise _UnreadableError from None

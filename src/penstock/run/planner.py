@@ -11,7 +11,7 @@ from penstock.definitions.user_code import describe
 from penstock.errors import ConfigError, PenstockError, RawFileError, StorageError, UsageError
 from penstock.kinds.catalog import Catalog, find_kind, open_catalog
 from penstock.kinds.protocol import Kind, Needs, Workspace
-from penstock.lake.delta_log import DamagedLogError, check_commits
+from penstock.lake.data_files import Look, find_damage
 from penstock.lake.invalidations import find_invalidations
 from penstock.model.dataset import Dataset
 from penstock.model.drift import ColumnChange
@@ -19,7 +19,7 @@ from penstock.model.graph import order
 from penstock.model.names import DatasetName
 from penstock.model.partitions.declared import PartitionRequest
 from penstock.model.plan import Action, Item, Plan, PlanLine, Problem, Reason, Upstream, Wishes, WorkItem
-from penstock.model.progress import Damage, TableState
+from penstock.model.progress import TableState
 from penstock.run.partition_requests import Asked, find_scheme, resolve_refs
 from penstock.run.selection import select_datasets
 from penstock.storage.files import Files
@@ -145,17 +145,20 @@ class Planner:
     def _decide_safely(
         self, dataset: Dataset, state: TableState[object], wishes: Wishes, upstream: dict[DatasetName, Upstream]
     ) -> tuple[Item, ...]:
-        """The decision; before there is work, all of the table's log is read, which Delta will have to do."""
+        """The decision; damage that the table's newest commits do not show is looked for closely if the table will be written."""
         found = self._decide(dataset, state, wishes, upstream)
-        if not state.exists or state.damage is not None or not any(item.action.is_work for item in found):
+        if not state.exists or state.damage is not None:
             return found
+        is_written = any(item.action.is_work for item in found)
+        look = Look.BRIEF if not is_written else Look.LOG if wishes.continuous else Look.FULL
         try:
-            check_commits(self.workspace.storage, dataset.name.path)
-        except DamagedLogError as error:
-            damage = Damage(error.code, error.message)
-            damaged = replace(state, progress=None, damage=damage, last_known=state.payload)
-            return self._decide(dataset, damaged, wishes, upstream)
-        return found
+            damage = find_damage(self.workspace.storage, dataset.name, look)
+        except StorageError as error:
+            return _refuse(dataset, Problem.from_error(error))
+        if damage is None:
+            return found
+        damaged = replace(state, progress=None, damage=damage, last_known=state.payload)
+        return self._decide(dataset, damaged, wishes, upstream)
 
     def _decide(
         self, dataset: Dataset, state: TableState[object], wishes: Wishes, upstream: dict[DatasetName, Upstream]
@@ -170,7 +173,7 @@ class Planner:
             raise
         except Exception as error:  # noqa: BLE001 - one dataset must not stop the plan of the others
             problem = Problem("internal", f"{dataset.name} ({dataset.kind}) cannot be planned: {describe(error)}")
-        return (WorkItem(dataset.name, dataset.kind, Action.SKIP, (), None).refused(problem),)
+        return _refuse(dataset, problem)
 
     def _ask(
         self,
@@ -188,6 +191,10 @@ class Planner:
                 return tuple(decided)
             observation = kind.observe_more(observation, decided, self.workspace)
         raise RuntimeError(f"no decision about {dataset.name} after {_MOST_QUESTIONS} observations")
+
+
+def _refuse(dataset: Dataset, problem: Problem) -> tuple[Item, ...]:
+    return (WorkItem(dataset.name, dataset.kind, Action.SKIP, (), None).refused(problem),)
 
 
 def find_drift(planner: Planner, name: DatasetName) -> tuple[ColumnChange, ...]:

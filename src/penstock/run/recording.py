@@ -44,11 +44,11 @@ class RunRecorder:
     _jobs: dict[str, str] = field(default_factory=dict)
     _refs: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """What each item builds."""
-    _planned: set[str] = field(default_factory=set)
-    """The items of the plan: others are batches that such an item is worked off in."""
+    _planned: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """What the items of the plan build: other items are batches that such an item is worked off in."""
     _ended_jobs: set[str] = field(default_factory=set)
     _reasons: dict[str, str] = field(default_factory=dict)
-    """Why items were not started."""
+    """Why partitions were not started."""
     _unwritten: dict[str, Event] = field(default_factory=dict)
     _has_begun: bool = False
     _has_ended: bool = False
@@ -74,7 +74,7 @@ class RunRecorder:
         """The plan is ready; work begins."""
         work = [item for item in plan.items if item.action.is_work]
         refs = [ref for item in work for ref in item.refs]
-        self._planned = {item.id for item in work}
+        self._planned = {item.id: item.refs for item in work}
         graph = [
             {
                 "dataset": item.id,
@@ -128,12 +128,14 @@ class RunRecorder:
 
         self._write(make)
 
-    def claimed(self, item_id: str, job_run_id: str, refs: tuple[str, ...]) -> None:
-        """A job run that has claimed an item, or some of its partitions, begins to work on it."""
+    def claimed(self, item_id: str, job_run_id: str, refs: tuple[str, ...], built: tuple[str, ...] = ()) -> None:
+        """A job run that has claimed an item, or some of its partitions, begins to work on it; others have built some."""
+        makers = self._find_makers(built)
 
         def make() -> list[Event]:
             self._jobs[item_id], self._refs[item_id] = job_run_id, refs
             return [
+                *self._delegate(makers),
                 self.events.job(job_run_id, JobStatus.RUNNING),
                 *(self.events.partition(ref, PartitionStatus.BUILDING, job_run_id=job_run_id) for ref in refs),
             ]
@@ -142,17 +144,21 @@ class RunRecorder:
 
     def skipped(self, job_run_id: str, refs: tuple[str, ...]) -> str:
         """A job run has claimed what needs nothing any more; gives the build that did it, if it is known."""
-        makers = {ref: projections.build_that_made(self.log, ref, strict=True) or "" for ref in refs}
-
-        def make() -> list[Event]:
-            events = [self.events.job(job_run_id, JobStatus.SKIPPED, message=_describe_maker(makers[refs[0]]))]
-            for ref, maker in makers.items():
-                events += [self.events.delegation(ref, maker)] if maker else []
-                events.append(self.events.partition(ref, PartitionStatus.DELEGATED, message=_describe_maker(maker)))
-            return events
-
-        self._write(make)
+        makers = self._find_makers(refs)
+        message = _describe_maker(makers[refs[0]])
+        self._write(lambda: [self.events.job(job_run_id, JobStatus.SKIPPED, message=message), *self._delegate(makers)])
         return makers[refs[0]]
+
+    def _find_makers(self, refs: tuple[str, ...]) -> dict[str, str]:
+        return {ref: projections.build_that_made(self.log, ref, strict=True) or "" for ref in refs}
+
+    def _delegate(self, makers: dict[str, str]) -> list[Event]:
+        """What was claimed and needs nothing any more, by the builds that did it."""
+        events: list[Event] = []
+        for ref, maker in makers.items():
+            events += [self.events.delegation(ref, maker)] if maker else []
+            events.append(self.events.partition(ref, PartitionStatus.DELEGATED, message=_describe_maker(maker)))
+        return events
 
     def failed_elsewhere(self, ref: str, message: str) -> None:
         """The build that something was delegated to has failed."""
@@ -170,7 +176,7 @@ class RunRecorder:
         """Work on one item ended. What was cancelled or never started is recorded with the end of the run, in one append."""
         run = self._jobs.get(result.id)
         if run is None:
-            self._reasons[result.id] = _why_not(result)
+            self._reasons |= dict.fromkeys(self._planned.get(result.id, (result.id,)), _why_not(result))
         elif result.outcome is not Outcome.CANCELLED or result.is_cancel_requested:
             self._write(lambda: self._end_job(result, run))
 

@@ -65,6 +65,7 @@ class Scheduler:
     listeners: tuple[RunListener, ...] = ()
     threads: int = 1
     clock: Callable[[], float] = time.monotonic
+    """Measures how long items take, and says when a retry or a timeout is due."""
     cancel: Callable[[Item], None] | None = None
     """Makes the work on an item end soon, with an error. Called again until it has: it may be between two steps."""
     on_stop: OnStop = lambda _: None
@@ -80,6 +81,8 @@ class Scheduler:
     _stopping: dict[Future[ItemResult], _Stop] = field(default_factory=dict)
     _asked: dict[str | None, str] = field(default_factory=dict)
     """The items that are to be cancelled, and why; None stands for all."""
+    _cancelled: set[str | None] = field(default_factory=set)
+    """The items that were cancelled so far; None stands for all."""
     _wake: Future[None] = field(default_factory=Future)
     _canceller: threading.Thread | None = None
     _is_over: threading.Event = field(default_factory=threading.Event)
@@ -118,6 +121,10 @@ class Scheduler:
             if not self._wake.done():
                 self._wake.set_result(None)
 
+    def is_cancelled(self, item_id: str) -> bool:
+        """Whether an item was cancelled: nothing of it may begin any more. Can be called from any thread."""
+        return item_id in self._cancelled or None in self._cancelled
+
     def _settle_idle(self, plan: Plan, dispatch: Dispatch, items: Mapping[str, Item]) -> None:
         """Items without work end at once, with or without a problem."""
         idle = [_settled(item) for item in plan.items if not item.action.is_work]
@@ -129,14 +136,14 @@ class Scheduler:
         while True:
             self._obey(dispatch, items)
             free = max(1, self.threads) - len(self._running)
-            for task in dispatch.start(time.monotonic(), free, lambda name: self.is_later(items[name])):
+            for task in dispatch.start(self.clock(), free, lambda name: self.is_later(items[name])):
                 future: Future[ItemResult] = Future()
                 self._running[future] = items[task.id]  # first, so that an interrupt finds everything that was started
                 pool.submit(future, partial(contextvars.copy_context().run, self.work, items[task.id]))
             due = dispatch.next_look()
             if not self._running and due is None:
                 return
-            seconds = _LOOK_SECONDS if due is None else min(_LOOK_SECONDS, max(0.0, due - time.monotonic()))
+            seconds = _LOOK_SECONDS if due is None else min(_LOOK_SECONDS, max(0.0, due - self.clock()))
             for future in self._wait(max(seconds, _CANCEL_AGAIN_SECONDS) if self._stopping else seconds):
                 self._finish(dispatch, items, future, future.result())
             self._end_overdue(pool, dispatch, items)
@@ -152,13 +159,14 @@ class Scheduler:
             asked, self._asked = self._asked, {}
             if self._wake.done():
                 self._wake = Future()
+        self._cancelled |= asked.keys()  # before work is told: what has not begun asks
         for item_id, reason in asked.items():
             why = Reason(CANCEL_REQUESTED, reason)
             for future, item in self._running.items():
                 if item_id in {None, item.id}:
                     # Work that cannot be cancelled is only asked to stop: it ends when it ends.
                     patience = PATIENCE_SECONDS if self.cancel is not None else math.inf
-                    self._tell(future, _Stop(why, time.monotonic() + patience))
+                    self._tell(future, _Stop(why, self.clock() + patience))
             waiting, skips = dispatch.cancel(None if item_id is None else [item_id] if item_id in items else [])
             for task in waiting:
                 self._settle(cancelled(items[task.id], why))
@@ -192,7 +200,7 @@ class Scheduler:
         else:
             for watcher in watchers_of(self.listeners):
                 watcher.retries(result)
-        skips = dispatch.finish(result.id, verdict, time.monotonic())
+        skips = dispatch.finish(result.id, verdict, self.clock())
         del self._running[future]
         self._skip(skips, items)
         self._stop_early(dispatch, items)
@@ -209,7 +217,7 @@ class Scheduler:
 
     def _end_overdue(self, pool: Workers[ItemResult], dispatch: Dispatch, items: Mapping[str, Item]) -> None:
         """Stop attempts that take too long. Nobody waits for one that cannot be stopped: another thread takes its place."""
-        now = time.monotonic()
+        now = self.clock()
         late = {task.id: task for task in dispatch.overdue(now)}
         for future, item in tuple(self._running.items()):
             if future not in self._stopping and (task := late.get(item.id)) is not None:

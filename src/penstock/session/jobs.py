@@ -33,6 +33,8 @@ class JobSession:
     fences: tuple[int, ...] = ()
     """The numbers of job runs that may still be writing the same partitions, and must be fenced first."""
     _cancelled: threading.Event = field(default_factory=threading.Event)
+    _is_over: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def is_cancelled(self) -> bool:
@@ -40,8 +42,15 @@ class JobSession:
 
     def cancel(self) -> None:
         """Cancel what Spark is doing for the job run; nothing that it still tries to write is written."""
-        self._cancelled.set()
-        cancel_work(self.session)
+        with self._lock:
+            if not self._is_over:
+                self._cancelled.set()
+                cancel_work(self.session)
+
+    def end(self) -> None:
+        """The session is free: a cancel that comes late must not hit the next job run that uses it."""
+        with self._lock:
+            self._is_over = True
 
     def check(self) -> None:
         """CancelledError when the job run was cancelled; an error when it has lost its claim."""
@@ -97,6 +106,7 @@ class JobSessions:
             yield job
         finally:
             _current.reset(token)
+            job.end()
             self._give_back(job.session)
 
     def close(self) -> None:

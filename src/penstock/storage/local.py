@@ -62,6 +62,20 @@ class LocalFiles:
             return None
         return f"{status.st_ino}-{status.st_mtime_ns}-{status.st_size}"
 
+    def size(self, path: str) -> int | None:
+        """The size of a file; None when there is no such file."""
+        try:
+            status = os.stat(f"{self.uri}/{path}")  # noqa: PTH116 - asked for every data file of every table
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except PermissionError as error:
+            raise _denied(self.root / path) from error
+        except OSError as error:
+            if is_misplaced(error):
+                return None
+            raise
+        return status.st_size if stat.S_ISREG(status.st_mode) else None
+
     def open(self, path: str) -> BinaryIO:
         try:
             return (self.root / path).open("rb")
@@ -113,6 +127,10 @@ class LocalFiles:
 
     def remove(self, path: str) -> None:
         (self.root / path).unlink()
+
+    def is_folder(self, path: str) -> bool:
+        """Whether there is a folder with this name."""
+        return (self.root / path).is_dir()
 
     def rename_folder(self, path: str, to: str) -> None:
         """Give a folder another place below the root, at once."""

@@ -19,10 +19,10 @@ from tests.scanning import needle, scan
 
 from penstock.errors import ConcurrentRunError, PenstockError, StorageError, VerificationError
 from penstock.lake.leases import hold_exclusive
+from penstock.lake.log_names import find_checkpoints
 from penstock.lake.tables import Lake
 from penstock.maintenance.erasure.counting import count_table
 from penstock.maintenance.tables import purge
-from penstock.maintenance.tables.log_names import find_checkpoints
 from penstock.maintenance.tables.removal import wait_for_writers
 from penstock.maintenance.tables.truncation import Head, truncate_log
 from penstock.maintenance.tables.values import Caution, Checksum

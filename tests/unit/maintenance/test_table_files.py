@@ -17,11 +17,11 @@ from builders import clean_log
 from penstock.errors import ConcurrentRunError, StorageError
 from penstock.lake.delta_log import DamagedLogError
 from penstock.lake.leases import Terms, hold_exclusive
+from penstock.lake.log_facts import find_sidecars, read_facts, read_state
+from penstock.lake.log_names import find_checkpoints, find_commits, find_outdated
+from penstock.lake.stored_paths import Vector, to_relative
 from penstock.maintenance.tables.clones import check_no_clones, find_clones, find_tables
-from penstock.maintenance.tables.log_facts import find_sidecars, read_facts, read_state
-from penstock.maintenance.tables.log_names import find_checkpoints, find_commits, find_outdated
 from penstock.maintenance.tables.removal import find_stored, remove_dead_files, wait_for_writers
-from penstock.maintenance.tables.stored_paths import Vector, to_relative
 from penstock.maintenance.tables.values import Caution
 from penstock.maintenance.tables.watch import Watch
 from penstock.model.names import DatasetName

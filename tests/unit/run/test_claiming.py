@@ -18,10 +18,10 @@ from penstock.eventlog.contract import EventLog
 from penstock.eventlog.opening import open_event_log
 from penstock.model.build_history import find_illegal_moves, replay
 from penstock.model.clock import SystemClock
-from penstock.model.plan import Item, Plan, Problem
+from penstock.model.plan import Item, Plan, Problem, Reason
 from penstock.model.recording import BuildRecorder
-from penstock.model.results import ItemResult, LoadResult, Outcome
-from penstock.model.status import BuildStatus, PartitionStatus
+from penstock.model.results import CANCEL_REQUESTED, ItemResult, LoadResult, Outcome
+from penstock.model.status import BuildStatus, JobStatus, PartitionStatus
 from penstock.run.claiming import Claiming, ElsewhereError
 from penstock.run.claims.asking import Claims, LostClaimError
 from penstock.run.claims.heartbeats import Heartbeats
@@ -114,6 +114,48 @@ def test_a_failure_elsewhere_is_tried_once_if_that_can_help_and_fails_alike_othe
     assert three.partitions["main.t"] is PartitionStatus.FAILED
 
 
+def test_a_build_that_was_cancelled_has_not_failed_so_whoever_waits_goes_on(log: EventLog) -> None:
+    one, two = Build(log, "one"), Build(log, "two")
+    assert one.begin().won is not None
+    why = (Reason(CANCEL_REQUESTED, "cancelled: enough"),)
+    stopped = ItemResult(T.id, T.dataset, T.action, Outcome.CANCELLED, why)
+    threading.Timer(0.2, one.recorder.ended, [stopped]).start()
+    assert two.begin().won is not None
+
+
+def test_nothing_is_claimed_for_an_item_that_was_cancelled(log: EventLog) -> None:
+    one, two = Build(log, "one"), Build(log, "two")
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(CancelledError):
+        one.claiming.begin(T, stop)
+    assert one.recorder.events.history.jobs == {}
+    assert one.begin().won is not None
+    stop.clear()
+
+    def give_back() -> None:
+        stop.set()
+        one.end(problem=Problem("source", "no answer", is_retryable=True))
+
+    two.claiming.close_dead = give_back  # between two looks at the log
+    with pytest.raises(CancelledError):
+        two.claiming.begin(T, stop)
+    assert two.recorder.events.history.jobs == {}
+
+
+def test_an_attempt_that_failed_after_its_commit_is_not_made_again(log: EventLog) -> None:
+    build = Build(log, "one")
+    assert build.begin().won is not None
+    build.has_work = False
+    build.recorder.started(T)
+    begun = build.begin()
+    assert (begun.won, begun.built_by) == (None, "one")
+    build.end()
+    (job,) = build.recorder.events.history.jobs.values()
+    assert (job.status, job.attempts) == (JobStatus.COMPLETED, 2)
+    assert build.partitions["main.t"] is PartitionStatus.AVAILABLE
+
+
 def test_a_wait_ends_with_a_cancel_or_its_limit(log: EventLog) -> None:
     one = Build(log, "one")
     assert one.begin().won is not None
@@ -181,3 +223,22 @@ def test_a_claim_reads_no_more_of_the_log_when_the_build_has_made_many(log: Even
 
     costs = [entries_of_a_claim(day) for day in days]
     assert sum(costs[20:]) <= 1.5 * sum(costs[:20]), "when the log is read differs with the time; how much does not"
+
+
+def test_a_cancel_that_comes_late_does_not_hit_the_next_job_run_of_a_session() -> None:
+    interrupted: list[str] = []
+
+    class Session:
+        def interruptAll(self) -> None:  # noqa: N802 - Spark's name
+            interrupted.append("now")
+
+    main: Any = Session()
+    sessions = JobSessions(main, lambda: None)  # type: ignore[arg-type,return-value]
+    with sessions.use() as first:
+        first.cancel()
+        assert first.is_cancelled
+    with sessions.use() as second:
+        assert second.session is first.session
+        first.cancel()
+        check_not_cancelled()
+    assert interrupted == ["now"]

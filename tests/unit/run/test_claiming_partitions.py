@@ -15,10 +15,10 @@ from penstock.eventlog.contract import EventLog
 from penstock.eventlog.opening import open_event_log
 from penstock.model.build_history import find_illegal_moves
 from penstock.model.clock import SystemClock
-from penstock.model.plan import Action, Item, Plan
+from penstock.model.plan import Action, Item, Plan, Problem
 from penstock.model.recording import BuildRecorder
 from penstock.model.results import ItemResult, LoadResult, Outcome, RunResult
-from penstock.run.claiming import Claiming
+from penstock.run.claiming import Begun, Claiming, ElsewhereError
 from penstock.run.claims.asking import Claims
 from penstock.run.recording import RunRecorder
 
@@ -57,6 +57,21 @@ class Build:
         done = ItemResult(item.id, item.dataset, item.action, Outcome.PASS, load=LoadResult(1, 1))
         self.recorder.ended(done)
 
+    def finish_piece(self, begun: Begun) -> None:
+        if begun.won is not None:
+            self.built.update(begun.item.parts)
+        self.claiming.finish(self.item, begun, LoadResult(1, 1))
+
+    def fail(self, problem: Problem) -> None:
+        item = self.item
+        self.recorder.ended(ItemResult(item.id, item.dataset, item.action, Outcome.ERROR, problem=problem))
+
+    @property
+    def jobs(self) -> list[tuple[str, int, int]]:
+        """The job runs: status, number of partitions asked for, attempts."""
+        found = self.recorder.events.history.jobs.values()
+        return [(job.status.name, len(job.targets), job.attempts) for job in found]
+
     def finish(self) -> None:
         self.recorder.finished(RunResult("b", (), 1.0))
 
@@ -72,14 +87,14 @@ def test_two_builds_share_a_batch(log: EventLog) -> None:
     assert second.item.parts == PARTS[4:]
     assert second.rest is not None
     assert second.rest.parts == PARTS[2:4]
-    two.end(second.item)
+    two.finish_piece(second)
     waiting = threading.Timer(0.3, one.end, [first.item])
     waiting.start()
-    rest: Item | None = second.rest
-    while rest is not None:
-        begun = two.claiming.begin(rest, stop)
+    for rest in (PARTS[3:4], ()):
+        begun = two.claiming.begin(two.item, stop)
         assert (begun.won, begun.built_by) == (None, "one")
-        rest = begun.rest
+        assert (begun.rest.parts if begun.rest else ()) == rest
+        two.finish_piece(begun)
     waiting.join()
     one.finish()
     two.finish()
@@ -99,6 +114,15 @@ def test_what_others_built_meanwhile_is_not_built_again(log: EventLog) -> None:
     one.finish()
     begun = two.claiming.begin(two.item, stop)
     assert (begun.item.parts, begun.rest) == (PARTS[3:], None)
+    two.end(two.item)
+    two.finish()
+    makers = {p.partition_ref: p.available_build_request_id for p in projections.list_partitions(log)}
+    assert [makers[ref] for ref in two.item.refs] == [*("one",) * 3, *("two",) * 3], "a build names only what it built"
+    assert [status.name for status in two.recorder.events.history.partitions.values()] == [
+        *("DELEGATED",) * 3,
+        *("AVAILABLE",) * 3,
+    ]
+    assert set(two.recorder.events.history.delegated_to.values()) == {"one"}
 
 
 def test_another_attempt_builds_what_the_first_one_left(log: EventLog) -> None:
@@ -109,9 +133,46 @@ def test_another_attempt_builds_what_the_first_one_left(log: EventLog) -> None:
     one.recorder.started(part)
     one.end(part)
     again = one.claiming.begin(one.item, stop)
-    assert (again.item.parts, again.won) == (PARTS[2:4], first.won)
+    assert again.item.parts == PARTS[2:4]
+    assert again.won == replace(first.won, refs=again.item.refs)
     one.end(one.item)
     one.finish()
     events = [entry.event for entry in projections.events_of_build(log, "one")]
     assert find_illegal_moves(events) == []
     assert all(each.is_available for each in projections.list_partitions(log))
+
+
+def test_another_attempt_of_the_rest_goes_on_with_its_job_run(log: EventLog) -> None:
+    built: set[str] = set()
+    one, two = Build(log, "one", batch(0, 2), built), Build(log, "two", batch(0, 4), built)
+    stop = threading.Event()
+    one.claiming.begin(one.item, stop)
+    first = two.claiming.begin(two.item, stop)
+    assert first.item.parts == PARTS[2:4]
+    two.finish_piece(first)
+    one.fail(Problem("source", "no answer", is_retryable=True))
+    one.finish()
+    rest = two.claiming.begin(two.item, stop)
+    assert (rest.item.parts, rest.rest) == (PARTS[:2], None)
+    two.recorder.started(two.item)  # it failed, and is tried again
+    again = two.claiming.begin(two.item, stop)
+    assert again == rest
+    two.end(two.item)
+    two.finish()
+    assert two.jobs == [("COMPLETED", 2, 1), ("COMPLETED", 2, 2)]
+    assert find_illegal_moves(entry.event for entry in log.read(strict=True)) == []
+    assert all(each.is_available for each in projections.list_partitions(log))
+
+
+def test_the_rest_fails_with_the_reason_of_the_build_that_had_it(log: EventLog) -> None:
+    built: set[str] = set()
+    one, two = Build(log, "one", batch(0, 2), built), Build(log, "two", batch(0, 4), built)
+    stop = threading.Event()
+    one.claiming.begin(one.item, stop)
+    first = two.claiming.begin(two.item, stop)
+    one.fail(Problem("user_code", "it broke"))  # while the other one builds what nobody had
+    one.finish()
+    two.finish_piece(first)
+    with pytest.raises(ElsewhereError, match="it broke"):
+        two.claiming.begin(two.item, stop)
+    assert two.jobs == [("COMPLETED", 2, 1)]

@@ -37,6 +37,15 @@ def test_tasks_start_in_the_order_of_the_graph_as_far_as_there_is_room() -> None
     assert ids(dispatch.start(0, 9)) == "d"
 
 
+def test_nobody_waits_for_another_attempt_of_a_cancelled_task() -> None:
+    dispatch = Dispatch([Task("a", "a", limits=Limits(RetryRule(3, 60.0))), Task("b", "b")])
+    assert ids(dispatch.start(0, 1)) == "a"
+    dispatch.finish("a", Verdict.RETRYABLE, 0)
+    assert dispatch.next_look() == 60
+    assert ids(dispatch.cancel(["a"])[0]) == "a"
+    assert dispatch.next_look() is None
+
+
 def test_what_is_better_done_later_starts_only_when_there_is_nothing_else() -> None:
     dispatch = Dispatch([Task(name, name) for name in "abcd"])
     later = {"a", "c"}
@@ -57,6 +66,14 @@ def test_the_search_for_something_better_is_short() -> None:
     assert ids(dispatch.start(0, 1, is_later)) == "t0"
     assert len(asked) < 500
     assert ids(dispatch.start(0, 2, is_later)) == "t1 t2"
+
+
+def test_the_turn_of_a_cancelled_task_goes_to_the_next_one_of_its_table() -> None:
+    dispatch = Dispatch([Task(name, "table") for name in "abc"])
+    assert ids(dispatch.start(0, 9)) == "a"
+    dispatch.cancel(["b"])
+    dispatch.finish("a", Verdict.SUCCEEDED, 0)
+    assert ids(dispatch.start(0, 9)) == "c"
 
 
 def test_a_group_is_waited_for_as_a_whole() -> None:

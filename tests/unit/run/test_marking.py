@@ -22,6 +22,7 @@ from penstock.lake.invalidations import FOLDER, add_invalidation, find_invalidat
 from penstock.lake.manifests import create_manifest
 from penstock.lake.progress import read_table_state
 from penstock.model.names import DatasetName
+from penstock.model.partitions.declared import Partitioning
 from penstock.model.partitions.ordinals import size
 from penstock.model.plan import Item
 from penstock.model.progress import Manifest
@@ -104,6 +105,12 @@ def due(engine: Engine, *refs: str) -> dict[str, list[str]]:
     return {item.id: [reason.code for reason in item.reasons] for item in items if item.action.is_work}
 
 
+def find_partitioning(engine: Engine) -> Partitioning:
+    found = next(spec.partitioning for spec in engine.workspace.specs if spec.name == DAILY)
+    assert found is not None
+    return found
+
+
 def test_invalidated_days_are_built_again_and_so_is_what_reads_them(engine: Engine) -> None:
     assert engine.marking.invalidate("daily/date=2024-01-05..2024-01-07", "wrong rates") == (
         "main.daily/date=2024-01-05..2024-01-07"
@@ -128,8 +135,7 @@ def test_a_load_of_other_partitions_notes_what_is_invalid(engine: Engine) -> Non
     engine.marking.invalidate("daily/date=2024-01-05", "wrong rates")
     state = read_table_state(storage(engine), DAILY, CODEC)
     spec = next(spec for spec in engine.workspace.specs if spec.name == DAILY)
-    assert spec.partitioning is not None
-    ((why, ordinals),) = to_invalid(spec.partitioning, find_invalid(storage(engine), spec, state))
+    ((why, ordinals),) = to_invalid(find_partitioning(engine), find_invalid(storage(engine), spec, state))
     assert (why, size(ordinals)) == ("wrong rates", 1)
     load(engine, DAILY, ["2024-01-01..2024-01-04", "2024-01-06..2024-02-29"])
     assert due(engine, "daily") == {"main.daily/date=2024-01-05": ["not_built"]}
@@ -168,8 +174,15 @@ def test_marked_days_are_available_again_and_the_others_are_not(engine: Engine) 
         "main.daily/date=2024-01-05..2024-01-06",
         "main.daily/date=2024-01-08..2024-01-09",
     ]
+    ((why, ordinals),) = to_invalid(find_partitioning(engine), found)
+    assert (why, size(ordinals)) == ("wrong rates", 4)
     assert {each.reason for each in found} == {"wrong rates"}
     assert due(engine, "daily/date=2024-01-07") == {}
+    with closing(open_event_log(engine.project.event_log)) as log:
+        states = {
+            day: projections.partition_state(log, f"main.daily/date=2024-01-{day}", strict=True) for day in ("06", "07")
+        }
+    assert {day: state is not None and state.is_available for day, state in states.items()} == {"06": False, "07": True}
     engine.marking.mark_available("daily/date=2024-01-01..2024-01-31", "right")
     assert due(engine, "daily") == {}
     engine.marking.invalidate("daily/date=2024-01-05", "wrong rates")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -10,8 +11,9 @@ import pytest
 from tests.projects import ProjectFolder
 
 from contract.test_eventlog_postgres import fresh_schema
+from damages import DAMAGES
 from penstock.engine import open_engine
-from penstock.errors import ConfigError, StorageError
+from penstock.errors import ConfigError
 from penstock.eventlog.contract import EventLog
 from penstock.eventlog.opening import open_event_log
 from penstock.model.clock import SystemClock
@@ -44,9 +46,21 @@ def test_a_shared_log_is_kept_and_a_local_one_may_be_left(
         assert "penstock log copy" in str(caught.value.hint)
         begin(one, "b")  # a copy of the log knows its builds
         check_owner(storage, one, "c")
-    (tmp_path / "storage" / PLACE).write_text("{")
-    with open_event_log("memory://") as log, pytest.raises(StorageError, match=r"event_log\.json cannot be read"):
-        check_owner(storage, log, "d")
+
+
+@pytest.mark.parametrize("damage", [damage for name, damage in DAMAGES.items() if name not in {"unlink", "swap"}])
+def test_what_does_not_name_a_log_stops_no_table(
+    damage: Callable[[Path], None], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    storage = LocalFiles(tmp_path / "storage")
+    with open_event_log(f"sqlite:///{tmp_path}/one.db") as log:
+        begin(log, "a")
+        check_owner(storage, log, "a")
+        damage(tmp_path / "storage" / PLACE)
+        check_owner(storage, log, "a")
+        assert ["event_log.json could not be read" in text for text in caplog.messages] == [True]
+        check_owner(storage, log, "a")
+        assert len(caplog.messages) == 1
 
 
 def test_a_run_with_another_log_is_refused_before_spark_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,15 +46,12 @@ def test_what_is_in_the_place_of_a_file_is_the_damage_of_one_table(
     assert (actions["staging.customers"], actions["main.people"]) == ("none up_to_date", "none up_to_date")
 
 
-def test_an_old_commit_that_delta_could_not_read_is_found_when_there_is_work(shop: Shop) -> None:
-    """With nothing to do, only the newest commit is read."""
+def test_an_old_commit_that_delta_could_not_read_is_found_without_work_too(shop: Shop) -> None:
     shop.done()
     write_raw(shop.raw.root / "orders/2.parquet", {"id": [3]})
     shop.done()
     (shop.root / ORDERS / "_delta_log" / NEWEST).write_text("{")
-    assert shop.actions("orders") == {"staging.orders": "none up_to_date"}
-    write_raw(shop.raw.root / "orders/3.parquet", {"id": [4]})
-    assert shop.actions("orders", "customers")["staging.orders"] == "rebuild log_damaged"
+    assert shop.actions("orders") == {"staging.orders": "rebuild log_damaged"}
     (shop.raw.root / "orders/1.parquet").unlink()
     (item,) = shop.plan("orders").items
     assert item.problem is not None

@@ -109,6 +109,23 @@ def test_a_failure_is_told_with_its_message_and_what_was_skipped_never_starts(lo
     assert messages == {"it broke"}
 
 
+def test_each_partition_of_a_batch_that_was_skipped_says_why(log: EventLog) -> None:
+    batch = make_item("b", "a").narrowed(("day=1", "day=2"))
+    plan = Plan("shop", None, (make_item("a"), batch))
+    made = recorder(log)
+    made.received("penstock build")
+    made.planned(plan)
+
+    def apply(item: Item) -> LoadResult:
+        raise UserCodeError("it broke")
+
+    made.finished(RunResult("build-1", Scheduler(apply, (made,)).execute(plan), 1.0))
+    for ref in batch.refs:
+        state = projections.partition_state(log, ref)
+        assert state is not None
+        assert (state.status, state.message) == (PartitionStatus.FAILED, "main.a failed")
+
+
 def test_threads_share_one_recorder(log: EventLog) -> None:
     run(log, threads=4)
     assert sum(line.endswith("AVAILABLE") for line in lines(log)) == 3

@@ -189,9 +189,13 @@ def test_work_sees_the_context_of_the_caller() -> None:
 
 
 def test_the_time_of_a_dataset_is_measured() -> None:
-    ticks = iter([5.0, 7.5])
-    scheduler = Scheduler(lambda _: DONE, clock=lambda: next(ticks))
-    assert scheduler.execute(make(make_item("a")))[0].seconds == 2.5
+    now = [5.0]
+
+    def apply(item: Item) -> LoadResult:
+        now[0] += 2.5
+        return DONE
+
+    assert Scheduler(apply, clock=lambda: now[0]).execute(make(make_item("a")))[0].seconds == 2.5
 
 
 def test_a_plan_without_work_settles_without_threads() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -134,8 +135,29 @@ def test_a_cancel_ends_the_wait_for_another_attempt() -> None:
 
     scheduler = Scheduler(apply, limits=lambda _: Limits(RetryRule(5, 60.0)))
     threading.Thread(target=lambda: (tried.wait(10), scheduler.stop("cancelled"))).start()
+    begun = time.monotonic()
     (result,) = scheduler.execute(make(make_item("a")))
     assert result.outcome is Outcome.CANCELLED
+    assert time.monotonic() - begun < 30, "the build ends when the attempt would have been due"
+    assert scheduler.is_cancelled("main.a")
+
+
+def test_what_was_cancelled_can_be_asked_by_work_that_is_about_to_begin() -> None:
+    seen: dict[str, bool] = {}
+    at_work = threading.Event()
+
+    def apply(item: Item) -> LoadResult:
+        at_work.set()
+        deadline = time.monotonic() + 10
+        while not scheduler.is_cancelled("main.a") and time.monotonic() < deadline:
+            time.sleep(0.001)
+        seen[item.id] = scheduler.is_cancelled(item.id)
+        return DONE
+
+    scheduler = Scheduler(apply, threads=2)
+    threading.Thread(target=lambda: (at_work.wait(10), scheduler.stop("cancelled", "main.a"))).start()
+    scheduler.execute(make(make_item("a"), make_item("b")))
+    assert seen == {"main.a": True, "main.b": False}
 
 
 @pytest.fixture(params=["memory://", "sqlite"])

@@ -26,7 +26,7 @@ from penstock.model.wording import counted
 Inputs: TypeAlias = Mapping[DatasetName, Upstream]
 CdcItem: TypeAlias = WorkItem[CdcWork]
 
-_FOREIGN = "foreign_write"
+_KNOWN = frozenset({"foreign_write", "data_damaged"})
 """The damage after which the sources of the table are still known."""
 REREAD = frozenset({"progress_missing", "progress_unreadable", "progress_mismatch", "no_progress"})
 """The damage after which a feed is read again: reading change events twice changes no correct row."""
@@ -110,13 +110,12 @@ def _may_lose(given: CdcObservation, current: Sequence[str], others: Sequence[Fl
     state = given.state
     if not state.exists:
         return None
-    if state.damage is not None and state.damage.code != _FOREIGN:
+    if state.damage is not None and state.damage.code not in _KNOWN:
         return f"its sources are unknown ({state.damage.text})"
     known = state.payload or state.last_known or CdcProgress()
     if gone := len(set(known.files).difference(current)):
         return f"{counted(gone, 'change file')} that it was built from {'is' if gone == 1 else 'are'} missing"
-    earlier = set(state.payload.sources if state.payload else {})
-    if names := sorted(earlier | {flow.name for flow in others}):
+    if names := sorted({*known.sources, *(flow.name for flow in others)}):
         return f"the flow {names[0]} reads the current rows of its source, not their history"
     return None
 

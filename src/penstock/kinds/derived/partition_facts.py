@@ -52,8 +52,12 @@ def find_invalid(files: Files, spec: DatasetSpec, state: TableState[DerivedProgr
 
 def to_invalid(partitioning: Partitioning, found: Iterable[Invalidation]) -> tuple[tuple[str, Ordinals], ...]:
     """The partitions that were invalidated one by one or as ranges, with the reasons."""
-    values = [(each.reason, each.value_of(partitioning.key)) for each in found if not each.is_whole]
-    return tuple((why, read_ordinals(partitioning.scheme, [value])) for why, value in values if value is not None)
+    by_reason: dict[str, list[str]] = {}
+    for each in found:
+        value = each.value_of(partitioning.key)
+        if value is not None:
+            by_reason.setdefault(each.reason, []).append(value)
+    return tuple((why, read_ordinals(partitioning.scheme, values)) for why, values in by_reason.items())
 
 
 def observe_partitions(

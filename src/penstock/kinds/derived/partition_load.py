@@ -28,6 +28,7 @@ from penstock.kinds.derived.partition_decide import to_batches, to_parts
 from penstock.kinds.derived.partition_facts import Schemes, find_changed, find_invalid, to_invalid
 from penstock.kinds.derived.progress import CODEC, DerivedProgress, PartitionProgress
 from penstock.kinds.derived.values import describe_table, mark_input
+from penstock.lake.log_repair import has_damaged_log
 from penstock.lake.partition_tables import PartitionTable
 from penstock.lake.retrying import retry_when_overtaken
 from penstock.lake.write_errors import STRAYS
@@ -85,7 +86,8 @@ class PartitionLoad:
         partitioning, request = _partitioning_of(item), item.work.request
         wanted = self._find_wanted(item)
         current = self._stand(item, self.lake.read_state(item.dataset, CODEC)).current
-        if any(reason.code == "full_refresh" for reason in item.reasons):
+        is_damaged = item.work.parent is None  # by the plan, which sees more of it than the progress
+        if is_damaged or any(reason.code == "full_refresh" for reason in item.reasons):
             current = NOTHING
         batches = to_batches(partitioning, without(wanted, current), request.chunk, is_descending=request.is_descending)
         return tuple(item.narrowed(to_parts(partitioning.scheme, batch)) for batch in batches)
@@ -199,12 +201,10 @@ class PartitionLoad:
         states = {name: self.lake.state(name) for name in work.resolved.inputs}
         columns = work.resolved.columns
         marks = {str(name): mark_input(each, each.schema, columns.get(name)) for name, each in states.items()}
-        known = state.payload
-        if known is None or known.partitions is None or not _is_made_alike(item, known):
-            return _Stand(marks, NOTHING)
-        found = find_invalid(self.lake.files, item.work.resolved.spec, state)
+        found, known = find_invalid(self.lake.files, work.resolved.spec, state), state.payload
         files = frozenset(each.file for each in found)
-        if any(each.is_whole for each in found):
+        is_ours = known is not None and _is_made_alike(item, known) and not any(each.is_whole for each in found)
+        if known is None or known.partitions is None or not is_ours:
             return _Stand(marks, NOTHING, files)
         if any(known.inputs[name].columns != mark.columns for name, mark in marks.items()):
             return _Stand(marks, NOTHING, files)
@@ -236,7 +236,8 @@ class PartitionLoad:
         with self._tables:
             state = self.lake.read_state(item.dataset, CODEC)
             is_ours = state.payload is not None and state.payload.partitions is not None
-            if not state.exists or (not is_ours and not table.is_laid_out()):
+            is_lost = state.exists and has_damaged_log(self.lake.files, item.dataset.path)
+            if not state.exists or is_lost or (not is_ours and not table.is_laid_out()):
                 begun = table.begin(self._to_manifest(item, _Stand(stand.marks, NOTHING), NOTHING), state.version)
                 table.create(rows, begun, item.work.resolved.spec.layout, replaces=state.exists)
                 return True

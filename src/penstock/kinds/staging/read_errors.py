@@ -15,7 +15,7 @@ from penstock.storage.files import Files
 
 _READING = re.compile(r"FAILED_READ_FILE|CANNOT_READ_FILE|ParquetDecodingException|parquet\.io|is not a Parquet file")
 _CODE = re.compile(r"\[(FAILED_READ_FILE[A-Z_.]*|CANNOT_READ_FILE[A-Z_.]*)\]")
-_OTHER_FILE = re.compile(r"/\S+\.parquet")
+_OTHER_FILE = re.compile(r"/_delta_log/|/\S+\.(?:parquet|bin)\b")
 _HINT = "replace the file, write it with another compression or encoding, or move it out of raw; then run again"
 
 

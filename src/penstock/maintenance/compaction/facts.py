@@ -9,10 +9,10 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from penstock.lake.log_facts import LiveFile, LogState, read_state
+from penstock.lake.log_names import LOG, find_commits
 from penstock.lake.manifests import FOLDER
-from penstock.maintenance.tables.log_facts import LiveFile, LogState, read_state
-from penstock.maintenance.tables.log_names import LOG, find_commits
-from penstock.maintenance.tables.stored_paths import to_relative
+from penstock.lake.stored_paths import to_relative
 from penstock.model.compaction import Policy, TableFacts
 from penstock.model.names import DatasetName
 from penstock.model.progress import TableState

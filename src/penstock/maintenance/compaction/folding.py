@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from penstock.faults import fault_point
 from penstock.lake.delta_log import find_version, iter_commits
 from penstock.lake.leases import TERMS, Terms, hold_exclusive
+from penstock.lake.log_facts import read_state
 from penstock.lake.standing import OPTIMIZE, read_standing
+from penstock.lake.stored_paths import to_relative
 from penstock.lake.tables import Lake
 from penstock.maintenance.compaction.duplicates import remove_duplicates
 from penstock.maintenance.compaction.facts import find_small_files, note_checked, to_checked
-from penstock.maintenance.tables.log_facts import read_state
 from penstock.maintenance.tables.purge import find_codec, retrying_conflicts, verify_rewrite
-from penstock.maintenance.tables.stored_paths import to_relative
 from penstock.maintenance.tables.watch import Watch
 from penstock.model.compaction import Policy
 from penstock.model.names import DatasetName

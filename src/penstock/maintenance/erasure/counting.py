@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.lake.log_facts import read_facts
 from penstock.lake.tables import Lake
 from penstock.maintenance.erasure.clear_values import read_clear_values
 from penstock.maintenance.erasure.erasing import delta_tables_of
 from penstock.maintenance.erasure.tombstones import Tombstones
 from penstock.maintenance.sources.erasing import count_sources
-from penstock.maintenance.tables.log_facts import read_facts
 from penstock.maintenance.tables.physical import check_supported
 from penstock.maintenance.tables.removal import find_stored
 from penstock.model.erasing import FileErased

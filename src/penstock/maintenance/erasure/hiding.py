@@ -15,9 +15,9 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 from penstock.errors import ConcurrentRunError
 from penstock.faults import fault_point
 from penstock.kinds.undo import Undo
+from penstock.lake.log_facts import read_state
 from penstock.lake.tables import Lake
 from penstock.maintenance.erasure.values import HiddenTable
-from penstock.maintenance.tables.log_facts import read_state
 from penstock.model.dataset import Place
 from penstock.model.erasure import Hide
 from penstock.model.names import DatasetName

@@ -19,12 +19,12 @@ from pyspark.sql import functions as F
 from penstock.errors import StorageError, VerificationError
 from penstock.faults import is_armed
 from penstock.lake.delta_log import Commit, iter_commits
+from penstock.lake.log_facts import LogState, read_state
+from penstock.lake.log_names import LOG
+from penstock.lake.stored_paths import to_relative
 from penstock.maintenance.erasure.tombstones import Tombstones, name_of
 from penstock.maintenance.tables.excerpt import excerpt_of
-from penstock.maintenance.tables.log_facts import LogState, read_state
-from penstock.maintenance.tables.log_names import LOG
 from penstock.maintenance.tables.purge import add_up
-from penstock.maintenance.tables.stored_paths import to_relative
 from penstock.maintenance.tables.values import Checksum
 from penstock.model.dataset import Place
 from penstock.model.names import DatasetName

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from urllib.parse import unquote
 
 from penstock.errors import PenstockError, StorageError
-from penstock.maintenance.tables.log_facts import LogState, read_state
-from penstock.maintenance.tables.log_names import LOG
+from penstock.lake.log_facts import LogState, read_state
+from penstock.lake.log_names import LOG
 from penstock.storage.addresses import without_scheme
 from penstock.storage.files import Files
 

@@ -14,10 +14,10 @@ from urllib.parse import quote
 from uuid import uuid4
 
 from penstock.errors import StorageError
+from penstock.lake.log_facts import LogState
+from penstock.lake.log_names import LOG
 from penstock.lake.manifests import FOLDER
-from penstock.maintenance.tables.log_facts import LogState
-from penstock.maintenance.tables.log_names import LOG
-from penstock.maintenance.tables.stored_paths import Vector
+from penstock.lake.stored_paths import Vector
 from penstock.storage.files import Files
 
 _PREFIX = "proof-"

@@ -9,11 +9,11 @@ from collections.abc import Callable
 
 from penstock.errors import StorageError, VerificationError
 from penstock.lake.leases import TERMS, Terms, hold_exclusive
+from penstock.lake.log_facts import LogState, read_state
 from penstock.lake.standing import read_standing
 from penstock.lake.tables import Lake
 from penstock.maintenance.tables.clones import check_no_clones
 from penstock.maintenance.tables.excerpt import remove_places
-from penstock.maintenance.tables.log_facts import LogState, read_state
 from penstock.maintenance.tables.purge import purge_hidden_rows, sum_up, verify_left
 from penstock.maintenance.tables.removal import remove_dead_files, wait_for_writers
 from penstock.maintenance.tables.truncation import (

@@ -14,12 +14,12 @@ from urllib.parse import unquote
 
 from penstock.errors import StorageError, VerificationError
 from penstock.faults import fault_point
+from penstock.lake.log_facts import LogState, find_sidecars, read_state
+from penstock.lake.log_names import LOG, SIDECARS, Checkpoint
 from penstock.lake.statements import quote
+from penstock.lake.stored_paths import to_relative
 from penstock.lake.tables import Lake
 from penstock.maintenance.tables.excerpt import new_place, remove_place
-from penstock.maintenance.tables.log_facts import LogState, find_sidecars, read_state
-from penstock.maintenance.tables.log_names import LOG, SIDECARS, Checkpoint
-from penstock.maintenance.tables.stored_paths import to_relative
 from penstock.model.names import DatasetName
 from penstock.storage.addresses import without_scheme
 from penstock.storage.delta_rs import open_delta_table

@@ -16,12 +16,12 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 from penstock.errors import ConcurrentRunError, VerificationError
 from penstock.faults import fault_point, is_armed
 from penstock.lake.delta_log import find_version
+from penstock.lake.log_facts import LogState, read_state
+from penstock.lake.log_names import LOG
 from penstock.lake.standing import find_unverified
+from penstock.lake.stored_paths import to_relative
 from penstock.lake.tables import Lake
 from penstock.maintenance.tables.excerpt import excerpt_of
-from penstock.maintenance.tables.log_facts import LogState, read_state
-from penstock.maintenance.tables.log_names import LOG
-from penstock.maintenance.tables.stored_paths import to_relative
 from penstock.maintenance.tables.values import Checksum, Purged
 from penstock.maintenance.tables.watch import Watch
 from penstock.model.names import DatasetName

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from penstock.errors import ConcurrentRunError
 from penstock.faults import fault_point
-from penstock.maintenance.tables.log_facts import LogFacts, read_facts
-from penstock.maintenance.tables.log_names import LOG
+from penstock.lake.log_facts import LogFacts, read_facts
+from penstock.lake.log_names import LOG
 from penstock.maintenance.tables.values import Caution, Removed
 from penstock.maintenance.tables.watch import Watch
 from penstock.model.progress import RawFile

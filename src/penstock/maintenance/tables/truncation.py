@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from penstock.errors import VerificationError
 from penstock.faults import fault_point
 from penstock.lake.delta_log import Commit, iter_commits
-from penstock.lake.tables import Lake
-from penstock.maintenance.tables.log_facts import find_sidecars, read_facts, read_state
-from penstock.maintenance.tables.log_names import (
+from penstock.lake.log_facts import find_sidecars, read_facts, read_state
+from penstock.lake.log_names import (
     LAST_CHECKPOINT,
     LOG,
     SIDECARS,
@@ -24,6 +23,7 @@ from penstock.maintenance.tables.log_names import (
     find_checkpoints,
     find_outdated,
 )
+from penstock.lake.tables import Lake
 from penstock.maintenance.tables.proof import prove_checkpoint
 from penstock.maintenance.tables.watch import Watch
 from penstock.model.progress import Manifest

@@ -141,13 +141,13 @@ class Claims:
         """Claim the partitions that nobody holds, and delegate the others; builders that died are taken over."""
         with self._lock:
             self._sync()
-            self._check_alive()
+            self._raise_if_ended()
             held = {ref: claim for ref in refs if (claim := self._other_holder(ref)) is not None}
             dead = {claim.build_request_id for claim in held.values() if self._has_lapsed(claim.build_request_id)}
             wanted = [ref for ref in refs if ref not in held or held[ref].build_request_id in dead]
             lost = {ref: claim for ref, claim in held.items() if ref not in wanted}
             run = self._claim(wanted, job_label, config, sorted(dead)) if wanted else None
-            self._check_alive()
+            self._raise_if_ended()
             mine = self._book.claims_of(run) if run else {}
             lost |= self._book.lost_to(run) if run else {}
             self._record_rest(run, mine, lost, dead)
@@ -169,6 +169,12 @@ class Claims:
                 f"no sign of life for {self._lapse_seconds:g} s",
                 hint="nothing was written; run again",
             )
+
+    def check_alive(self) -> None:
+        """Raise LostClaimError if another build has ended this one."""
+        with self._lock:
+            self._sync()
+            self._raise_if_ended()
 
     def are_touched(self, tables: Iterable[str], since: Position) -> bool:
         """Whether other builds had to do with one of these tables after a position that is in this build's time."""
@@ -217,7 +223,7 @@ class Claims:
             if self._seen.get(build, (None, 0.0))[0] != sign:
                 self._seen[build] = sign, now
 
-    def _check_alive(self) -> None:
+    def _raise_if_ended(self) -> None:
         if self._book.has_ended(self.build_request_id):
             raise LostClaimError(
                 f"build {self.build_request_id} was ended by another one, because it gave no sign of life for "

@@ -82,7 +82,7 @@ class ClaimBook:
         self._ended: dict[str, Ended] = {}
         self._lost: dict[tuple[str, str], Claim] = {}
         self._open_builds: set[str] = set()
-        self._closed_runs: set[str] = set()
+        self._given_up_runs: set[str] = set()
         self._touched: dict[str, dict[str, int]] = defaultdict(dict)
         """For each table, where in the log each build last said something about it or a part of it."""
 
@@ -148,8 +148,8 @@ class ClaimBook:
         if job.status is JobStatus.SCHEDULED:
             self._numbers.setdefault(job.job_run_id, position)
         elif job.status.is_final:
-            if isinstance(job.config, Mapping) and CLOSED in job.config:
-                self._closed_runs.add(job.job_run_id)
+            if job.status is JobStatus.CANCELLED or (isinstance(job.config, Mapping) and CLOSED in job.config):
+                self._given_up_runs.add(job.job_run_id)
             ending = self._ending_of(job.job_run_id, _ENDINGS.get(job.status, Ending.GIVEN_UP))
             is_retryable = isinstance(job.config, Mapping) and job.config.get(RETRYABLE) is True
             for ref in tuple(self._by_run.get(job.job_run_id, ())):
@@ -170,8 +170,8 @@ class ClaimBook:
                 self._ended[ref] = Ended(last.claim, ending, partition.message or last.message, last.is_retryable)
 
     def _ending_of(self, job_run_id: str | None, said: Ending) -> Ending:
-        """How a job run ended; what another build says about one whose process died is not known to be a failure."""
-        return Ending.GIVEN_UP if job_run_id in self._closed_runs else said
+        """How a job run ended; one that was cancelled, or closed by another build because its process died, has not failed."""
+        return Ending.GIVEN_UP if job_run_id in self._given_up_runs else said
 
     def _claim(self, claim: Claim) -> None:
         held = self.holder(claim.ref)

@@ -118,7 +118,7 @@ def test_lost_progress_means_that_the_feed_is_read_again() -> None:
     assert (plan.action, codes(plan)) == (Action.APPLY, ["progress_missing", "new_files"])
 
 
-@pytest.mark.parametrize("code", ["foreign_write", "log_damaged", "progress_newer"])
+@pytest.mark.parametrize("code", ["foreign_write", "log_damaged", "progress_newer", "data_damaged"])
 def test_a_target_that_others_changed_is_not_touched(code: str) -> None:
     state = TableState(version=3, number=2, damage=Damage(code, "somebody wrote"))
     plan = plan_changes(given(OF_FILES, state=state, files={"files": [FILE]}))
@@ -143,10 +143,10 @@ def test_a_full_refresh_reads_every_file_again() -> None:
     assert list(plan.work.files) == [FILE]
 
 
-@pytest.mark.parametrize("code", ["foreign_write", "log_damaged", "progress_missing"])
+@pytest.mark.parametrize("code", ["foreign_write", "data_damaged", "log_damaged", "progress_missing"])
 def test_a_full_refresh_mends_a_target_that_is_damaged(code: str) -> None:
     """Where it is not known any more what the table was made from, files of it could be gone."""
-    known = {FILE.path: ConsumedFile(FILE, 0)} if code == "foreign_write" else {}
+    known = {FILE.path: ConsumedFile(FILE, 0)} if code in {"foreign_write", "data_damaged"} else {}
     state = TableState(version=3, number=2, damage=Damage(code, "somebody wrote"), last_known=CdcProgress(known))
     wanted = given(OF_FILES, state=state, files={"files": [FILE]}, full_refresh=True)
     assert plan_changes(wanted).action is (Action.REBUILD if known else Action.SKIP)

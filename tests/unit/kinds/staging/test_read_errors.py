@@ -62,7 +62,9 @@ def test_when_no_file_can_be_blamed_it_is_still_a_raw_file(files: LocalFiles) ->
 def test_nanoseconds_and_other_errors(files: LocalFiles) -> None:
     assert "nanoseconds" in _fail(files, RuntimeError(f"[USER_RAISED_EXCEPTION] {SAID}")).message
     table = RuntimeError("[FAILED_READ_FILE.NO_HINT] while reading file:///storage/staging/orders/part-1.parquet")
-    for error in (RuntimeError("something else"), ConcurrentRunError("FAILED_READ_FILE"), table):
+    said = "[FAILED_READ_FILE.NO_HINT] while reading file:///storage/staging/orders/"
+    logs = (RuntimeError(f"{said}_delta_log/{1:020d}.json"), RuntimeError(f"{said}deletion_vector_1.bin"))
+    for error in (RuntimeError("something else"), ConcurrentRunError("FAILED_READ_FILE"), table, *logs):
         with pytest.raises(type(error)), raw_files_named(NAME, files, PATHS, {SAID: NANOSECONDS}):
             raise error
 

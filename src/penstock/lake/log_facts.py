@@ -14,7 +14,7 @@ from typing import Any
 
 from penstock.errors import StorageError
 from penstock.lake.delta_log import DamagedLogError
-from penstock.maintenance.tables.log_names import (
+from penstock.lake.log_names import (
     LOG,
     SIDECARS,
     checkpoint_files,
@@ -22,8 +22,9 @@ from penstock.maintenance.tables.log_names import (
     find_checkpoints,
     find_commits,
 )
-from penstock.maintenance.tables.stored_paths import Vector, to_relative
+from penstock.lake.stored_paths import Vector, to_relative
 from penstock.storage.files import Files
+from penstock.storage.local import LocalFiles, is_misplaced
 
 Action = Mapping[str, Any]
 
@@ -108,7 +109,7 @@ class LogFacts:
 
 def read_facts(files: Files, table: str) -> LogFacts:
     """Everything that the log of a table says; StorageError when there is none."""
-    names = files.names(f"{table}/{LOG}")
+    names = _names(files, table)
     named: set[str] = set()
     commits = find_commits(names)
     for name in [*(f"{version:020d}.json" for version in commits), *compacted_files(names), *checkpoint_files(names)]:
@@ -130,7 +131,7 @@ def read_state(
 
     The rows of each file are counted only if asked for: they are in the statistics, which are most of a checkpoint.
     """
-    names = files.names(f"{table}/{LOG}")
+    names = _names(files, table)
     commits = [version for version in find_commits(names) if until is None or version <= until]
     highest = min(until if until is not None else sys.maxsize, (checkpoints_below or sys.maxsize) - 1)
     checkpoints = [each for each in find_checkpoints(names) if each.version <= highest]
@@ -150,6 +151,12 @@ def read_state(
     for version in after:
         replay.apply(_read_actions(files, table, f"{version:020d}.json"))
     return replay.to_state(after[-1] if after else start)
+
+
+def _names(files: Files, table: str) -> list[str]:
+    """What the log has, files or not: a folder in the place of a file must not look as if there were none."""
+    log = f"{table}/{LOG}"
+    return files.entries(log) if isinstance(files, LocalFiles) else files.names(log)
 
 
 def find_sidecars(files: Files, table: str, names: Sequence[str]) -> list[str]:
@@ -177,10 +184,7 @@ class _Replay:
                 self.live.pop(remove["path"], None)
         for action in known:
             if add := action.get("add"):
-                rows = _ROWS.search(add.get("stats") or "") if self.with_rows else None
-                self.live[add["path"]] = LiveFile(
-                    add["path"], int(add["size"]), _to_vector(add), _to_partition(add), int(rows[1]) if rows else None
-                )
+                self.live[add["path"]] = to_live_file(add, with_rows=self.with_rows)
             elif txn := action.get("txn"):
                 self.transactions[txn["appId"]] = int(txn["version"])
             elif protocol := action.get("protocol"):
@@ -194,6 +198,12 @@ class _Replay:
 
     def to_state(self, version: int) -> LogState:
         return LogState(version, self.live, self.protocol, self.metadata, self.transactions, self.domains)
+
+
+def to_live_file(add: Action, *, with_rows: bool = False) -> LiveFile:
+    """The file that an action adds to a table."""
+    rows = _ROWS.search(add.get("stats") or "") if with_rows else None
+    return LiveFile(add["path"], int(add["size"]), _to_vector(add), _to_partition(add), int(rows[1]) if rows else None)
 
 
 def _read_actions(files: Files, table: str, name: str, *, with_rows: bool = False) -> Iterator[Action]:
@@ -216,8 +226,16 @@ def _read_file(files: Files, path: str, *, with_rows: bool = False) -> Iterator[
                 yield json.loads(line)
     except FileNotFoundError:
         raise DamagedLogError(f"the log file {path} is missing", hint="restore the file from a backup") from None
-    except (ValueError, KeyError, TypeError):
-        raise DamagedLogError(f"the log file {path} cannot be read", hint="restore the file from a backup") from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise _unreadable(path) from None
+    except OSError as error:  # those of the system have a number; others say that a Parquet file is not valid
+        if error.errno is not None and not is_misplaced(error):
+            raise
+        raise _unreadable(path) from None
+
+
+def _unreadable(path: str) -> DamagedLogError:
+    return DamagedLogError(f"the log file {path} cannot be read", hint="restore the file from a backup")
 
 
 def _read_parquet(files: Files, path: str, *, with_rows: bool) -> Iterator[Action]:
@@ -225,7 +243,7 @@ def _read_parquet(files: Files, path: str, *, with_rows: bool) -> Iterator[Actio
     import pyarrow.parquet as pq
 
     with files.open(path) as stream:
-        file = pq.ParquetFile(stream)
+        file = pq.ParquetFile(stream, page_checksum_verification=True)
         present = set(file.schema_arrow.names)
         columns = [name for name in _ACTIONS if name in present and name not in {"add", "remove", "cdc"}]
         for name in ("add", "remove", "cdc"):
