@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from penstock.errors import PenstockError
+from penstock.errors import TakenOverError
 from penstock.eventlog import projections
 from penstock.eventlog.contract import Entry, EventLog, Filter, Position
 from penstock.model.event_logs import DEADLINE_SECONDS
@@ -37,7 +37,7 @@ _AT_ONCE = 500
 """How many partitions one query names."""
 
 
-class LostClaimError(PenstockError):
+class LostClaimError(TakenOverError):
     """Another build has taken over what this one was building; nothing may be committed any more."""
 
     code = "claim_lost"
