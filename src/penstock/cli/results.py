@@ -31,8 +31,9 @@ def results() -> TextIO:
 
 def keep_results_apart() -> None:
     """Until the process ends, let only results reach stdout; whatever else is written there goes to stderr."""
-    stream = sys.stdout
-    if not _stdout.is_ours or _stdout.apart is not None or stream is not sys.__stdout__ or stream.fileno() != 1:
+    stream = sys.__stdout__
+    is_usual = stream is not None and sys.stdout is stream and not stream.closed and stream.fileno() == 1
+    if stream is None or not is_usual or not _stdout.is_ours or _stdout.apart is not None:
         return
     stream.flush()
     # Programs that user code starts do not inherit a duplicate.

@@ -113,11 +113,11 @@ def _route() -> None:
         if _routed.users == 0 and current is not _routed:
             _routed.stream = current
         _routed.users += 1
-        sys.stdout = _routed  # type: ignore[assignment]
+        sys.stdout = _routed
 
 
 def _unroute() -> None:
     """Also puts back what user code has replaced."""
     with _lock:
         _routed.users -= 1
-        sys.stdout = _routed.stream if _routed.users == 0 else _routed  # type: ignore[assignment]
+        sys.stdout = _routed.stream if _routed.users == 0 else _routed

@@ -147,7 +147,9 @@ class Planner:
     ) -> tuple[Item, ...]:
         """The decision; damage that the table's newest commits do not show is looked for closely if the table will be written."""
         if state.damage is not None and not state.damage.is_fixed_by_rebuild:
-            return _refuse(dataset, Problem("storage", state.damage.text, hint="move it away, or restore the folder"))
+            return _refuse(
+                dataset, Problem(state.damage.code, state.damage.text, hint="move it away, or restore the folder")
+            )
         found = self._decide(dataset, state, wishes, upstream)
         if not state.exists or state.damage is not None:
             return found

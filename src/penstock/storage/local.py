@@ -17,7 +17,7 @@ from penstock.model.progress import RawFile
 
 
 def is_misplaced(error: OSError) -> bool:
-    """Whether a file cannot be read because something else is in its place or in that of its folder, such as a link in a circle."""
+    """Whether a file cannot be read because something else is in its place, or in that of its folder."""
     return error.errno in {errno.EISDIR, errno.ENOTDIR, errno.ELOOP}
 
 
@@ -76,7 +76,7 @@ class LocalFiles:
 
     def open(self, path: str) -> BinaryIO:
         try:
-            return open(f"{self.uri}/{path}", "rb", opener=_open_regular)  # noqa: PTH123 - only this open takes an opener
+            return open(f"{self.uri}/{path}", "rb", opener=_open_regular)
         except PermissionError as error:
             raise _denied(self.root / path) from error
 

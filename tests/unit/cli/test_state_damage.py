@@ -86,7 +86,7 @@ def test_what_is_in_the_place_of_a_folder_of_one_table_concerns_that_table(
     items = {item["dataset"]: item for item in json.loads(penstock("plan", "--json").out)["datasets"]}
     assert items["staging.other"]["action"] == "rebuild"
     problem = items["staging.orders"]["problem"]
-    assert problem["code"] == "storage"
+    assert problem["code"] == "not_a_folder"
     assert f"storage/staging/orders{place} is not a folder" in problem["message"]
 
 
