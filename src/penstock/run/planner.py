@@ -146,6 +146,10 @@ class Planner:
         self, dataset: Dataset, state: TableState[object], wishes: Wishes, upstream: dict[DatasetName, Upstream]
     ) -> tuple[Item, ...]:
         """The decision; damage that the table's newest commits do not show is looked for closely if the table will be written."""
+        if state.damage is not None and not state.damage.is_fixed_by_rebuild:
+            return _refuse(
+                dataset, Problem(state.damage.code, state.damage.text, hint="move it away, or restore the folder")
+            )
         found = self._decide(dataset, state, wishes, upstream)
         if not state.exists or state.damage is not None:
             return found
