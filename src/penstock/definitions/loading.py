@@ -30,7 +30,15 @@ from penstock.model.partitions.declared import Partitioning, by_values
 from penstock.model.partitions.refs import PartitionError
 from penstock.model.partitions.schemes import ColumnScheme
 from penstock.model.project import Project
-from penstock.model.spec import DatasetKind, DatasetSpec, Expectation, OnViolation, TableLayout, Untraced
+from penstock.model.spec import (
+    DatasetKind,
+    DatasetSpec,
+    Expectation,
+    NeededColumn,
+    OnViolation,
+    TableLayout,
+    Untraced,
+)
 from penstock.pipelines.registry import Definition, Registry, bind_variables, collect_definitions
 
 if TYPE_CHECKING:
@@ -176,7 +184,7 @@ class _Loader:
             sql=statement.query,
             query_line=statement.query_line,
             columns=self._columns(facts),
-            column_places=self._column_places(facts, file),
+            needs=self._needs(facts, file),
             partitioning=to_partitioning(given, self._source_name, location) if given is not None else None,
             job=to_job(dict(statement.job), location),
         )
@@ -190,14 +198,14 @@ class _Loader:
                 found[names[text]] = found.get(names[text], frozenset()).union(columns)
         return found
 
-    def _column_places(self, facts: QueryFacts, file: str) -> dict[DatasetName, dict[str, Location]]:
-        found: dict[DatasetName, dict[str, Location]] = {}
-        for text, columns in facts.columns.items():
-            places = found.setdefault(to_dataset_name(text, self._project.database), {})
-            for column, place in columns.items():
-                if place is not None:
-                    places.setdefault(column, Location(file, *place))
-        return found
+    def _needs(self, facts: QueryFacts, file: str) -> tuple[NeededColumn, ...]:
+        def named(pairs: Iterable[tuple[str, str]]) -> tuple[tuple[DatasetName, str], ...]:
+            return tuple((to_dataset_name(text, self._project.database), column) for text, column in pairs)
+
+        return tuple(
+            NeededColumn(named(need.reads), Location(file, need.line, need.column), named(need.others), need.is_open)
+            for need in facts.needs
+        )
 
     def _load_python(self, paths: list[Path]) -> list[DatasetSpec]:
         from penstock.definitions.tracing import Tracer

@@ -14,6 +14,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from penstock.definitions.sql_columns import find_columns
 from penstock.definitions.sql_facts import QueryFacts
 from penstock.definitions.sql_grammar import check_grammar
+from penstock.definitions.sql_needs import find_needs
 from penstock.definitions.sql_reads import WithReads, find_inputs, find_remarks, find_with_reads, to_fingerprint
 from penstock.definitions.sql_text import SqlSyntaxError, SqlText, find_unclosed
 from penstock.errors import DefinitionError
@@ -73,7 +74,8 @@ def find_facts(sql: SqlText, tokens: list[Token]) -> QueryFacts:
     inputs, reads = find_inputs(query, sql, tokens, with_reads)
     remarks = sorted([*find_remarks(tokens, sql), *reads], key=lambda remark: (remark.line, remark.column))
     columns = find_columns(query, inputs, tokens, sql, with_reads)
-    return QueryFacts(to_fingerprint(query, tokens), inputs, tuple(remarks), columns)
+    needs = find_needs(query, tokens, sql, with_reads)
+    return QueryFacts(to_fingerprint(query, tokens), inputs, tuple(remarks), columns, needs)
 
 
 def _parse(sql: SqlText, tokens: list[Token]) -> exp.Expr:
