@@ -187,6 +187,60 @@ def test_a_column_that_never_was_is_a_problem_with_the_nearest_name(tmp_path: Pa
         shop.done()
 
 
+PYTHON_SQL = """from penstock import pipelines as dp
+from functools import wraps
+def carefully(function):
+    @wraps(function)
+    def call():
+        try:
+            return function()
+        except Exception:
+            return dp.read("staging.orders")
+    return call
+@dp.materialized_view
+def plain():
+    return dp.spark.sql("SELECT custmer FROM staging.orders")
+@dp.materialized_view
+@dp.expect("known", "id IS NOT NULL")
+def longer():
+    'Described.'
+    return dp.spark.sql('''SELECT id,
+        nosuch FROM staging.orders''').filter("id > 1").distinct()
+@dp.materialized_view
+def perhaps():
+    if dp.read("staging.orders").isEmpty():
+        return dp.spark.sql("SELECT nosuch FROM staging.orders")
+    return dp.read("staging.orders")
+@dp.materialized_view
+def either():
+    return dp.read("staging.orders") or dp.spark.sql("SELECT nosuch FROM staging.orders")
+@dp.materialized_view
+def argument():
+    return dp.spark.sql("SELECT nosuch FROM {given}", given=dp.read("staging.orders"))
+@dp.materialized_view
+@carefully
+def guarded():
+    return dp.spark.sql("SELECT nosuch FROM staging.orders")
+@dp.materialized_view
+def unparsed():
+    return dp.spark.sql("DESCRIBE staging.orders")
+"""
+
+
+def test_a_literal_query_that_a_python_definition_certainly_runs_is_checked_too(tmp_path: Path) -> None:
+    shop = Shop(tmp_path / "shop")
+    write_raw(shop.raw.root / "orders/1.parquet", {"id": [1], "customer": ["a"]})
+    file = shop.root / "transformations/a.py"
+    file.parent.mkdir()
+    file.write_text(PYTHON_SQL)
+    shop.specs = load_definitions(shop.project)
+    found = problems(shop)
+    assert {(name, problem.code, str(problem.location)) for name, problem in found.items()} == {
+        ("plain", "column_missing", "transformations/a.py:13:33"),
+        ("longer", "column_missing", "transformations/a.py:19:9"),
+    }
+
+
 @pytest.mark.parametrize(("day", "planned"), [(19_000, "evolve"), (2**31 - 1, "rebuild")])
 def test_a_date_that_no_timestamp_can_be_is_not_widened_in_place(day: int, planned: str, tmp_path: Path) -> None:
     """The table could not be read any more after that."""
