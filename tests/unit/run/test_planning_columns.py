@@ -173,6 +173,10 @@ def test_a_column_that_never_was_is_a_problem_with_the_nearest_name(tmp_path: Pa
         "CREATE MATERIALIZED VIEW b AS SELECT xyz FROM staging.orders AS o JOIN staging.items AS i ON o.id = i.id;\n"
         "CREATE MATERIALIZED VIEW c AS SELECT xyz FROM d;\n"
         "CREATE MATERIALIZED VIEW d AS SELECT id AS xyz FROM staging.orders;\n"
+        "CREATE MATERIALIZED VIEW e (CONSTRAINT ok EXPECT (id > 0),\n CONSTRAINT x EXPECT (id > price))"
+        " AS SELECT * FROM staging.orders;\n"
+        "CREATE MATERIALIZED VIEW f (CONSTRAINT x EXPECT (price > id)) AS SELECT o.*, 1 AS price FROM staging.orders AS o;\n"
+        "CREATE MATERIALIZED VIEW g (CONSTRAINT x EXPECT (price > 1)) AS FROM staging.orders |> EXTEND 1 AS price;\n"
     )
     shop.specs = load_definitions(shop.project)
     for _ in range(2):  # the first build of the inputs, and later
@@ -180,6 +184,7 @@ def test_a_column_that_never_was_is_a_problem_with_the_nearest_name(tmp_path: Pa
         assert {(name, problem.code, str(problem.location)) for name, problem in found.items()} == {
             ("a", "column_missing", "transformations/a.sql:1:38"),
             ("b", "column_missing", "transformations/a.sql:2:38"),
+            ("e", "column_missing", "transformations/a.sql:6:28"),
         }
         assert found["a"].message == "main.a reads custmer, a column that staging.orders does not have"
         assert found["a"].hint == "did you mean customer?"
