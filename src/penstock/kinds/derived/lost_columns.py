@@ -81,6 +81,6 @@ def _to_missing(resolved: ResolvedSpec, need: NeededColumn, known: Mapping[Datas
     return Problem(
         "column_missing",
         f"{resolved.spec.name} reads {column}, a column that {whose}",
-        hint=f"did you mean {columns[near[0]]}?" if near else f"penstock schema {tables[0]} lists its columns",
+        hint=f"did you mean {columns[near[0]]}?" if near else f"penstock schema show {tables[0]} lists its columns",
         location=need.location,
     )
