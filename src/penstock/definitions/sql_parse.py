@@ -15,11 +15,12 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.definitions.sql_columns import find_columns
 from penstock.definitions.sql_dialect import to_readable, without_tables
-from penstock.definitions.sql_facts import QueryFacts
+from penstock.definitions.sql_facts import ColumnNeed, QueryFacts
 from penstock.definitions.sql_grammar import check_grammar
+from penstock.definitions.sql_needs import find_needs
 from penstock.definitions.sql_reads import WithReads, find_inputs, find_remarks, find_with_reads, to_fingerprint
-from penstock.definitions.sql_text import SqlSyntaxError, SqlText, find_unclosed
-from penstock.errors import DefinitionError
+from penstock.definitions.sql_text import SqlSyntaxError, SqlText, find_unclosed, to_offset
+from penstock.errors import DefinitionError, Location
 
 _QUERY_STARTS = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "("})
 _SPARK = Dialect.get_or_raise("spark")
@@ -59,6 +60,19 @@ def parse_condition(text: str) -> None:
         raise SqlSyntaxError("this is not one condition", location=sql.location(tokens[1].start))
 
 
+def find_condition_needs(condition: str, query: str) -> tuple[tuple[ColumnNeed, int], ...]:
+    """What the inputs of a query must have so that a condition on its result can be tested, with offsets in the condition."""
+    head = "SELECT "
+    text = f"{head}{condition}\nFROM (\n{query}\n)"
+    try:
+        needs = parse_query(SqlText("condition", text, text)).needs
+    except DefinitionError:
+        # Some queries cannot be in brackets, such as those that start with FROM.
+        return ()
+    offsets = [to_offset(text, Location("", need.line, need.column)) - len(head) for need in needs]
+    return tuple((need, at) for need, at in zip(needs, offsets, strict=True) if at < len(condition))
+
+
 def to_tokens(sql: SqlText) -> list[Token]:
     """The words of a text, with their places; raises when a quote or comment is not closed."""
     try:
@@ -76,7 +90,8 @@ def find_facts(sql: SqlText, tokens: list[Token]) -> QueryFacts:
     inputs, reads = find_inputs(query, sql, tokens, with_reads)
     remarks = sorted([*find_remarks(tokens, sql), *reads], key=lambda remark: (remark.line, remark.column))
     columns = find_columns(query, inputs, tokens, sql, with_reads)
-    return QueryFacts(to_fingerprint(query, tokens), inputs, tuple(remarks), columns)
+    needs = find_needs(query, tokens, sql, with_reads)
+    return QueryFacts(to_fingerprint(query, tokens), inputs, tuple(remarks), columns, needs)
 
 
 def _parse(sql: SqlText, tokens: list[Token]) -> exp.Expr:

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-from penstock.definitions.sql_facts import SqlPartitions, SqlStatement
-from penstock.definitions.sql_parse import find_facts, parse_condition, to_tokens
+from penstock.definitions.sql_facts import QueryFacts, SqlPartitions, SqlStatement
+from penstock.definitions.sql_parse import find_condition_needs, find_facts, parse_condition, to_tokens
 from penstock.definitions.sql_partitions import UNITS, Mapped, read_mapping, read_partitions
 from penstock.definitions.sql_text import SqlText, to_offset
 from penstock.definitions.sql_words import SqlWords
@@ -51,6 +51,7 @@ class _StatementReader(SqlWords):
         self._properties: dict[str, str] | None = None
         self._tags: tuple[str, ...] | None = None
         self._expectations: dict[str, tuple[str, OnViolation]] | None = None
+        self._conditions: list[tuple[str, int]] = []
         self._partitions: SqlPartitions | None = None
         self._mapped: list[Mapped] = []
         self._job: dict[str, str] = {}
@@ -70,14 +71,15 @@ class _StatementReader(SqlWords):
             raise self.error("the query after AS is missing")
         if (self._partitions or self._columns.get("PARTITIONED BY")) and self._columns.get("CLUSTER BY"):
             raise DefinitionError("use PARTITIONED BY or CLUSTER BY, not both", location=start)
+        text = self.sql.text[query[0].start : query[-1].end + 1]
         return SqlStatement(
             kind=kind.value,
             name=name,
             line=start.line or 1,
             column=start.column or 1,
-            query=self.sql.text[query[0].start : query[-1].end + 1],
+            query=text,
             query_line=self.sql.location(query[0].start).line or 1,
-            facts=find_facts(self.sql, query),
+            facts=self._with_conditions(find_facts(self.sql, query), text),
             comment=self._comment,
             partition_cols=self._columns.get("PARTITIONED BY", ()),
             cluster_by=self._columns.get("CLUSTER BY", ()),
@@ -87,6 +89,15 @@ class _StatementReader(SqlWords):
             partitions=self._to_partitions(),
             job=tuple(sorted(self._job.items())),
         )
+
+    def _with_conditions(self, facts: QueryFacts, query: str) -> QueryFacts:
+        """The facts with what the expectations need."""
+        needs = list(facts.needs)
+        for condition, start in self._conditions:
+            for need, offset in find_condition_needs(condition, query):
+                place = self.sql.location(start + offset)
+                needs.append(replace(need, line=place.line or 1, column=place.column or 1))
+        return replace(facts, needs=tuple(needs))
 
     def _to_partitions(self) -> SqlPartitions | None:
         if self._mapped and self._partitions is None:
@@ -224,6 +235,7 @@ class _StatementReader(SqlWords):
                 hint=error.hint,
                 location=self.sql.location(start + to_offset(text, error.location)),
             ) from None
+        self._conditions.append((text, start))
         return text
 
     def _read_violation(self) -> OnViolation:

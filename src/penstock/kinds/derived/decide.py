@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
+from penstock.kinds.derived.lost_columns import find_lost_column
 from penstock.kinds.derived.values import (
     DerivedObservation,
     DerivedWork,
@@ -48,7 +49,7 @@ def find_obstacle(given: DerivedObservation, inputs: Inputs) -> DerivedItem | No
     missing = find_missing_input(inputs)
     if missing is not None:
         return _refuse_missing(given, missing)
-    lost = _find_lost_column(given, inputs)
+    lost = find_lost_column(given.resolved, inputs)
     return make_item(given, Action.SKIP, (Reason(lost.code, lost.message),), lost) if lost is not None else None
 
 
@@ -197,44 +198,6 @@ def mark_of(given: DerivedObservation, name: DatasetName) -> InputMark | None:
     """Where an input was when it was read."""
     known = given.state.payload
     return known.inputs.get(str(name)) if known else None
-
-
-def _find_lost_column(given: DerivedObservation, inputs: Inputs) -> Problem | None:
-    """A column that this definition reads and that its input does not have, because it is or was renamed."""
-    spec = given.resolved.spec
-    for name, upstream in inputs.items():
-        read = given.resolved.column_places.get(name, {})
-        for effect in (item.effect for item in upstream.items):
-            kept = {column.key for column in effect.schema.columns} if effect.schema else set()
-            for change in effect.column_changes or ():
-                old = (change.before or "").lower()
-                if change.code == "column_renamed" and old in read and old not in kept:
-                    return Problem(
-                        "column_gone",
-                        f"{spec.name} reads {change.before} of {name}, which is being renamed to {change.after}",
-                        hint=f"use {change.after} instead",
-                        location=read[old],
-                    )
-        for old, new in _find_former_names(upstream).items():
-            if old in read:
-                return Problem(
-                    "column_gone",
-                    f"{spec.name} reads {old} of {name}, which was renamed to {new}",
-                    hint=f"use {new} instead",
-                    location=read[old],
-                )
-    return None
-
-
-def _find_former_names(upstream: Upstream) -> dict[str, str]:
-    """Names that columns of an input had before, and that no column has after this run, with the names that they have."""
-    planned = [item.effect.schema for item in upstream.work]
-    schema = planned[-1] if planned else upstream.state.schema
-    if schema is None:
-        return {}
-    columns = schema.columns
-    kept = {column.key for column in columns}
-    return {former: column.name for column in columns for former in sorted(column.sources - kept)}
 
 
 def _describe_untraced(untraced: Untraced) -> str:
