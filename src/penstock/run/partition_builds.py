@@ -165,10 +165,16 @@ class PartitionBuilds:
     def retry(self, build: str | None, options: BuildOptions | None = None) -> PlanRequest | None:
         """A request for what failed or never ran in a build, by the start of its id; None when everything was built.
 
-        Without a build, it is the newest one that did not succeed.
+        Without a build, it is the newest one that did not succeed; one that was refused before anything was planned, such as
+        one with a typo, has nothing to retry.
         """
         with _open(self.engine) as log:
             history = _find_history(log, build)
+        if not history.partitions and history.status in _STOPPED:
+            raise UsageError(
+                f"build {history.build_request_id} ended before anything was planned, so there is nothing to retry",
+                hint=f"`penstock log build {history.build_request_id}` says why",
+            )
         rest = [ref for ref, status in history.partitions.items() if status is not PartitionStatus.AVAILABLE]
         if not rest:
             return None
@@ -177,10 +183,10 @@ class PartitionBuilds:
 
 def _find_history(log: EventLog, build: str | None) -> BuildHistory:
     if build is None:
-        page = projections.list_builds(log, limit=1, statuses=_STOPPED, strict=True)
-        if not page.builds:
+        newest = projections.newest_planned_build(log, _STOPPED, strict=True)
+        if newest is None:
             raise UsageError("no build has failed", hint="`penstock log builds` lists the builds")
-        build_request_id = page.builds[0].build_request_id
+        build_request_id = newest.build_request_id
     else:
         found = projections.find_builds(log, build)
         if not found:

@@ -8,6 +8,7 @@ import pytest
 from tests.command_line import Penstock
 
 from penstock.cli.partition_rows import group_results
+from penstock.eventlog import projections
 from penstock.eventlog.opening import open_event_log
 from penstock.model.clock import ManualClock
 from penstock.model.names import DatasetName
@@ -196,6 +197,20 @@ def test_a_build_in_which_everything_was_built_needs_no_retry(penstock: Penstock
     assert penstock("retry", "0198").out == "Nothing to retry: everything in this build was built.\n"
     assert penstock("retry", "0198", "--json").json == {"retried": []}
     assert "several builds start with 019" in penstock("retry", "019").err
+
+
+def test_a_request_that_was_refused_does_not_hide_what_failed_before_it(penstock: Penstock, shop: ProjectFolder) -> None:
+    log = open_event_log(f"sqlite:///{_find_log(shop.root)}")
+    recorder = BuildRecorder(ManualClock(), "0199-build")
+    failed = recorder.partition("main.daily/date=2024-01-01", PartitionStatus.REQUESTED)
+    log.append([recorder.build(BuildStatus.RECEIVED), failed, *recorder.end(BuildStatus.FAILED, message="", reason="")])
+    assert penstock("build", "main.daily/date=2024-02-01").code == 2
+    assert "Spark was started" in penstock("retry").err
+    refused = projections.list_builds(log, statuses=[BuildStatus.FAILED]).builds[1].build_request_id
+    log.close()
+    said = penstock("retry", refused)
+    assert (said.code, said.out) == (2, "")
+    assert f"build {refused} ended before anything was planned, so there is nothing to retry" in said.err
 
 
 def _find_log(root: Path) -> Path:
