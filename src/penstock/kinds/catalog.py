@@ -40,6 +40,11 @@ class Catalog:
         """Every table with the tables it reads, directly or through temporary views."""
         return {name: frozenset(found.inputs) for name, found in self.datasets.items() if found.is_stored}
 
+    @cached_property
+    def files(self) -> dict[DatasetName, str]:
+        """The file of each definition, from the project's folder."""
+        return {name: found.spec.location.file for name, found in self.datasets.items() if found.spec is not None}
+
     def listed(self) -> list[Dataset]:
         """Every dataset, as `ls` lists them: datasets without a definition first, then each definition after its inputs."""
         found = [dataset for _, dataset in sorted(self.datasets.items()) if dataset.spec is None]

@@ -19,7 +19,7 @@ from penstock.model.partitions.requests import RANGE, Slice, read_request
 from penstock.model.partitions.schemes import Countable, TimeScheme
 from penstock.model.plan import Plan
 from penstock.model.status import BuildStatus, PartitionStatus
-from penstock.run.partition_requests import find_scheme
+from penstock.run.partition_requests import find_named, find_scheme
 from penstock.run.planner import PlanRequest
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class PartitionBuilds:
     def build(self, refs: Sequence[str], options: BuildOptions | None = None) -> PlanRequest:
         """A request for these partitions and datasets, with all that they read."""
         given = options or BuildOptions()
-        names = {ref.partition("/")[0] for ref in refs} if given.full_refresh else set()
+        names = map(str, find_named(self.engine.catalog, refs, datetime.now(UTC))) if given.full_refresh else ()
         return PlanRequest(
             partitions=tuple(refs),
             full_refresh=tuple(sorted(names)),

@@ -8,10 +8,12 @@ import pytest
 from tests.command_line import Penstock
 
 from penstock.cli.partition_rows import group_results
+from penstock.engine import open_engine
 from penstock.eventlog import projections
 from penstock.eventlog.opening import open_event_log
 from penstock.model.clock import ManualClock
 from penstock.model.names import DatasetName
+from penstock.model.partitions.declared import BuildOptions
 from penstock.model.plan import Action
 from penstock.model.recording import BuildRecorder
 from penstock.model.results import ItemResult, LoadResult, Outcome
@@ -88,6 +90,28 @@ def test_the_plan_shows_partitions(penstock: Penstock) -> None:
     assert found["main.regions/region=EU"]["partitions"] == ["region=EU"]
     assert found["main.places/"]["action"] == "recompute"
     assert found["main.months/month=2024-01"]["inputs"] == ["main.daily/date=2024-01-01..2024-01-31"]
+
+
+@pytest.mark.parametrize(
+    ("refs", "refreshed"),
+    [
+        ("+months", {"staging.orders", "main.daily", "main.months"}),
+        ("main.mon*", {"main.months"}),
+        ("daily+", {"main.daily", "main.months"}),
+        ("path:transformations/daily.py,*s regions", {"main.regions", "main.places", "main.months"}),
+        ("path:transformations/daily.py", {"main.daily", "main.regions", "main.places", "main.months"}),
+        ("main.months/month=2024-01 regions/region=EU", {"main.months", "main.regions"}),
+        ("main.places/place=a", {"main.places"}),
+    ],
+)
+def test_a_full_refresh_of_selectors_is_one_of_what_they_select(
+    shop: ProjectFolder, refs: str, refreshed: set[str]
+) -> None:
+    engine = open_engine(shop.root, environment={})
+    request = engine.partition_builds.build(refs.split(), BuildOptions(full_refresh=True))
+    assert set(request.full_refresh) == refreshed
+    planned = {str(item.dataset) for item in engine.plan(request).items}
+    assert planned >= refreshed
 
 
 def test_partitions_that_are_built_one_by_one_are_one_line_of_the_plan(penstock: Penstock) -> None:
@@ -199,7 +223,9 @@ def test_a_build_in_which_everything_was_built_needs_no_retry(penstock: Penstock
     assert "several builds start with 019" in penstock("retry", "019").err
 
 
-def test_a_request_that_was_refused_does_not_hide_what_failed_before_it(penstock: Penstock, shop: ProjectFolder) -> None:
+def test_a_request_that_was_refused_does_not_hide_what_failed_before_it(
+    penstock: Penstock, shop: ProjectFolder
+) -> None:
     log = open_event_log(f"sqlite:///{_find_log(shop.root)}")
     recorder = BuildRecorder(ManualClock(), "0199-build")
     failed = recorder.partition("main.daily/date=2024-01-01", PartitionStatus.REQUESTED)
