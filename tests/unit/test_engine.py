@@ -143,3 +143,12 @@ def test_raw_that_is_a_file_is_refused(tmp_path: Path) -> None:
     (shop.root / "file").touch()
     with pytest.raises(StorageError, match="which is not a folder"):
         open_engine(shop.root, environment={}).plan()
+
+
+def test_only_ids_that_were_submitted_can_be_run(engine: Engine) -> None:
+    with pytest.raises(UsageError, match="'nonsense' is not a build request that waits to be run in this process"):
+        engine.run(build_request_id="nonsense")
+    build = engine.submit()
+    assert engine.run(build_request_id=build).build_request_id == build
+    with pytest.raises(UsageError, match="is not a build request that waits"):
+        engine.run(build_request_id=build)

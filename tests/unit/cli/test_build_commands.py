@@ -161,6 +161,8 @@ def test_results_of_partitions_are_added_up() -> None:
         ("build main.regions/region=EUROPE", "there is no partition region=EUROPE", "EU, US"),
         ("build main.daily/2024-01-01", "a partition is written as key=value", "main.daily/date=2024-01-01"),
         ("build tag:none", "tag:none", ""),
+        ("build tag:fire:", "tag:fire:", ""),
+        ("build main.regions/region=:fire:", "there is no partition region=:fire:", "EU, US"),
         ("backfill totals", "main.totals is not partitioned", "penstock run --select totals"),
         (
             "backfill places",
@@ -265,6 +267,16 @@ def test_a_wrong_schedule_is_found_before_anything_runs(
     assert "penstock.yml:3:" in said.err
     assert message in said.err
     assert hint in said.err
+
+
+def test_a_schedule_of_a_table_that_does_not_exist_is_refused_at_the_start(
+    penstock: Penstock, shop: ProjectFolder
+) -> None:
+    shop.configure('name: shop\nschedules:\n  tables: {dayly: "0 3 * * *"}\n')
+    said = penstock("scheduler")
+    assert (said.code, said.out) == (2, "")
+    assert "there is a schedule for main.dayly, and no such dataset; did you mean `main.daily`?" in said.err
+    assert "a schedule for main.dayly, which is not a dataset" in penstock("plan").out
 
 
 def test_a_schedule_of_a_definition_is_followed_and_a_wrong_one_is_named_with_its_line(
