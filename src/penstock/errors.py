@@ -168,6 +168,10 @@ class ConcurrentRunError(PenstockError):
     retryable = True
 
 
+class TakenOverError(PenstockError):
+    """Another build has taken over what this one was building, so that none of it may be written any more."""
+
+
 class CancelledError(PenstockError):
     """The job run was cancelled, or took too long: nothing more may be written."""
 

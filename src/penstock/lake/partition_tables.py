@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING
 
-from penstock.errors import ConcurrentRunError, PenstockError
+from penstock.errors import ConcurrentRunError, TakenOverError
 from penstock.lake.delta_log import FENCED, Commit, iter_commits, to_application
 from penstock.lake.log_repair import has_damaged_log
 from penstock.lake.manifests import create_manifest
@@ -32,7 +32,7 @@ RETENTION = {"delta.setTransactionRetentionDuration": "interval 30 days"}
 """Each commit has an application id: without this, a table would list those of all commits ever made."""
 
 
-class FencedError(PenstockError):
+class FencedError(TakenOverError):
     """A load was taken over by another run, which made sure that it cannot commit any more."""
 
     code = "fenced"

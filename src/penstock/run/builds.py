@@ -16,7 +16,7 @@ from penstock.model.project import Project
 from penstock.model.recording import BuildRecorder
 from penstock.model.results import RunResult
 from penstock.model.status import BuildStatus
-from penstock.run.dead_builds import close_dead_builds, describe_owner
+from penstock.run.dead_builds import close_dead_builds, describe_owner, find_interrupted
 from penstock.run.locking import (
     Alive,
     Holder,
@@ -132,11 +132,11 @@ class Builds:
         )
         try:
             with lock, open_event_log(self.project.event_log) as log:
-                self.close_dead(log)
+                interrupted = find_interrupted(log, self.close_dead(log))
                 events = BuildRecorder(self.clock, build)
                 if build_request_id is not None:
                     events.resume(entry.event for entry in projections.events_of_build(log, build, strict=True))
-                yield RunRecorder(log, events, describe_owner(holder, self._identify()))
+                yield RunRecorder(log, events, describe_owner(holder, self._identify()), interrupted)
         except KeyboardInterrupt as error:
             stopped = hooks.tell(error)
             stopped.result = stopped.result or RunResult(build, (), 0.0, str(stopped))

@@ -7,16 +7,16 @@ Whoever waits for a claim of one of those takes it over when it gives no sign of
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from penstock.eventlog import projections
 from penstock.eventlog.contract import EventLog, Filter
 from penstock.model.clock import Clock
-from penstock.model.events import BuildRequest, EventType
+from penstock.model.events import BuildRequest, EventType, Partition
 from penstock.model.recording import BuildRecorder
-from penstock.model.status import BuildStatus, IllegalMoveError
+from penstock.model.status import BuildStatus, IllegalMoveError, PartitionStatus
 from penstock.run.claims.book import CLOSED
 from penstock.run.locking import Holder, alive_file
 
@@ -37,6 +37,19 @@ def close_dead_builds(log: EventLog, clock: Clock, state_folder: Path, lock_id: 
             if is_dead and close_build(log, clock, build, lock_id):
                 closed.append(build)
     return closed
+
+
+def find_interrupted(log: EventLog, builds: Iterable[str]) -> tuple[str, ...]:
+    """What builds whose process died were building: it may be in its table without an event that says so."""
+    found: dict[str, PartitionStatus] = {}
+    for build in builds:
+        for entry in projections.events_of_build(log, build, strict=True):
+            payload = entry.event.payload
+            if not isinstance(payload, Partition):
+                continue
+            if payload.status is PartitionStatus.BUILDING or not payload.message.startswith(DIED):
+                found[payload.partition_ref] = payload.status
+    return tuple(ref for ref, status in found.items() if status is PartitionStatus.BUILDING)
 
 
 def close_build(log: EventLog, clock: Clock, build_request_id: str, closed_by: str) -> bool:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, TakenOverError
 from penstock.kinds.protocol import Expands, Loader
 from penstock.model.plan import Item, Problem
 from penstock.model.results import ExpectationOutcome, ItemResult, LoadResult, Outcome
@@ -62,7 +62,7 @@ class _Run:
         try:
             self._keep(self.load(item), item)
         except PenstockError as error:
-            if error.retryable or len(item.parts) == 1:
+            if _concerns_all(error) or len(item.parts) == 1:
                 raise
             self._search(item, error)
 
@@ -74,7 +74,7 @@ class _Run:
         error = self._record(item)
         if error is None:
             return
-        if error.retryable:
+        if _concerns_all(error):
             raise error
         if len(item.parts) == 1:
             self._fail(item, {item.parts[0]: error})
@@ -86,7 +86,7 @@ class _Run:
         search = BatchSearch(item.parts, error.message)
         while not self.failures.is_exceeded and (smaller := search.next_batch()) is not None:
             found = self._record(item.narrowed(tuple(smaller), f" (search {search.runs + 1})"))
-            if found is not None and found.retryable:
+            if found is not None and _concerns_all(found):
                 raise found
             if found is not None:
                 errors[found.message] = found
@@ -142,6 +142,11 @@ class _Run:
         )
         error.failed_parts = tuple(self.failed)
         return error
+
+
+def _concerns_all(error: PenstockError) -> bool:
+    """Whether the error says nothing about single partitions, so that a search for the bad ones would find all of them."""
+    return error.retryable or isinstance(error, TakenOverError)
 
 
 def add_up(loads: Sequence[LoadResult]) -> LoadResult:

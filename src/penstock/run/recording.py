@@ -13,12 +13,13 @@ from penstock.eventlog.contract import START, EventLog, Position
 from penstock.faults import fault_point
 from penstock.model.build_history import ATTEMPT
 from penstock.model.events import Event
-from penstock.model.plan import Item, Plan
+from penstock.model.plan import Action, Item, Plan
 from penstock.model.recording import BuildRecorder
 from penstock.model.results import ItemResult, LoadResult, Outcome, RunResult
 from penstock.model.status import BuildStatus, JobStatus, PartitionStatus
-from penstock.run.claims.book import RETRYABLE
+from penstock.run.claims.book import RETRYABLE, table_of
 
+_COMMITTED = "it was committed by a build whose process ended before it could say so"
 _NOT_BUILT = "the run ended without building it"
 
 
@@ -35,6 +36,8 @@ class RunRecorder:
     events: BuildRecorder
     owner: str = ""
     """By which process, and under which lock."""
+    interrupted: tuple[str, ...] = ()
+    """What builds whose process has died were building: if it needs nothing now, they had committed it."""
     is_claiming: bool = False
     """Whether items are claimed before they start, so that `claimed` says when one does."""
     is_taken_over: Callable[[], bool] = lambda: False
@@ -96,8 +99,30 @@ class RunRecorder:
                 ),
                 *(self.events.partition(ref, PartitionStatus.REQUESTED) for ref in refs),
                 self.events.build(BuildStatus.EXECUTING),
+                *self._record_committed(plan),
             ]
         )
+
+    def _record_committed(self, plan: Plan) -> list[Event]:
+        """Commits of builds that died before they could record them: a job run that says so for each table."""
+        planned = {str(item.dataset) for item in plan.items}
+        busy = {ref for item in plan.items if item.action is not Action.NONE or item.problem for ref in item.refs}
+        tables: dict[str, list[str]] = {}
+        for ref in self.interrupted:
+            table = table_of(ref)
+            if table in planned and not busy & {ref, table}:
+                tables.setdefault(table, []).append(ref)
+        events: list[Event] = []
+        for table, refs in tables.items():
+            run = self.events.new_job_run()
+            events += [self.events.partition(ref, PartitionStatus.REQUESTED) for ref in refs]
+            events.append(self.events.job(run, JobStatus.SCHEDULED, job_label=table, target_partitions=refs))
+            events += [self.events.partition(ref, PartitionStatus.SCHEDULED, job_run_id=run) for ref in refs]
+            events.append(self.events.job(run, JobStatus.RUNNING))
+            for status in (PartitionStatus.BUILDING, PartitionStatus.AVAILABLE):
+                events += [self.events.partition(ref, status, job_run_id=run) for ref in refs]
+            events.append(self.events.job(run, JobStatus.COMPLETED, message=_COMMITTED))
+        return events
 
     def started(self, item: Item) -> None:
         """Work on one item begins, or another attempt of it."""

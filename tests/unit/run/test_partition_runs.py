@@ -13,12 +13,14 @@ from penstock.errors import ConcurrentRunError, PenstockError, UserCodeError
 from penstock.eventlog import projections
 from penstock.eventlog.contract import EventLog
 from penstock.eventlog.opening import open_event_log
+from penstock.lake.partition_tables import FencedError
 from penstock.model.build_history import find_illegal_moves, replay
 from penstock.model.clock import ManualClock
 from penstock.model.plan import Action, Item, Plan
 from penstock.model.recording import BuildRecorder
 from penstock.model.results import ItemResult, LoadResult, Outcome, RunResult
 from penstock.model.status import JobStatus, PartitionStatus
+from penstock.run.claims.asking import LostClaimError
 from penstock.run.dispatch import Limits, RetryRule
 from penstock.run.failures import FailureLimit
 from penstock.run.partition_runs import load_item
@@ -131,10 +133,13 @@ def test_a_batch_without_errors_is_one_job_run(log: EventLog) -> None:
     assert set(statuses(log).values()) == {PartitionStatus.AVAILABLE}
 
 
-def test_transient_errors_are_not_searched(log: EventLog) -> None:
-    table = Table({PARTS[5]: ConcurrentRunError("overtaken")})
+@pytest.mark.parametrize(
+    "error", [ConcurrentRunError("overtaken"), LostClaimError("taken over"), FencedError("taken over")]
+)
+def test_errors_that_concern_all_partitions_are_not_searched(log: EventLog, error: PenstockError) -> None:
+    table = Table({PARTS[5]: error})
     (result,) = run(log, table, batch())
-    assert (len(table.runs), result.problem and result.problem.code) == (1, "concurrent_run")
+    assert (len(table.runs), result.problem and result.problem.code) == (1, error.code)
 
 
 def test_a_batch_that_is_tried_again_leaves_what_was_built(log: EventLog) -> None:

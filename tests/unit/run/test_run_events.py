@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -23,7 +24,7 @@ from penstock.model.plan import Action, Effect, Item, Plan
 from penstock.model.recording import BuildRecorder
 from penstock.model.results import ItemResult, LoadResult, Outcome, RunResult
 from penstock.model.status import BuildStatus, IllegalMoveError, JobStatus, PartitionStatus
-from penstock.run.dead_builds import close_build
+from penstock.run.dead_builds import close_build, find_interrupted
 from penstock.run.recording import RunRecorder
 from penstock.run.scheduler import Scheduler
 
@@ -169,6 +170,34 @@ def test_builds_of_dead_processes_are_closed_once_and_others_left_alone(log: Eve
     assert state is not None
     assert state.status is BuildStatus.FAILED
     assert projections.build_state(log, "never heard of") is None
+
+
+def test_a_commit_without_its_event_is_recorded_by_the_next_run(log: EventLog) -> None:
+    days = [replace(make_item("days"), partition=f"n={day}", parts=(f"n={day}",)) for day in "123"]
+    dead = recorder(log, "dead")
+    dead.received("penstock run")
+    dead.planned(Plan("shop", None, (*PLAN.items, *days)))
+    for item in (*PLAN.items[:3], *days):
+        dead.started(item)
+    dead.ended(ItemResult("main.c", PLAN.items[2].dataset, Action.RECOMPUTE, Outcome.PASS, load=LoadResult(1, 1)))
+    assert close_build(log, ManualClock(), "dead", "lock")
+    refs = find_interrupted(log, ["dead"])
+    assert refs == ("main.a", "main.b", "main.days/n=1", "main.days/n=2", "main.days/n=3")
+    following = replace(recorder(log, "next"), interrupted=refs)
+    following.received("penstock run")
+    skipped = make_item("b", "a", action=Action.SKIP)
+    following.planned(Plan("shop", None, (make_item("a", action=Action.NONE), skipped, days[1])))
+    found = {state.partition_ref: state.status.name for state in projections.list_partitions(log)}
+    assert {ref: found[ref] for ref in refs} == {
+        "main.a": "AVAILABLE",
+        "main.b": "FAILED",
+        "main.days/n=1": "AVAILABLE",
+        "main.days/n=2": "REQUESTED",
+        "main.days/n=3": "AVAILABLE",
+    }
+    jobs = projections.list_jobs(log, build_request_id="next")
+    assert {(job.job_label, job.status.name) for job in jobs} == {("main.a", "COMPLETED"), ("main.days", "COMPLETED")}
+    assert all("committed by a build whose process ended" in job.message for job in jobs)
 
 
 def test_a_dead_build_whose_events_cannot_be_read_does_not_stop_the_next_run(log: EventLog, tmp_path: Path) -> None:
