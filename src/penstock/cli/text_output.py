@@ -67,7 +67,7 @@ def make_console(*, stderr: bool = False) -> Console:
     """A console on a terminal; wide and without colour when the output is piped."""
     stream = sys.stderr if stderr else results()
     return _PlainConsole(
-        file=stream, highlight=False, soft_wrap=not stream.isatty(), width=None if stream.isatty() else 240
+        file=stream, highlight=False, emoji=False, soft_wrap=not stream.isatty(), width=None if stream.isatty() else 240
     )
 
 

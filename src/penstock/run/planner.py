@@ -257,7 +257,7 @@ def _select(catalog: Catalog, request: PlanRequest) -> frozenset[DatasetName]:
         tags = {name: dataset.tags for name, dataset in catalog.datasets.items()}
         database = catalog.workspace.project.database
         chosen = select_datasets(
-            catalog.graph, tags, request.select, request.exclude, database, request.selected_by, _find_files(catalog)
+            catalog.graph, tags, request.select, request.exclude, database, request.selected_by, catalog.files
         )
     if request.exclude and not chosen:
         raise UsageError(
@@ -267,10 +267,6 @@ def _select(catalog: Catalog, request: PlanRequest) -> frozenset[DatasetName]:
     if request.continuous:
         chosen = frozenset(name for name in chosen if catalog.datasets[name].is_continuous)
     return chosen
-
-
-def _find_files(catalog: Catalog) -> dict[DatasetName, str]:
-    return {name: dataset.spec.location.file for name, dataset in catalog.datasets.items() if dataset.spec is not None}
 
 
 def _to_wishes(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, date, datetime, tzinfo
 from typing import TypeAlias
 
 from penstock.model.nearest import did_you_mean
@@ -112,28 +112,56 @@ Countable: TypeAlias = TimeScheme | ListScheme
 """Schemes whose partitions can be counted without reading data."""
 
 
-def hourly(start: str, end: str | None = None, *, key: str = "hour", includes_current: bool = False) -> TimeScheme:
+def hourly(
+    start: str | date, end: str | date | None = None, *, key: str = "hour", includes_current: bool = False
+) -> TimeScheme:
     """A partition per hour, in UTC: an hour of a zone with daylight saving time occurs twice or never."""
     return _to_scheme(TimeScheme(HOUR, key, 0, includes_current=includes_current), start, end)
 
 
 def daily(
-    start: str, end: str | None = None, *, key: str = "date", time_zone: str = "UTC", includes_current: bool = False
+    start: str | date,
+    end: str | date | None = None,
+    *,
+    key: str = "date",
+    time_zone: str = "UTC",
+    includes_current: bool = False,
 ) -> TimeScheme:
     """A partition per day of a time zone."""
     return _to_scheme(TimeScheme(DAY, key, 0, None, _to_zone(time_zone), includes_current), start, end)
 
 
 def monthly(
-    start: str, end: str | None = None, *, key: str = "month", time_zone: str = "UTC", includes_current: bool = False
+    start: str | date,
+    end: str | date | None = None,
+    *,
+    key: str = "month",
+    time_zone: str = "UTC",
+    includes_current: bool = False,
 ) -> TimeScheme:
     """A partition per month of a time zone."""
     return _to_scheme(TimeScheme(MONTH, key, 0, None, _to_zone(time_zone), includes_current), start, end)
 
 
-def _to_scheme(draft: TimeScheme, start: str, end: str | None) -> TimeScheme:
-    first = draft.parse(start)
-    last = None if end is None else draft.parse(end)
+def _to_text(draft: TimeScheme, given: object) -> str:
+    """How a partition is written that a user gives as a text, a date or a time."""
+    if isinstance(given, str):
+        return given
+    if isinstance(given, datetime):
+        moment = given if given.tzinfo is not None else given.replace(tzinfo=draft.zone)
+    elif isinstance(given, date):
+        moment = datetime(given.year, given.month, given.day, tzinfo=draft.zone)
+    else:
+        raise PartitionError(
+            f"a partition of {draft.key!r} must be a text, a date or a time, not {type(given).__name__}",
+            hint="write it as text, such as '2024-01-01'",
+        )
+    return draft.write(draft.find(moment))
+
+
+def _to_scheme(draft: TimeScheme, start: str | date, end: str | date | None) -> TimeScheme:
+    first = draft.parse(_to_text(draft, start))
+    last = None if end is None else draft.parse(_to_text(draft, end))
     if last is not None and last < first:
         raise PartitionError(
             f"the partitions end with {end}, before they start with {start}", hint="swap start and end"
