@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from penstock.errors import PenstockError
+from penstock.errors import CancelledError, PenstockError
 from penstock.kinds.protocol import Expands, Loader
 from penstock.model.plan import Item, Problem
 from penstock.model.results import ExpectationOutcome, ItemResult, LoadResult, Outcome
@@ -29,13 +29,21 @@ class PartitionsFailedError(PenstockError):
 
 
 def load_item(
-    loader: Loader, load: Load, item: Item, listeners: Sequence[RunListener], failures: FailureLimit
+    loader: Loader,
+    load: Load,
+    item: Item,
+    listeners: Sequence[RunListener],
+    failures: FailureLimit,
+    is_stopped: Callable[[], bool] = lambda: False,
 ) -> LoadResult:
-    """Load an item, in smaller parts where that is needed; no further part begins when too many partitions have failed."""
+    """Load an item, in smaller parts where that is needed.
+
+    No further part begins when too many partitions have failed, or when the item was stopped: CancelledError.
+    """
     expanded = loader.expand(item) if isinstance(loader, Expands) else (item,)
-    if not item.parts and len(expanded) == 1 and not expanded[0].parts:
+    if not item.parts and not any(each.parts for each in expanded):
         return load(item)
-    run = _Run(load, tuple(listeners), failures)
+    run = _Run(load, tuple(listeners), failures, is_stopped)
     if item.parts:
         run.batch(item)
     else:
@@ -49,6 +57,7 @@ class _Run:
     load: Load
     listeners: tuple[RunListener, ...]
     failures: FailureLimit
+    is_stopped: Callable[[], bool]
     loads: list[LoadResult] = field(default_factory=list)
     failed: dict[str, PenstockError] = field(default_factory=dict)
     left: list[str] = field(default_factory=list)
@@ -100,7 +109,8 @@ class _Run:
         self.failures.add(f"{item.dataset}/{part}" for part in failed)
 
     def _record(self, item: Item) -> PenstockError | None:
-        """A job run of its own; gives the error of one that failed."""
+        """A job run of its own; gives the error of one that failed. CancelledError when the item was stopped."""
+        self._check_stopped(item)
         begun = time.monotonic()
         for listener in self.listeners:
             listener.started(item)
@@ -113,10 +123,18 @@ class _Run:
         except PenstockError as error:
             found = error
             result = replace(result, outcome=Outcome.ERROR, problem=Problem.from_error(error))
+            if self.is_stopped():  # most likely because of that
+                result = replace(result, outcome=Outcome.CANCELLED, problem=None)
         result = replace(result, seconds=time.monotonic() - begun)
         for listener in self.listeners:
             listener.ended(result)
+        if found is not None:
+            self._check_stopped(item)
         return found
+
+    def _check_stopped(self, item: Item) -> None:
+        if self.is_stopped():
+            raise CancelledError(f"{item.id} was cancelled")
 
     def _keep(self, load: LoadResult, item: Item) -> None:
         self.loads.append(load)

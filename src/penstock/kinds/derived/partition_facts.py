@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from penstock.errors import DefinitionError
+from penstock.kinds.derived.held_partitions import find_gone, held_of, is_other_way, shorten
 from penstock.kinds.derived.progress import DerivedProgress
 from penstock.kinds.derived.values import PartitionFacts, ResolvedSpec
 from penstock.lake.invalidations import Invalidation, find_invalidations
@@ -69,13 +70,16 @@ def observe_partitions(
         return None
     scheme, known = partitioning.scheme, state.payload
     existing = to_ordinals([scheme.existing(now)])
-    if known is None or known.partitions is None or known.partitions.key != scheme.key:
+    if known is None or known.partitions is None:
         return PartitionFacts(existing)
+    if is_other_way(partitioning, known.partitions):
+        return PartitionFacts(existing, is_other_way=True)
     changed, unknown = find_changed(partitioning, known, files, schemes, resolved.inputs)
     current = common(read_ordinals(scheme, known.partitions.current), existing)
     invalid = to_invalid(partitioning, find_invalid(files, resolved.spec, state))
     touched = {name: common(each, existing) for name, each in changed.items()}
-    return PartitionFacts(existing, current, touched, unknown, invalid)
+    gone = tuple(shorten(scheme, find_gone(partitioning, held_of(known))))
+    return PartitionFacts(existing, current, touched, unknown, invalid, gone)
 
 
 def find_changed(
