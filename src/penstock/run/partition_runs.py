@@ -41,14 +41,17 @@ def load_item(
     No further part begins when too many partitions have failed, or when the item was stopped: CancelledError.
     """
     expanded = loader.expand(item) if isinstance(loader, Expands) else (item,)
-    if not item.parts and not any(each.parts for each in expanded):
+    if not item.parts and not any(each.parts or each.problem for each in expanded):
         return load(item)
     run = _Run(load, tuple(listeners), failures, is_stopped)
     if item.parts:
         run.batch(item)
     else:
         for each in expanded:
-            run.part(each)
+            if each.problem is None:
+                run.part(each)
+            else:
+                run.refused.append(each.problem)
     return run.result(item)
 
 
@@ -64,6 +67,8 @@ class _Run:
     """The partitions that were not tried, because too many others had failed."""
     cause: PenstockError | None = None
     """Why a batch is searched."""
+    refused: list[Problem] = field(default_factory=list)
+    """What cannot be built at all, while the rest can."""
     count: int = 0
 
     def batch(self, item: Item) -> None:
@@ -144,21 +149,25 @@ class _Run:
         """What all job runs wrote together; PartitionsFailedError if some failed, or were not tried."""
         if self.failed or self.left:
             raise self._to_error(item)
+        if self.refused:
+            raise self.refused[0].to_error()
         return add_up(self.loads)
 
     def _to_error(self, item: Item) -> PartitionsFailedError:
         total = self.count + len(self.failed) + len(self.left)
-        shown = ", ".join(list(self.failed)[:_SHOWN]) + (", ..." if len(self.failed) > _SHOWN else "")
-        first = next(iter(self.failed.values()), self.cause)
+        failed = sorted(self.failed)
+        shown = ", ".join(failed[:_SHOWN]) + (", ..." if len(self.failed) > _SHOWN else "")
+        first = self.failed[failed[0]] if failed else self.cause
         texts = [f"{len(self.failed)} of {total} partitions failed: {shown}"] if self.failed else []
         if self.left:
             texts.append(f"{len(self.left)} of {total} were not tried alone: {self.failures.reason.text}")
+        texts += [problem.message for problem in self.refused]
         error = PartitionsFailedError(
             f"{item.dataset}: {'; '.join([*texts, *([first.message] if first is not None else [])])}",
             hint=(first.hint if first is not None else None) or "`penstock retry` builds them again",
             location=first.location if first is not None else None,
         )
-        error.failed_parts = tuple(self.failed)
+        error.failed_parts = tuple(failed)
         return error
 
 

@@ -16,7 +16,7 @@ from penstock.eventlog.contract import EventLog
 from penstock.eventlog.opening import open_event_log
 from penstock.model.build_history import find_illegal_moves, replay
 from penstock.model.clock import ManualClock
-from penstock.model.plan import Action, Item, Plan
+from penstock.model.plan import Action, Item, Plan, Problem
 from penstock.model.recording import BuildRecorder
 from penstock.model.results import ItemResult, LoadResult, Outcome, RunResult
 from penstock.model.status import JobStatus, PartitionStatus
@@ -245,3 +245,19 @@ def test_a_search_ends_with_a_cancel(log: EventLog) -> None:
     with pytest.raises(CancelledError):
         load_item(replace(table, late=(("day=04",),)), load, make_item("daily"), (), FailureLimit(None), stopped.is_set)
     assert len(table.runs) == 3
+
+
+def test_what_cannot_be_built_stops_no_other_partition(log: EventLog) -> None:
+    """The dataset fails as a whole, so that a retry builds it; the good partitions are there."""
+
+    class WithRefused(Table):
+        def expand(self, item: Item) -> Sequence[Item]:
+            return (*super().expand(item), item.refused(Problem("partition_values", "an empty text")))
+
+    table = WithRefused(late=(("day=01",), ("day=02",)))
+    (result,) = run(log, table, make_item("daily", action=Action.RECOMPUTE))
+    assert (result.outcome, result.problem and result.problem.message) == (Outcome.ERROR, "an empty text")
+    assert table.built == ["day=01", "day=02"]
+    nothing = WithRefused()
+    with pytest.raises(PenstockError, match="an empty text"):
+        load_item(nothing, nothing.load, make_item("daily"), (), FailureLimit(None))

@@ -12,12 +12,16 @@ from penstock.kinds.derived.decide import DerivedItem
 from penstock.lake.write_errors import STRAYS
 from penstock.model.nearest import did_you_mean
 from penstock.model.partitions.declared import Partitioning
+from penstock.model.partitions.refs import find_unusable
 from penstock.model.partitions.schemes import TimeScheme
+from penstock.model.plan import Problem
 from penstock.model.spec import DatasetSpec
+from penstock.model.wording import counted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+_SHOWN = 3
 _DATES = frozenset({"string", "date"})
 _WHOLE = frozenset({"string", "tinyint", "smallint", "int", "bigint"})
 
@@ -28,6 +32,19 @@ def partitioning_of(item: DerivedItem) -> Partitioning:
     if partitioning is None:
         raise ValueError(f"{item.dataset} is not partitioned")
     return partitioning
+
+
+def describe_unusable(item: DerivedItem) -> Problem:
+    """The values of a column that cannot be partitions, as the problem of a table whose other partitions are built."""
+    partitioning, spec = partitioning_of(item), item.work.resolved.spec
+    found = sorted({text for value in item.work.unusable if (text := find_unusable(partitioning.key, value))})
+    return Problem(
+        "partition_values",
+        f"{item.dataset}: {partitioning.values_of} has {counted(len(item.work.unusable), 'value')} that cannot be "
+        f"partitions: {', '.join(found[:_SHOWN])}; their rows are missing",
+        hint="change these values in the input, or make them NULL, which belongs to no partition",
+        location=spec.location,
+    )
 
 
 @contextmanager

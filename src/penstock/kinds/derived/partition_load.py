@@ -34,7 +34,7 @@ from penstock.kinds.derived.held_partitions import (
     unit_of,
 )
 from penstock.kinds.derived.partition_calls import to_call
-from penstock.kinds.derived.partition_checks import check_key, partitioning_of, strays_named
+from penstock.kinds.derived.partition_checks import check_key, describe_unusable, partitioning_of, strays_named
 from penstock.kinds.derived.partition_decide import to_batches, to_parts
 from penstock.kinds.derived.partition_facts import Schemes, find_changed, find_invalid, to_invalid
 from penstock.kinds.derived.progress import CODEC, DerivedProgress, PartitionProgress
@@ -54,6 +54,7 @@ from penstock.model.partitions.ordinals import (
     union,
     without,
 )
+from penstock.model.partitions.refs import find_unusable
 from penstock.model.partitions.schemes import ListScheme, TimeScheme
 from penstock.model.progress import InputMark, Manifest, TableState
 from penstock.model.results import LoadResult
@@ -97,7 +98,8 @@ class PartitionLoad:
         if is_damaged or any(reason.code == "full_refresh" for reason in item.reasons):
             current = NOTHING
         batches = to_batches(partitioning, without(wanted, current), request.chunk, is_descending=request.is_descending)
-        return tuple(item.narrowed(to_parts(partitioning.scheme, batch)) for batch in batches)
+        found = [item.narrowed(to_parts(partitioning.scheme, batch)) for batch in batches]
+        return (*found, item.refused(describe_unusable(item))) if item.work.unusable else tuple(found)
 
     def _with_values(self, item: DerivedItem) -> DerivedItem:
         """The item with the partitions that its input has now, and those that the table has, where only the data tells."""
@@ -118,9 +120,11 @@ class PartitionLoad:
         is_ours = (
             known is not None and known.partitions is not None and not is_other_way(partitioning, known.partitions)
         )
-        values = sorted({str(row[0]) for row in rows if row[0] is not None} | set(held_of(known) if is_ours else ()))
-        spec = replace(item.work.resolved.spec, partitioning=partitioning.with_values(values))
-        return replace(item, work=replace(item.work, resolved=replace(item.work.resolved, spec=spec)))
+        found = {str(row[0]) for row in rows if row[0] is not None} | set(held_of(known) if is_ours else ())
+        unusable = {value for value in found if find_unusable(partitioning.key, value) is not None}
+        spec = replace(item.work.resolved.spec, partitioning=partitioning.with_values(sorted(found - unusable)))
+        resolved = replace(item.work.resolved, spec=spec)
+        return replace(item, work=replace(item.work, resolved=resolved, unusable=tuple(sorted(unusable))))
 
     def load(self, item: DerivedItem) -> LoadResult:
         """Compute the partitions of an item; an item without any has found nothing to do."""
@@ -322,7 +326,7 @@ class PartitionLoad:
                 partitioning.key,
                 current,
                 new,
-                _listed(partitioning),
+                (*_listed(partitioning), *work.unusable),
                 keep_held(partitioning.scheme, stand.held, added),
                 unit_of(partitioning.scheme),
             ),

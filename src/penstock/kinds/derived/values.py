@@ -263,3 +263,5 @@ class DerivedWork:
     """The partitions that are wanted, for an item that finds out which ones are due when its inputs are done."""
     removes_gone: bool = False
     """Whether the rows of partitions that the definition no longer has are removed."""
+    unusable: tuple[str, ...] = ()
+    """Values of the data that cannot be partitions."""
