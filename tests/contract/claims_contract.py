@@ -308,6 +308,21 @@ class ClaimsContract:
         late = start("b3")
         assert late.claims.standing(A) == loser.claims.standing(A) == Standing(State.BUILT, "b1")
 
+    def test_a_job_run_that_lost_a_claim_is_not_fenced_for_it(self, start: Start) -> None:
+        """It builds its other partitions under the same number."""
+        first, loser, third = start("b1"), start("b2"), start("b3")
+        won = first.win(A)
+        run = loser.recorder.new_job_run()  # it had not seen the first claim when it wrote its own
+        loser.log.append(
+            [
+                *(loser.recorder.partition(ref, PartitionStatus.REQUESTED) for ref in (A, B)),
+                loser.recorder.job(run, JobStatus.SCHEDULED, job_label="main.t", target_partitions=[A, B]),
+                *(loser.recorder.partition(ref, PartitionStatus.SCHEDULED, job_run_id=run) for ref in (A, B)),
+            ]
+        )
+        first.end(won, JobStatus.FAILED)
+        assert third.win(A).fences == ()
+
     def test_a_build_that_was_ended_cannot_claim_again(self, start: Start) -> None:
         dead, waiter = start("b1"), start("b2")
         dead.win(A)

@@ -153,9 +153,10 @@ class Plain:
         build.is_cancelled = build.is_cancelled or unit is None
         ended = build.units if unit is None else [unit]
         for each in ended:
-            if each.stage == "committed":
+            if each.stage == "committed" or self._has_committed_before(build, each):
+                outcome = "pass" if each.stage == "committed" else "no-op"
                 self._built(build, each)
-                each.stage = "cancelled" if each.left else "pass"
+                each.stage = "cancelled" if each.left else outcome
             elif each.stage in ("waiting", *AT_WORK):
                 self._end(build, each, "cancelled")
         self._settle(build, ended)
@@ -185,6 +186,11 @@ class Plain:
 
     # The rules.
 
+    def _has_committed_before(self, build: Build, unit: Unit) -> bool:
+        """Whether another attempt is about to see that the one before has committed everything, and failed afterwards."""
+        is_again = unit.stage == "begin" and unit.run is not None and not build.is_lost
+        return is_again and all(ref in self.built for ref in unit.piece)
+
     def _settle(self, build: Build, moved: list[Unit]) -> None:
         """Skip what cannot run, and start what can; where a unit has left its table, the next one has its turn."""
         for each in moved:
@@ -211,6 +217,7 @@ class Plain:
             unit.has_built = False
             if unit.run is not None:
                 unit.run.tries += 1
+                build.sign = self.now  # another attempt is recorded, which is a sign of life
 
     def _is_ready(self, build: Build, unit: Unit) -> bool:
         is_due = unit.stage == "waiting" and unit.due <= self.now and not unit.is_parked

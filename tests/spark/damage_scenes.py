@@ -211,7 +211,7 @@ class Damaged:
         """Do what the hints say."""
         for item in result.items:
             hint = item.problem.hint if item.problem is not None else None
-            if found := re.search(r"(?:penstock rebuild|--full-refresh) (\S+)", hint or ""):
+            if found := re.search(r"(?:penstock rebuild|--full-refresh|--allow-history-loss) (\w+\.\w+)", hint or ""):
                 _rebuild(project, found[1])
             elif found := re.search(r"(\S+\.crc)", hint or ""):
                 (project.root / "storage" / found[1]).unlink()

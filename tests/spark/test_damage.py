@@ -39,7 +39,8 @@ def test_a_damaged_file_is_healed_or_refused(open_scene: OpenScene) -> None:
         ("storage/staging/orders/*.parquet", "garble"),
         ("storage/main/totals/_delta_log/*0.json", "truncate"),
     ):
-        damaged.check(next(path for path in damaged.files if path.match(pattern)), damage)
+        file = next(path for path in damaged.files if path.match(pattern))
+        damaged.check(file, damage, with_other=damage == "garble")
 
 
 @pytest.mark.deep

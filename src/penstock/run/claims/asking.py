@@ -9,6 +9,7 @@ Ask only when the inputs are ready: a build that waits then never holds what ano
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -287,12 +288,21 @@ class Claims:
         for start in range(0, len(names), _AT_ONCE):
             some = tuple(names[start : start + _AT_ONCE])
             chosen = Filter(event_types=(EventType.JOB, EventType.PARTITION), partitions=some)
-            found |= find_unfinished(self._log.read(filter=chosen, strict=True), run, frozenset(names))
+            entries = self._log.read(filter=chosen, strict=True)
+            found |= find_unfinished(entries, run, frozenset(names), self._book.has_lost)
         return tuple(sorted(found))
 
 
-def find_unfinished(entries: Iterable[Entry], own_run: str, names: frozenset[str]) -> set[int]:
-    """The numbers of job runs that never said that they ended, and have one of these partitions that nobody built since."""
+def find_unfinished(
+    entries: Iterable[Entry],
+    own_run: str,
+    names: frozenset[str],
+    has_lost: Callable[[str, str], bool] = lambda _, __: False,
+) -> set[int]:
+    """The numbers of job runs that never said that they ended, and have one of these partitions that nobody built since.
+
+    Those that asked for it in vain, or after this one, build others under the same number, and must be able to.
+    """
     numbers: dict[str, int] = {}
     targets: dict[str, tuple[str, ...]] = {}
     built: dict[str, int] = {}
@@ -306,11 +316,13 @@ def find_unfinished(entries: Iterable[Entry], own_run: str, names: frozenset[str
                 targets.pop(payload.job_run_id, None)
         elif isinstance(payload, Partition) and payload.status is PartitionStatus.AVAILABLE:
             built[payload.partition_ref] = numbers.get(payload.job_run_id or "", position)
-    return {
-        numbers[run]
-        for run, refs in targets.items()
-        if run != own_run and any(_is_one_of(ref, names) and built.get(ref, -1) < numbers[run] for ref in refs)
-    }
+    own = numbers.get(own_run, sys.maxsize)
+
+    def may_write(run: str, ref: str) -> bool:
+        return _is_one_of(ref, names) and built.get(ref, -1) < numbers[run] and not has_lost(run, ref)
+
+    before = {run: refs for run, refs in targets.items() if numbers[run] < own}
+    return {numbers[run] for run, refs in before.items() if any(may_write(run, ref) for ref in refs)}
 
 
 def _in_the_way(ref: str) -> tuple[str, str]:

@@ -110,6 +110,10 @@ class ClaimBook:
         """The partitions that a job run asked for in vain, and the claims that came first, which may have ended since."""
         return {ref: claim for (run, ref), claim in self._lost.items() if run == job_run_id}
 
+    def has_lost(self, job_run_id: str, ref: str) -> bool:
+        """Whether a job run asked for the partition in vain."""
+        return (job_run_id, ref) in self._lost
+
     def has_ended(self, build_request_id: str) -> bool:
         """Whether the build has ended, was taken over, or has not begun."""
         return build_request_id not in self._open_builds
