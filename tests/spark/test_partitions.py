@@ -296,3 +296,9 @@ def check_that_a_table_follows_its_definition(shop: ProjectFolder) -> None:
     assert not engine.run(engine.request(["weekly"])).has_failed
     assert sorted(shop.rows("main.weekly")) == [(date(2024, 1, 7), 180.0)]
     assert not open_shop(shop).plan(engine.request(["weekly"])).has_work
+    shop.define(
+        "weekly.sql", renamed.replace("END '2024-01-07'", "END '2024-01-08'").replace("sum(total)", "sum(total) + 1")
+    )
+    open_shop(shop).marking.mark_available("weekly", "the days that are there are right")
+    (item,) = [item for item in open_shop(shop).plan(engine.request(["weekly"])).items if item.action.is_work]
+    assert item.id == "main.weekly/day=2024-01-08"
