@@ -138,6 +138,8 @@ class Planner:
             # What only the inputs would show may be known by now: an item for all of a table finds it out by itself.
             unknown = item if work and item.partition is None else None
             return next((each for each in work if each.id == item.id), unknown)
+        if find_scheme(catalog, item.dataset) is None and any(each.action.is_work for each in found):
+            return item  # only its data shows which of its partitions are due
         due = {part for each in found if each.action.is_work for part in each.parts}
         parts = tuple(part for part in item.parts if part in due)
         return item if parts == item.parts else item.narrowed(parts) if parts else None
