@@ -54,7 +54,10 @@ def plan(
     drop_retired: DropRetired = False,
     detailed_exitcode: Annotated[
         bool,
-        typer.Option("--detailed-exitcode", help="Exit with 0 when there is nothing to do, with 2 when there is work."),
+        typer.Option(
+            "--detailed-exitcode",
+            help="Exit with 0 when there is nothing to do, with 2 when there is work, and with 1 when anything is wrong.",
+        ),
     ] = False,
     analyze: Annotated[
         bool,

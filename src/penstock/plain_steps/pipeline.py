@@ -11,7 +11,7 @@ from penstock.eventlog.contract import EventLog
 from penstock.model.clock import Clock, SystemClock
 from penstock.model.names import DatasetName
 from penstock.model.nearest import did_you_mean
-from penstock.model.partitions.refs import to_part
+from penstock.model.partitions.refs import find_unusable, to_part
 from penstock.model.plan import Item
 from penstock.model.results import ItemResult
 from penstock.plain_steps.execution import Call, Execution, use_log
@@ -99,6 +99,8 @@ class Pipeline:
         not run again. Without one, every step runs.
         """
         key = None if key is None else to_key(key)
+        if key is not None and (unusable := find_unusable(_RUN, key)) is not None:
+            raise PipelineError(f"pipeline {self.name}: the key is {unusable}", hint="use a short text, such as a date")
         calls = [self._to_call(self._steps[name], key) for name in self._order()]
         self.errors = {}
         self.statuses = dict.fromkeys(self._steps, StepStatus.PENDING)

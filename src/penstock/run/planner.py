@@ -142,6 +142,8 @@ class Planner:
             # What only the inputs would show may be known by now: an item for all of a table finds it out by itself.
             unknown = item if work and item.partition is None else None
             return next((each for each in work if each.id == item.id), unknown)
+        if find_scheme(catalog, item.dataset) is None and any(each.action.is_work for each in found):
+            return item  # only its data shows which of its partitions are due
         due = {part for each in found if each.action.is_work for part in each.parts}
         parts = tuple(part for part in item.parts if part in due)
         return item if parts == item.parts else item.narrowed(parts) if parts else None
@@ -150,6 +152,10 @@ class Planner:
         self, dataset: Dataset, state: TableState[object], wishes: Wishes, upstream: dict[DatasetName, Upstream]
     ) -> tuple[Item, ...]:
         """The decision; damage that the table's newest commits do not show is looked for closely if the table will be written."""
+        if state.damage is not None and not state.damage.is_fixed_by_rebuild:
+            return _refuse(
+                dataset, Problem(state.damage.code, state.damage.text, hint="move it away, or restore the folder")
+            )
         found = self._decide(dataset, state, wishes, upstream)
         if not state.exists or state.damage is not None:
             return found

@@ -275,3 +275,12 @@ def test_it_is_offered_by_the_package_and_needs_no_spark() -> None:
     assert penstock.Pipeline is Pipeline
     program = "import sys, penstock; penstock.Pipeline('p').run(); assert not {'pyspark', 'pandas'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("key", ["", "k" * 1200])
+def test_a_key_that_the_log_cannot_name_is_refused_before_anything_runs(key: str) -> None:
+    ran: list[str] = []
+    pipeline = Pipeline("nightly").add_step("extract", lambda: ran.append("extract"))
+    with pytest.raises(PipelineError, match="pipeline nightly: the key is"):
+        pipeline.run(key=key)
+    assert ran == []

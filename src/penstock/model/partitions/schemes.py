@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, tzinfo
 from typing import TypeAlias
 
 from penstock.model.nearest import did_you_mean
-from penstock.model.partitions.refs import PartitionError
+from penstock.model.partitions.refs import PartitionError, find_unusable
 from penstock.model.partitions.time_units import DAY, HOUR, MONTH, TimeUnit
 from penstock.model.time_zones import ZONE_HINT, find_zone
 
@@ -72,6 +72,12 @@ class ListScheme:
             raise PartitionError(
                 f"the list of partitions of {self.key!r} has a value twice", hint="name each value once"
             )
+        for number, value in enumerate(self.values):
+            if (unusable := find_unusable(self.key, value)) is not None:
+                raise PartitionError(
+                    f"value {number + 1} of the partitions {self.key!r} is {unusable}, which cannot be a partition",
+                    hint="use a short text: each partition is a folder",
+                )
 
     def existing(self, now: datetime) -> range:  # noqa: ARG002 - the values of a list always exist
         """The ordinals of all partitions."""
