@@ -104,7 +104,11 @@ class TextLogOutput:
         _print_table(("partition", "status", "available", "updated", "build"), map(_partition_row, partitions))
 
     def partition(self, found: PartitionDetails) -> None:
-        self.facts({**answers.partition_json(found.partition), "updated_at": _time(found.partition.updated_at)})
+        partition = found.partition
+        times = {"updated_at": _time(partition.updated_at)}
+        if partition.available_at is not None:
+            times["available_at"] = _time(partition.available_at)
+        self.facts({**answers.partition_json(partition), **times})
         active = found.active_builds
         rows = [(a.build_request_id, a.partition_status.name, "yes" if a.claimed else "no") for a in active]
         _print_table(("active build", "status", "claimed"), rows)

@@ -144,10 +144,10 @@ def _request(
                 f"plan and run take no {name!r}", hint=f"{nearest_hint(name, _WISHES)}they take {', '.join(_WISHES)}"
             )
     for name in ("full_refresh", "allow_history_loss"):
-        if not _is_texts(wishes.get(name, "")):
+        if not _is_texts(wishes.get(name) or ""):
             raise UsageError(f"{name} must be a name or a list of names, not {wishes[name]!r}", hint=_REFRESH_HINT)
     named: dict[str, Any] = {
-        name: ",".join(value) if isinstance(value, list | tuple) else value for name, value in wishes.items()
+        name: ",".join(value) or None if isinstance(value, list | tuple) else value for name, value in wishes.items()
     }
     return engine.request(_texts(select), _texts(exclude), **named)
 

@@ -64,12 +64,16 @@ def to_request(
     drop_retired: bool = False,
 ) -> PlanRequest:
     """A request from the arguments of the command line."""
-    refresh, may_lose = _names(full_refresh), _names(allow_history_loss)
+    refresh = _names("--full-refresh", full_refresh)
+    may_lose = _names("--allow-history-loss", allow_history_loss)
     return PlanRequest(tuple(select or ()), tuple(exclude or ()), refresh, full_refresh_all, may_lose, drop_retired)
 
 
-def _names(text: str | None) -> tuple[str, ...]:
-    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
+def _names(option: str, text: str | None) -> tuple[str, ...]:
+    found = tuple(name.strip() for name in (text or "").split(",") if name.strip())
+    if text is not None and not found:
+        raise UsageError(f"{option} is empty", hint="name a dataset, or remove the option")
+    return found
 
 
 @dataclass(frozen=True, slots=True)

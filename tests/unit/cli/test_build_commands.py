@@ -193,6 +193,8 @@ def test_results_of_partitions_are_added_up() -> None:
         ("backfill daily --chunk many", "--chunk must be auto or a number above 0, not many", ""),
         ("backfill daily --order up", "--order must be asc or desc, not up", ""),
         ("backfill nothing", "there is no dataset nothing", "penstock ls"),
+        ("plan --full-refresh=", "--full-refresh is empty", "name a dataset"),
+        ("plan --allow-history-loss ,", "--allow-history-loss is empty", "name a dataset"),
         ("retry", "no build has failed", "penstock log builds"),
         ("retry 0199", "there is no build 0199", "penstock log builds"),
     ],
@@ -288,3 +290,15 @@ def test_a_schedule_of_a_definition_is_followed_and_a_wrong_one_is_named_with_it
     assert (said.code, said.out) == (2, "")
     assert "transformations/daily.py:" in said.err
     assert "schedule: '0 25 * * *' is not a cron expression: bad hour" in said.err
+
+
+def test_a_cancel_needs_no_project_when_it_is_told_the_event_log(
+    penstock: Penstock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    uri = f"sqlite:///{tmp_path}/steps.db"
+    with open_event_log(uri) as log:
+        log.append([BuildRecorder(ManualClock(), "0199-build").build(BuildStatus.RECEIVED)])
+    said = penstock("cancel", "0199", "--event-log", uri, "--wait", "0")
+    assert (said.code, said.out) == (0, "build 0199-build: cancel requested\n"), said.err
+    assert penstock("cancel", "0199").code == 2
