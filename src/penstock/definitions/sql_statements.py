@@ -127,7 +127,7 @@ class _StatementReader(SqlWords):
         words = " ".join(token.text.upper() for token in self.tokens[:3])
         if not self.take("CREATE"):
             raise self._refused(self.tokens[0].text.upper())
-        if self.take("OR"):
+        if self.take("OR") and not self.take("REFRESH"):
             self.need("REPLACE")
         if self.take("MATERIALIZED") and self.take("VIEW"):
             return DatasetKind.MATERIALIZED_VIEW

@@ -44,6 +44,11 @@ def test_every_clause_is_read() -> None:
     assert statement.facts.inputs == ("raw.t",)
 
 
+def test_the_form_of_lakeflow_is_read() -> None:
+    (statement,) = read("CREATE OR REFRESH MATERIALIZED VIEW a AS SELECT 1 AS x")
+    assert (statement.kind, statement.name) == ("materialized_view", "a")
+
+
 def test_several_statements_and_empty_ones() -> None:
     first, second = read(
         ";;CREATE TEMP VIEW a COMMENT 'x' AS VALUES (1);\n\nCREATE MATERIALIZED VIEW b CLUSTER BY (x) AS FROM a;"

@@ -29,9 +29,13 @@ _IRRELEVANT_ONCE = (
 )
 _IRRELEVANT = (
     *_IRRELEVANT_ONCE,
+    "spark.app.name",
     "spark.default.parallelism",
     "spark.dynamicAllocation.",
+    "spark.local.dir",
     "spark.memory.",
+    "spark.network.",
+    "spark.rpc.",
     "spark.shuffle.",
     "spark.eventLog.",
     "spark.scheduler.",
@@ -44,6 +48,8 @@ _IRRELEVANT = (
     "spark.sql.files.openCostInBytes",
     "spark.sql.shuffle.partitions",
     "spark.sql.ui.",
+    "spark.stage.",
+    "spark.task.",
 )
 """Settings that cannot change the rows of a result: where and how fast it is computed, and how it is spread over files."""
 
