@@ -51,12 +51,18 @@ _MODULES = {
 }
 
 
+_ROOMS = ("pipelines", "testing")
+"""Modules that users import."""
+
+
 def __getattr__(name: str) -> Any:
     """Import what needs Spark only when it is asked for."""
+    if name in _ROOMS:
+        return import_module(f"{__name__}.{name}")
     if name in _MODULES:
         return getattr(import_module(_MODULES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *_MODULES, *globals()} - {"TYPE_CHECKING", "Any", "annotations", "import_module"})
+    return sorted({*__all__, *_MODULES, *_ROOMS, *globals()} - {"TYPE_CHECKING", "Any", "annotations", "import_module"})

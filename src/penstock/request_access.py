@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from penstock.model.clock import SystemClock
 from penstock.model.project import Project
 from penstock.run.job_logs import LogLine
@@ -13,4 +15,9 @@ def open_requests(project: Project) -> Requests:
     return Requests(project.event_log, SystemClock(), project.job_logs)
 
 
-__all__ = ["LogLine", "Request", "Requests", "open_requests"]
+def open_requests_of_log(uri: str, folder: Path) -> Requests:
+    """The build requests of an event log without a project, such as that of plain steps."""
+    return Requests(uri, SystemClock(), folder / "jobs")
+
+
+__all__ = ["LogLine", "Request", "Requests", "open_requests", "open_requests_of_log"]

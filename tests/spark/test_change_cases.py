@@ -172,11 +172,11 @@ def test_a_batch_that_hides_nothing_does_not_write_the_auxiliary_table(spark: An
 
 @pytest.mark.usefixtures("each_way")
 def test_a_batch_id_with_other_content_is_another_batch(spark: Any, tmp_path: Path) -> None:
-    target, schema = tmp_path / "db" / "target", "id int, ts int, n int"
-    assert not apply(spark, target, [(1, 1, 1), (1, 1, 1)], schema, batch_id=7).is_repeat
-    assert apply(spark, target, [(1, 1, 1), (1, 1, 1)], schema, batch_id=7).is_repeat
-    assert not apply(spark, target, [(2, 1, 1), (2, 1, 1)], schema, batch_id=7).is_repeat
-    assert history(spark, target) == [(1, 1, None), (2, 1, None)]
+    target, schema = tmp_path / "db" / "target", "id int, ts int, n array<int>"
+    assert not apply(spark, target, [(1, 1, [None, 1])] * 2, schema, batch_id=7).is_repeat
+    assert apply(spark, target, [(1, 1, [None, 1])] * 2, schema, batch_id=7).is_repeat
+    assert not apply(spark, target, [(1, 1, [1, None])] * 2, schema, batch_id=7).is_repeat
+    assert history(spark, target, "n") == [(1, 1, None, [1, None])], "of two events of one time, the greater one"
 
 
 def test_a_source_is_evaluated_once(spark: Any, tmp_path: Path, each_way: str) -> None:

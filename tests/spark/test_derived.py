@@ -313,7 +313,10 @@ def test_what_reads_a_table_that_came_out_the_same_is_not_recomputed(empty_proje
     """Also in later runs, and whatever the order of the rows; a table without readers pays nothing."""
     project = empty_project
     project.raw("orders", "1", ORDERS)
-    project.define("top.sql", "CREATE MATERIALIZED VIEW top AS SELECT max(total) AS most FROM totals")
+    project.define(
+        "top.sql", "CREATE MATERIALIZED VIEW top AS SELECT max(total) AS most, max(pair[0]) AS first FROM totals"
+    )
+    paired = TOTALS_SQL.replace("sum(amount)", "array(1, NULL) AS pair, sum(amount)")
 
     def run(definition: str) -> tuple[TableState[Any], TableState[Any]]:
         project.define("totals.sql", definition)
@@ -324,16 +327,16 @@ def test_what_reads_a_table_that_came_out_the_same_is_not_recomputed(empty_proje
         totals, top = (engine.catalog.state(engine.catalog.find(name)) for name in ("totals", "top"))
         return totals, top
 
-    totals, top = run(TOTALS_SQL)
-    totals_now, top_now = run(TOTALS_SQL.replace("sum(amount)", "sum(1 * amount)") + "ORDER BY customer DESC")
+    totals, top = run(paired)
+    totals_now, top_now = run(paired.replace("sum(amount)", "sum(1 * amount)") + "ORDER BY customer DESC")
     assert totals_now.version != totals.version, "it was written"
     assert (totals_now.data_version, totals_now.data_at) == (totals.data_version, totals.data_at)
     assert top_now.version == top.version
     assert not (project.root / "storage/main/top/_penstock/rows.json").exists()
-    totals_now, _ = run(TOTALS_SQL.replace("sum(amount)", "max(amount)"))
+    totals_now, _ = run(paired.replace("1, NULL", "NULL, 1"))
     assert totals_now.data_version != totals.data_version
-    assert project.rows("main.top") == [(30.0,)]
+    assert project.rows("main.top") == [(None, 40.0)], "a NULL that moved is a change too"
     (project.root / f"storage/main/totals/_delta_log/{0:020}.json").write_text("")
-    totals_now, _ = run(TOTALS_SQL)
+    totals_now, _ = run(paired.replace("sum(amount)", "max(amount)"))
     assert totals_now.version == 0, "a damaged log is replaced, not written to"
-    assert project.rows("main.top") == [(40.0,)]
+    assert project.rows("main.top") == [(1, 30.0)]

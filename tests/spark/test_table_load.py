@@ -241,7 +241,7 @@ def test_a_delta_table_is_followed_by_its_version(loads: Loads, tmp_path: Path) 
     from deltalake import write_deltalake
 
     path = tmp_path / "theirs"
-    write_deltalake(path, pa.table({"id": [1, 2], "v": ["a", "b"]}))
+    write_deltalake(path, pa.table({"id": [1, 2], "v": ["a", "b"], "pair": [[1, None], None]}))
     loads.project.define(
         "loads.py",
         f"""\
@@ -253,7 +253,11 @@ dp.load("crm.compared", source=dp.delta(path={str(path)!r}), strategy="snapshot"
     )
     loads.run()
     assert set(loads.plan().values()) == {"none"}
-    write_deltalake(path, pa.table({"id": [2, 3], "v": ["B", None]}), mode="overwrite")
+    write_deltalake(path, pa.table({"id": [1, 2], "v": ["a", "b"], "pair": [[None, 1], None]}), mode="overwrite")
+    loads.run()
+    for table in ("crm.whole", "crm.compared"):
+        assert loads.rows(table, "id", "pair") == [(1, [None, 1]), (2, None)], "a NULL that moved is a change"
+    write_deltalake(path, pa.table({"id": [2, 3], "v": ["B", None]}), mode="overwrite", schema_mode="overwrite")
     loads.run()
     for table in ("crm.whole", "crm.compared"):
         assert loads.rows(table, "id", "v") == [(2, "B"), (3, None)]

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from penstock import log_access as answers
+from penstock.cli.results import results
 from penstock.log_access import (
     Activity,
     BuildDetails,
@@ -104,7 +104,11 @@ class TextLogOutput:
         _print_table(("partition", "status", "available", "updated", "build"), map(_partition_row, partitions))
 
     def partition(self, found: PartitionDetails) -> None:
-        self.facts({**answers.partition_json(found.partition), "updated_at": _time(found.partition.updated_at)})
+        partition = found.partition
+        times = {"updated_at": _time(partition.updated_at)}
+        if partition.available_at is not None:
+            times["available_at"] = _time(partition.available_at)
+        self.facts({**answers.partition_json(partition), **times})
         active = found.active_builds
         rows = [(a.build_request_id, a.partition_status.name, "yes" if a.claimed else "no") for a in active]
         _print_table(("active build", "status", "claimed"), rows)
@@ -192,7 +196,7 @@ def _cut(text: str) -> str:
 def _print_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     found = [tuple(row) for row in rows]
     widths = [max(map(len, column)) for column in zip(head, *found, strict=True)]
-    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    room = shutil.get_terminal_size().columns if results().isatty() else None
     for row in (tuple(head), *found):
         line = "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
         _print_line(line if room is None or len(line) <= room else f"{line[: room - 1]}…")
@@ -203,5 +207,5 @@ def _print_json(value: object) -> None:
 
 
 def _print_line(text: str) -> None:
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
+    results().write(text + "\n")
+    results().flush()

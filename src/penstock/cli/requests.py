@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,7 +10,7 @@ import typer
 from penstock.cli.opening import open_from_settings
 from penstock.cli.options import current_settings
 from penstock.cli.output import make_output
-from penstock.errors import PenstockError, UsageError
+from penstock.errors import ConfigError, PenstockError, UsageError
 
 if TYPE_CHECKING:
     from penstock.cli.text_output import TextOutput
@@ -34,7 +35,8 @@ def cancel(
     if wait and not ended.status.is_final:
         raise PenstockError(
             f"{ended.title} has not ended after {wait:g} s",
-            hint="if its process is gone, the next run closes it; if your code does not end, end the process",
+            hint="if its process is gone, the next `penstock run` of the project closes it (one of plain steps stays open); "
+            "if your code does not end, end the process",
         )
     text = f"{ended.title}: {ended.status.name if wait else 'cancel requested'}"
     shown = {"id": ended.id, "build_request_id": ended.build_request_id, "status": ended.status.name}
@@ -88,10 +90,17 @@ def mark(
 
 def _open() -> Requests:
     from penstock.engine import open_project
-    from penstock.request_access import open_requests
+    from penstock.request_access import open_requests, open_requests_of_log
 
     settings = current_settings()
-    project = open_project(
-        settings.project_dir, target=settings.target, variables=settings.variables, event_log=settings.event_log
-    )
+    try:
+        project = open_project(
+            settings.project_dir, target=settings.target, variables=settings.variables, event_log=settings.event_log
+        )
+    except ConfigError:
+        if settings.event_log is None:
+            raise
+        from penstock.log_access import find_log
+
+        return open_requests_of_log(find_log(settings.event_log, settings.project_dir), Path(".penstock"))
     return open_requests(project)

@@ -6,12 +6,15 @@ sqlglot parses the query; its text is never rewritten.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ErrorLevel, ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.definitions.sql_columns import find_columns
+from penstock.definitions.sql_dialect import to_readable, without_tables
 from penstock.definitions.sql_facts import ColumnNeed, QueryFacts
 from penstock.definitions.sql_grammar import check_grammar
 from penstock.definitions.sql_needs import find_needs
@@ -19,7 +22,7 @@ from penstock.definitions.sql_reads import WithReads, find_inputs, find_remarks,
 from penstock.definitions.sql_text import SqlSyntaxError, SqlText, find_unclosed, to_offset
 from penstock.errors import DefinitionError, Location
 
-_QUERY_STARTS = frozenset({"SELECT", "WITH", "FROM", "VALUES", "("})
+_QUERY_STARTS = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "("})
 _SPARK = Dialect.get_or_raise("spark")
 
 
@@ -98,9 +101,7 @@ def _parse(sql: SqlText, tokens: list[Token]) -> exp.Expr:
         raise _not_a_query(sql, tokens[0])
     check_grammar(sql, tokens)
     try:
-        parsed = _SPARK.parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, sql.text)
-    except ParseError as error:
-        raise _syntax_error(sql, error) from error
+        parsed = _parse_tokens(sql, tokens)
     except RecursionError as error:
         raise DefinitionError("this query is nested too deeply", location=sql.location(tokens[0].start)) from error
     query = parsed[0] if len(parsed) == 1 else None
@@ -109,10 +110,21 @@ def _parse(sql: SqlText, tokens: list[Token]) -> exp.Expr:
     return query
 
 
+def _parse_tokens(sql: SqlText, tokens: list[Token]) -> list[exp.Expr | None]:
+    """As sqlglot reads the query; if it cannot, as it reads the query with forms that only Spark knows replaced."""
+    known = without_tables(tokens)
+    try:
+        return _SPARK.parser(error_level=ErrorLevel.IMMEDIATE).parse(known, sql.text)
+    except ParseError as error:
+        with suppress(ParseError):
+            return _SPARK.parser(error_level=ErrorLevel.IMMEDIATE).parse(to_readable(known), sql.text)
+        raise _syntax_error(sql, error) from error
+
+
 def _not_a_query(sql: SqlText, token: Token) -> DefinitionError:
     return DefinitionError(
         f"this is not a query: it starts with {token.text!r}",
-        hint="a query starts with SELECT, WITH, FROM or VALUES",
+        hint="a query starts with SELECT, WITH, FROM, TABLE or VALUES",
         location=sql.location(token.start),
     )
 

@@ -11,11 +11,13 @@ from dataclasses import replace
 from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.definitions.sql_facts import QueryFacts, SqlPartitions, SqlStatement
+from penstock.definitions.sql_parameters import find_unknown_parameter, to_parameters
 from penstock.definitions.sql_parse import find_condition_needs, find_facts, parse_condition, to_tokens
 from penstock.definitions.sql_partitions import UNITS, Mapped, read_mapping, read_partitions
 from penstock.definitions.sql_text import SqlText, to_offset
 from penstock.definitions.sql_words import SqlWords
 from penstock.errors import DefinitionError
+from penstock.model.nearest import did_you_mean
 from penstock.model.spec import DatasetKind, OnViolation
 
 _JOB = {
@@ -72,6 +74,7 @@ class _StatementReader(SqlWords):
         if (self._partitions or self._columns.get("PARTITIONED BY")) and self._columns.get("CLUSTER BY"):
             raise DefinitionError("use PARTITIONED BY or CLUSTER BY, not both", location=start)
         text = self.sql.text[query[0].start : query[-1].end + 1]
+        self._check_parameters(query)
         return SqlStatement(
             kind=kind.value,
             name=name,
@@ -99,6 +102,22 @@ class _StatementReader(SqlWords):
                 needs.append(replace(need, line=place.line or 1, column=place.column or 1))
         return replace(facts, needs=tuple(needs))
 
+    def _check_parameters(self, query: list[Token]) -> None:
+        known = to_parameters(self._partitions)
+        unknown = find_unknown_parameter(query, known)
+        if unknown is None:
+            return
+        hint = f"there is {' and '.join(f':{name}' for name in known)}"
+        if not known:
+            hint = "partitions have them: write PARTITIONED BY DAY (date) START '2024-01-01' before AS"
+        elif unknown.text == "partition":
+            hint = f"with BATCH, a query computes several partitions: {hint}"
+        raise DefinitionError(
+            f"the parameter :{unknown.text} has no value{did_you_mean(unknown.text, known)}",
+            hint=hint,
+            location=self.sql.location(unknown.start),
+        )
+
     def _to_partitions(self) -> SqlPartitions | None:
         if self._mapped and self._partitions is None:
             raise self.error("READS needs PARTITIONED BY DAY, HOUR, MONTH, LIST or COLUMN")
@@ -108,7 +127,7 @@ class _StatementReader(SqlWords):
         words = " ".join(token.text.upper() for token in self.tokens[:3])
         if not self.take("CREATE"):
             raise self._refused(self.tokens[0].text.upper())
-        if self.take("OR"):
+        if self.take("OR") and not self.take("REFRESH"):
             self.need("REPLACE")
         if self.take("MATERIALIZED") and self.take("VIEW"):
             return DatasetKind.MATERIALIZED_VIEW
@@ -161,6 +180,11 @@ class _StatementReader(SqlWords):
             self._properties = self._read_properties()
         elif clause == "PARTITIONED BY" and self.peek() in UNITS:
             self._partitions = read_partitions(self)
+        elif clause == "PARTITIONED BY" and self.peek() != "(":
+            raise self.error(
+                f"expected what a partition is, not {self.shown()}",
+                hint=f"write one of {', '.join(UNITS)}, or (column) to only store the table in folders",
+            )
         else:
             self._columns[clause] = self._read_list(lambda: self.identifier("a column"))
 

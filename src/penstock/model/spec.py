@@ -14,6 +14,8 @@ from penstock.model.loads import LoadOptions
 from penstock.model.names import DatasetName
 from penstock.model.partitions.declared import Partitioning
 
+ANY_VIEW = "*"
+
 
 class DatasetKind(StrEnum):
     """What our own kinds call their datasets."""
@@ -119,7 +121,7 @@ class DatasetSpec:
     flows: tuple[FlowSpec, ...] = ()
     """What feeds a streaming table: it has flows instead of a query."""
     local_views: frozenset[str] = frozenset()
-    """The temporary views that the function makes for itself, in lower case; `*` stands for names that only a run knows."""
+    """The temporary views that the function makes for itself, in lower case; ANY_VIEW for names that only a run knows."""
     load: LoadOptions | None = None
     """What a load from a table of another system declares: it has this instead of a query."""
     partitioning: Partitioning | None = None

@@ -64,12 +64,16 @@ def to_request(
     drop_retired: bool = False,
 ) -> PlanRequest:
     """A request from the arguments of the command line."""
-    refresh, may_lose = _names(full_refresh), _names(allow_history_loss)
+    refresh = _names("--full-refresh", full_refresh)
+    may_lose = _names("--allow-history-loss", allow_history_loss)
     return PlanRequest(tuple(select or ()), tuple(exclude or ()), refresh, full_refresh_all, may_lose, drop_retired)
 
 
-def _names(text: str | None) -> tuple[str, ...]:
-    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
+def _names(option: str, text: str | None) -> tuple[str, ...]:
+    found = tuple(name.strip() for name in (text or "").split(",") if name.strip())
+    if text is not None and not found:
+        raise UsageError(f"{option} is empty", hint="name a dataset, or remove the option")
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +142,8 @@ class Planner:
             # What only the inputs would show may be known by now: an item for all of a table finds it out by itself.
             unknown = item if work and item.partition is None else None
             return next((each for each in work if each.id == item.id), unknown)
+        if find_scheme(catalog, item.dataset) is None and any(each.action.is_work for each in found):
+            return item  # only its data shows which of its partitions are due
         due = {part for each in found if each.action.is_work for part in each.parts}
         parts = tuple(part for part in item.parts if part in due)
         return item if parts == item.parts else item.narrowed(parts) if parts else None
@@ -146,6 +152,10 @@ class Planner:
         self, dataset: Dataset, state: TableState[object], wishes: Wishes, upstream: dict[DatasetName, Upstream]
     ) -> tuple[Item, ...]:
         """The decision; damage that the table's newest commits do not show is looked for closely if the table will be written."""
+        if state.damage is not None and not state.damage.is_fixed_by_rebuild:
+            return _refuse(
+                dataset, Problem(state.damage.code, state.damage.text, hint="move it away, or restore the folder")
+            )
         found = self._decide(dataset, state, wishes, upstream)
         if not state.exists or state.damage is not None:
             return found
@@ -253,7 +263,7 @@ def _select(catalog: Catalog, request: PlanRequest) -> frozenset[DatasetName]:
         tags = {name: dataset.tags for name, dataset in catalog.datasets.items()}
         database = catalog.workspace.project.database
         chosen = select_datasets(
-            catalog.graph, tags, request.select, request.exclude, database, request.selected_by, _find_files(catalog)
+            catalog.graph, tags, request.select, request.exclude, database, request.selected_by, catalog.files
         )
     if request.exclude and not chosen:
         raise UsageError(
@@ -263,10 +273,6 @@ def _select(catalog: Catalog, request: PlanRequest) -> frozenset[DatasetName]:
     if request.continuous:
         chosen = frozenset(name for name in chosen if catalog.datasets[name].is_continuous)
     return chosen
-
-
-def _find_files(catalog: Catalog) -> dict[DatasetName, str]:
-    return {name: dataset.spec.location.file for name, dataset in catalog.datasets.items() if dataset.spec is not None}
 
 
 def _to_wishes(

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from penstock.model.types import quote_name
+from penstock.transforms.equality import fields_by_name
 
 _BITS = 24
 """Numbers of so many bits can be added up 2**39 times before a sum overflows."""
@@ -50,43 +51,42 @@ def add_up_sides(sides: Sequence[DataFrame]) -> DataFrame:
 
 
 def hash_row(rows: DataFrame) -> Column:
-    """A hash of a row over all columns.
+    """A hash of a row over all columns, which differs if any value does, at any depth."""
+    values = [(F.col(quote_name(field.name)), field.dataType) for field in rows.schema.fields]
+    return F.xxhash64(*_parts_of_all(values)) if values else F.lit(0).cast("bigint")
 
-    Whether a value is NULL is hashed too: Spark's hash passes over NULLs, so a value that moved to the next column
-    would not be noticed.
+
+def _parts_of_all(values: Sequence[tuple[Column, T.DataType]]) -> list[Column]:
+    """The parts of several values, and whether each is NULL: Spark's hash passes over NULLs, so that a value that moved to the
+    next column, field or element would not be noticed.
     """
-    columns = [F.col(quote_name(field.name)) for field in rows.schema.fields]
-    values = [hashable(column, field.dataType) for column, field in zip(columns, rows.schema.fields, strict=True)]
-    return F.xxhash64(*values, *(column.isNull() for column in columns)) if columns else F.lit(0).cast("bigint")
+    parts = [part for value, type_ in values for part in _parts_of(value, type_)]
+    return [*parts, *(value.isNull() for value, _ in values)]
 
 
-def hashable(value: Column, type_: T.DataType) -> Column:
-    """The value in a form that Spark can hash: maps as sorted entries, variants as JSON, at any depth."""
-    if isinstance(type_, T.VariantType):
-        return F.to_json(value)
-    if _is_hashable(type_):
-        return value
-    if isinstance(type_, T.MapType):
-        entries = F.transform(
-            F.map_entries(value),
-            lambda entry: F.struct(
-                hashable(entry["key"], type_.keyType).alias("key"),
-                hashable(entry["value"], type_.valueType).alias("value"),
-            ),
-        )
-        return F.array_sort(entries)
-    if isinstance(type_, T.ArrayType):
-        return F.transform(value, lambda item: hashable(item, type_.elementType))
-    fields = type_.fields if isinstance(type_, T.StructType) else []
-    return F.when(
-        value.isNotNull(),
-        F.struct(*(hashable(value[field.name], field.dataType).alias(field.name) for field in fields)),
-    )
+def _parts_of(value: Column, type_: T.DataType) -> list[Column]:
+    """What has to be hashed of a value, since Spark's hash takes some values that differ for the same, and refuses others.
 
-
-def _is_hashable(type_: T.DataType) -> bool:
-    if isinstance(type_, T.ArrayType):
-        return _is_hashable(type_.elementType)
-    if isinstance(type_, T.StructType):
-        return all(_is_hashable(field.dataType) for field in type_.fields)
-    return not isinstance(type_, T.MapType | T.VariantType)
+    Must not depend on whether a type allows NULLs: a table that is read allows more than the rows that were written to it.
+    """
+    match type_:
+        case T.FloatType() | T.DoubleType():  # 0.0 and -0.0 have the same hash; only zeros are worth a text
+            return [value, F.when(value == 0, value.cast("string"))]
+        case T.StringType() if type_.collation != T.StringType().collation:  # 'a' and 'A' can be equal
+            return [value, value.cast("binary")]
+        case T.VariantType():  # the numbers 1 and 1.0, or a date and its text, have the same JSON
+            return [F.to_json(value), F.schema_of_variant(value)]
+        case T.ArrayType():  # the elements alone do not say where an array within an array ends
+            element = type_.elementType
+            return [F.size(value), F.transform(value, lambda item: F.struct(*_parts_of_all([(item, element)])))]
+        case T.MapType():  # maps with the same entries are equal, whatever their order
+            types = (type_.keyType, type_.valueType)
+            entries = F.transform(
+                F.map_entries(value),
+                lambda entry: F.struct(*_parts_of_all([(entry["key"], types[0]), (entry["value"], types[1])])),
+            )
+            return [F.size(value), F.array_sort(entries)]
+        case T.StructType():  # the order of fields makes no difference
+            return _parts_of_all([(value[field.name], field.dataType) for field in fields_by_name(type_)])
+        case _:
+            return [value]

@@ -32,7 +32,7 @@ def comparable(value: Column, type_: T.DataType) -> Column:
         return F.array_sort(entries)
     if isinstance(type_, T.ArrayType):
         return F.transform(value, lambda item: comparable(item, type_.elementType))
-    fields = [comparable(value[field.name], field.dataType).alias(field.name) for field in _by_name(type_)]
+    fields = [comparable(value[field.name], field.dataType).alias(field.name) for field in fields_by_name(type_)]
     return F.when(value.isNotNull(), F.struct(*fields))
 
 
@@ -55,7 +55,8 @@ def fields_of(type_: T.DataType) -> list[T.StructField]:
     return type_.fields if isinstance(type_, T.StructType) else []
 
 
-def _by_name(type_: T.DataType) -> list[T.StructField]:
+def fields_by_name(type_: T.DataType) -> list[T.StructField]:
+    """The same in the order of their names."""
     return sorted(fields_of(type_), key=lambda field: field.name.lower())
 
 
@@ -63,5 +64,5 @@ def _is_comparable(type_: T.DataType) -> bool:
     if isinstance(type_, T.ArrayType):
         return _is_comparable(type_.elementType)
     fields = fields_of(type_)
-    is_sorted = fields == _by_name(type_) and all(_is_comparable(field.dataType) for field in fields)
+    is_sorted = fields == fields_by_name(type_) and all(_is_comparable(field.dataType) for field in fields)
     return is_sorted and not isinstance(type_, T.MapType)

@@ -26,7 +26,7 @@ from penstock.model.progress import ConsumedFile
 from penstock.model.schema import Column
 from penstock.model.types import normal_type, quote_name
 from penstock.transforms.change_events import DELETE, EVENT, TRUNCATE, UPSERT, Scope, to_change_events
-from penstock.transforms.equality import comparable
+from penstock.transforms.checksums import hash_row
 from penstock.transforms.feeds import CHANGE, CORRUPT
 from penstock.transforms.suppress import Screen
 
@@ -330,7 +330,6 @@ def _sum(flags: Any) -> int:
 
 def look_at_frame(flow: Flow, events: DataFrame) -> Summary:
     """The same by Spark, in one aggregation."""
-    parts = [comparable(F.col(name), events.schema[name].dataType) for name in EVENT]
     row = events.agg(
         F.count(F.lit(1)),
         F.count_if("is_bad"),
@@ -338,7 +337,7 @@ def look_at_frame(flow: Flow, events: DataFrame) -> Summary:
         F.count_if(F.col("sequence").isNull()),
         F.count_if(F.col("kind").isNull()),
         F.count_if((F.col("kind") == TRUNCATE) & ~F.col("is_bad")),
-        F.coalesce(F.sum(F.xxhash64(*parts).cast("decimal(38,0)")), F.lit(0)).cast("string"),
+        F.coalesce(F.sum(hash_row(events.select(*EVENT)).cast("decimal(38,0)")), F.lit(0)).cast("string"),
         _exact_text(flow, F.min("sequence")),
     ).collect()[0]
     return Summary(*row)

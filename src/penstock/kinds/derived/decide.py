@@ -17,6 +17,8 @@ from penstock.kinds.derived.values import (
 )
 from penstock.kinds.protocol import Needs
 from penstock.model.names import DatasetName
+from penstock.model.nearest import did_you_mean
+from penstock.model.partitions.mappings import ByColumn
 from penstock.model.plan import (
     Action,
     Effect,
@@ -49,7 +51,7 @@ def find_obstacle(given: DerivedObservation, inputs: Inputs) -> DerivedItem | No
     missing = find_missing_input(inputs)
     if missing is not None:
         return _refuse_missing(given, missing)
-    lost = find_lost_column(given.resolved, inputs)
+    lost = find_lost_column(given.resolved, inputs) or _find_unmapped_column(given, inputs)
     return make_item(given, Action.SKIP, (Reason(lost.code, lost.message),), lost) if lost is not None else None
 
 
@@ -198,6 +200,29 @@ def mark_of(given: DerivedObservation, name: DatasetName) -> InputMark | None:
     """Where an input was when it was read."""
     known = given.state.payload
     return known.inputs.get(str(name)) if known else None
+
+
+def _find_unmapped_column(given: DerivedObservation, inputs: Inputs) -> Problem | None:
+    """A column that says to which partitions the rows of an input belong, and that the input does not have."""
+    spec = given.resolved.spec
+    mapped = spec.partitioning.inputs if spec.partitioning is not None else {}
+    for name, mapping in mapped.items():
+        upstream = inputs.get(name)
+        if upstream is None or not isinstance(mapping, ByColumn):
+            continue
+        planned = [item.effect.schema for item in upstream.work]
+        schema = planned[-1] if planned else upstream.state.schema
+        if schema is None or mapping.column.lower() in {column.key for column in schema.columns}:
+            continue
+        names = [column.name for column in schema.columns]
+        return Problem(
+            "column_gone",
+            f"{spec.name} maps {name} by the column {mapping.column}, which it does not have"
+            f"{did_you_mean(mapping.column, names)}",
+            hint=f"its columns are {', '.join(names)}",
+            location=spec.location,
+        )
+    return None
 
 
 def _describe_untraced(untraced: Untraced) -> str:

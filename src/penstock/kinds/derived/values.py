@@ -29,9 +29,13 @@ _IRRELEVANT_ONCE = (
 )
 _IRRELEVANT = (
     *_IRRELEVANT_ONCE,
+    "spark.app.name",
     "spark.default.parallelism",
     "spark.dynamicAllocation.",
+    "spark.local.dir",
     "spark.memory.",
+    "spark.network.",
+    "spark.rpc.",
     "spark.shuffle.",
     "spark.eventLog.",
     "spark.scheduler.",
@@ -44,6 +48,8 @@ _IRRELEVANT = (
     "spark.sql.files.openCostInBytes",
     "spark.sql.shuffle.partitions",
     "spark.sql.ui.",
+    "spark.stage.",
+    "spark.task.",
 )
 """Settings that cannot change the rows of a result: where and how fast it is computed, and how it is spread over files."""
 
@@ -169,6 +175,10 @@ class PartitionFacts:
     """The inputs of which the log does not tell which rows changed: then it is all of them."""
     invalid: tuple[tuple[str, Ordinals], ...] = ()
     """Those that somebody has invalidated, by the reason."""
+    gone: tuple[str, ...] = ()
+    """Those that the table may have rows of, and the definition no longer has."""
+    is_other_way: bool = False
+    """Whether the table was partitioned in another way: then it is made again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,3 +259,7 @@ class DerivedWork:
     """Where the inputs are once these rows are removed."""
     request: PartitionRequest = DUE
     """The partitions that are wanted, for an item that finds out which ones are due when its inputs are done."""
+    removes_gone: bool = False
+    """Whether the rows of partitions that the definition no longer has are removed."""
+    unusable: tuple[str, ...] = ()
+    """Values of the data that cannot be partitions."""

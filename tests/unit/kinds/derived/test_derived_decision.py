@@ -293,6 +293,7 @@ def test_settings_that_shape_the_table_are_part_of_its_fingerprint(changed: dict
         ({"spark.ui.enabled": "true"}, False),
         ({"spark.sql.shuffle.partitions": "7"}, False),
         ({"spark.sql.adaptive.enabled": "false"}, False),
+        ({"spark.app.name": "x", "spark.network.timeout": "9s", "spark.task.maxFailures": "1"}, False),
     ],
 )
 def test_a_session_setting_counts_when_it_can_change_results(configuration: dict[str, str], relevant: bool) -> None:
