@@ -48,7 +48,7 @@ LOCATIONS = {
     "main.no_column": "transformations/no_column.sql:3:3",
     "main.typo": "transformations/typo.py:7",
     "main.exits": "transformations/exits.py:7",
-    "main.through_view": "transformations/view.sql:1:40",
+    "main.through_view": "transformations/view.sql:1:39",
 }
 
 

@@ -203,7 +203,7 @@ def _is_certain(column: exp.Column, names: list[str], selects: list[exp.Select])
     """Whether a word must be a column of what is in FROM: not an alias, a variable of a lambda or something special."""
     if isinstance(column.this, exp.Star) or is_in_hint(column) or not isinstance(column.this.meta.get("start"), int):
         return False
-    if names[0] in _NOT_COLUMNS or names[0].startswith(_NOT_COLUMN_STARTS) or not all(names):
+    if names[0] in _NOT_COLUMNS or names[0].startswith(_NOT_COLUMN_STARTS) or "_metadata" in names or not all(names):
         return False
     if any(_is_unusual(select) for select in selects) or not isinstance(column.find_ancestor(exp.Query), exp.Select):
         return False

@@ -102,7 +102,7 @@ def test_the_first_place_of_a_name_is_told() -> None:
         "SELECT my_function(x => a), main.my_function(a), struct(a AS z).z FROM t",
         # words that are not columns
         "SELECT current_date, current_timestamp, current_user, session_user, user, localtimestamp, current_time FROM t",
-        "SELECT current_catalog, current_database, current_schema, grouping__id, _metadata.file_path FROM t",
+        "SELECT current_catalog, current_database, current_schema, grouping__id, _metadata.file_path, t._metadata FROM t",
         "SELECT timestampadd(DAY, 1, a), dateadd(MONTH, 1, a), timestampdiff(HOUR, a, b), extract(doy FROM a) FROM t",
         "SELECT date_trunc(MONTH, a), trunc(a, MM), a COLLATE utf8_lcase, INTERVAL '1' DAY, INTERVAL a HOUR FROM t",
         "SELECT trim(BOTH a FROM b), overlay(a PLACING b FROM 3), any_value(a) IGNORE NULLS FROM t",

@@ -31,9 +31,14 @@ def find_lost_column(resolved: ResolvedSpec, inputs: Mapping[DatasetName, Upstre
 
 
 def _find_schema(upstream: Upstream) -> Schema | None:
-    """The columns that a reader finds in this run; None when they are not known."""
-    work = upstream.work
-    return work[-1].effect.schema if work else upstream.state.schema
+    """The columns that a reader finds in this run; None when they are not known.
+
+    A load that can ask its source only when it runs states the columns of now, and no changes: it may find others.
+    """
+    if not upstream.work:
+        return upstream.state.schema
+    effect = upstream.work[-1].effect
+    return effect.schema if effect.column_changes is not None else None
 
 
 def _is_lost(reads: Iterable[tuple[DatasetName, str]], known: Mapping[DatasetName, Schema | None]) -> bool:
