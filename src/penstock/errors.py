@@ -33,9 +33,17 @@ class Location:
         return ":".join(parts)
 
 
+def message_of(error: BaseException) -> str:
+    """The message of an error; empty when the error's own code fails to give one."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - whatever a user's exception raises in turn
+        return ""
+
+
 def first_line(error: BaseException) -> str:
     """The first line of an error's message, shortened; its type when the message is empty."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    lines = [line.strip() for line in message_of(error).splitlines() if line.strip()]
     return lines[0][:300] if lines else type(error).__name__
 
 

@@ -38,6 +38,7 @@ from penstock.model.event_log_uris import parse_event_log_uri
 from penstock.model.status import BuildStatus, JobStatus, PartitionStatus
 
 _SHORTEST_ID = 4
+_MOST_NAMED = 5
 _MOST_JOBS = 100_000
 
 
@@ -100,11 +101,12 @@ class Log:
         """The id that a user means by its beginning; the text itself when no build request starts so."""
         if len(text) < _SHORTEST_ID or projections.build_state(self._log, text) is not None:
             return text
-        found = projections.find_builds(self._log, text)
+        found = projections.find_builds(self._log, text, limit=_MOST_NAMED + 1)
         if not found:
             return text
         if len(found) > 1:
-            raise UsageError(f"several build requests start with {text}", hint="write more of the id")
+            some = ", ".join(found[:_MOST_NAMED]) + (", ..." if len(found) > _MOST_NAMED else "")
+            raise UsageError(f"several build requests start with {text}: {some}", hint="write more of the id")
         return found[0]
 
     def build(self, build_request_id: str) -> BuildDetails | None:

@@ -117,6 +117,7 @@ def test_the_story_of_a_daily_table(
     check_partitions_side_by_side_and_strays(shop)
     check_that_an_invalidation_holds_for_every_partition(shop)
     check_invalidated_and_marked_partitions(shop)
+    check_that_a_table_follows_its_definition(shop)
 
 
 def check_that_one_bad_date_stops_no_other(shop: ProjectFolder) -> str:
@@ -275,3 +276,29 @@ def check_invalidated_and_marked_partitions(shop: ProjectFolder) -> None:
     engine = open_shop(shop)
     assert not engine.run(engine.request(["weekly"])).has_failed
     assert due() == []
+
+
+def check_that_a_table_follows_its_definition(shop: ProjectFolder) -> None:
+    """Partitions that it no longer has are removed; with another key, the table is made again."""
+    shop.define("weekly.sql", WEEKLY.replace("END '2024-01-09'", "END '2024-01-08'").replace("total)", "total + 0)"))
+    engine = open_shop(shop)
+    (item,) = [item for item in engine.plan(engine.request(["weekly"])).items if item.action.is_work]
+    assert (item.id, [reason.code for reason in item.reasons]) == ("main.weekly", ["partitions_gone"])
+    before = files_by_day(shop, "weekly")
+    assert not engine.run(engine.request(["weekly"])).has_failed
+    assert files_by_day(shop, "weekly") == {day: before[day] for day in ("2024-01-07", "2024-01-08")}
+    assert not open_shop(shop).plan(engine.request(["weekly"])).has_work
+    renamed = (
+        WEEKLY.replace("DAY (date)", "DAY (day)").replace("AS date,", "AS day,").replace("2024-01-09", "2024-01-07")
+    )
+    shop.define("weekly.sql", renamed)
+    engine = open_shop(shop)
+    assert not engine.run(engine.request(["weekly"])).has_failed
+    assert sorted(shop.rows("main.weekly")) == [(date(2024, 1, 7), 180.0)]
+    assert not open_shop(shop).plan(engine.request(["weekly"])).has_work
+    shop.define(
+        "weekly.sql", renamed.replace("END '2024-01-07'", "END '2024-01-08'").replace("sum(total)", "sum(total) + 1")
+    )
+    open_shop(shop).marking.mark_available("weekly", "the days that are there are right")
+    (item,) = [item for item in open_shop(shop).plan(engine.request(["weekly"])).items if item.action.is_work]
+    assert item.id == "main.weekly/day=2024-01-08"

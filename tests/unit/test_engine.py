@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -40,6 +41,32 @@ def state(engine: Engine, build: str) -> BuildStatus | None:
     with closing(open_event_log(engine.project.event_log)) as log:
         found = projections.build_state(log, build)
         return found.status if found else None
+
+
+def test_threads_that_open_projects_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
+    slow = "import time\nfrom penstock import pipelines as dp\nimport transformations.shared\ntime.sleep(0.01)\n"
+    roots = [ProjectFolder(tmp_path / name).configure() for name in ("one", "two")]
+    for shop in roots:
+        shop.define("shared.py", "VALUE = 1\n")
+        for number in range(3):
+            shop.define(
+                f"d{number}.py", f"{slow}@dp.table\ndef t{number}():\n    return transformations.shared.VALUE\n"
+            )
+    imports, found, errors = list(sys.meta_path), [], []
+
+    def work(root: Path) -> None:
+        try:
+            found.append(len(open_engine(root, environment={}).catalog.datasets))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the test shows it
+            errors.append(repr(error))
+
+    threads = [threading.Thread(target=work, args=(roots[number % 2].root,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    sys.meta_path[:] = imports
+    assert (found, errors) == ([3] * 6, [])
 
 
 def test_a_run_without_work_is_recorded_and_leaves_its_artifacts(engine: Engine) -> None:
@@ -116,3 +143,12 @@ def test_raw_that_is_a_file_is_refused(tmp_path: Path) -> None:
     (shop.root / "file").touch()
     with pytest.raises(StorageError, match="which is not a folder"):
         open_engine(shop.root, environment={}).plan()
+
+
+def test_only_ids_that_were_submitted_can_be_run(engine: Engine) -> None:
+    with pytest.raises(UsageError, match="'nonsense' is not a build request that waits to be run in this process"):
+        engine.run(build_request_id="nonsense")
+    build = engine.submit()
+    assert engine.run(build_request_id=build).build_request_id == build
+    with pytest.raises(UsageError, match="is not a build request that waits"):
+        engine.run(build_request_id=build)

@@ -11,7 +11,7 @@ import typer
 from penstock.cli.opening import open_from_settings
 from penstock.cli.options import current_settings
 from penstock.cli.output import make_output
-from penstock.cli.pipeline import run_project
+from penstock.cli.pipeline import Wait, run_project
 from penstock.errors import UsageError
 from penstock.model.partitions.declared import BuildOptions
 from penstock.model.wording import counted
@@ -42,12 +42,13 @@ def build(
     ],
     parallel: Parallel = None,
     full_refresh: Refresh = False,
+    wait: Wait = 600.0,
 ) -> None:
     """Build partitions and datasets with everything that they read. What is up to date is not built again."""
     settings = current_settings()
     with open_from_settings(settings) as engine:
         options = BuildOptions(parallel, full_refresh=full_refresh)
-        run_project(engine, settings, engine.partition_builds.build(refs, options))
+        run_project(engine, settings, engine.partition_builds.build(refs, options), wait)
 
 
 def backfill(
@@ -62,6 +63,7 @@ def backfill(
     order: Order = "asc",
     full_refresh: Refresh = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be built, and why.")] = False,
+    wait: Wait = 600.0,
 ) -> None:
     """Build a range of partitions. A failed one stops no other, and what is up to date is not built again."""
     settings = current_settings()
@@ -74,7 +76,7 @@ def backfill(
             found = builds.preview(wanted, engine.plan(request))
             make_output(settings).show(found.to_json(), partial(_draw_preview, found))
         else:
-            run_project(engine, settings, request)
+            run_project(engine, settings, request, wait)
 
 
 def retry(
@@ -83,6 +85,7 @@ def retry(
         typer.Argument(metavar="[BUILD]", help="The id of a build, or its start; the last that failed by default."),
     ] = None,
     parallel: Parallel = None,
+    wait: Wait = 600.0,
 ) -> None:
     """Build again what failed or never ran in a build, and nothing else."""
     settings = current_settings()
@@ -93,7 +96,7 @@ def retry(
                 {"retried": []}, lambda output: output.text("Nothing to retry: everything in this build was built.")
             )
             return
-        run_project(engine, settings, replace(request, message="penstock retry"))
+        run_project(engine, settings, replace(request, message="penstock retry"), wait)
 
 
 def _to_size(chunk: str) -> int | None:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from penstock import log_access as answers
+from penstock.cli.results import results
 from penstock.log_access import (
     Activity,
     BuildDetails,
@@ -192,7 +192,7 @@ def _cut(text: str) -> str:
 def _print_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     found = [tuple(row) for row in rows]
     widths = [max(map(len, column)) for column in zip(head, *found, strict=True)]
-    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    room = shutil.get_terminal_size().columns if results().isatty() else None
     for row in (tuple(head), *found):
         line = "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
         _print_line(line if room is None or len(line) <= room else f"{line[: room - 1]}…")
@@ -203,5 +203,5 @@ def _print_json(value: object) -> None:
 
 
 def _print_line(text: str) -> None:
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
+    results().write(text + "\n")
+    results().flush()

@@ -27,6 +27,7 @@ from penstock.cli import (
     verify,
 )
 from penstock.cli.options import current_settings, with_default_values, with_project_options
+from penstock.cli.results import own_stdout, results
 from penstock.cli.signals import show_stop, stop_signals
 from penstock.errors import PenstockError, UsageError, first_line, to_stopped
 
@@ -103,18 +104,21 @@ def main(arguments: list[str] | None = None) -> None:
 
     130 after Ctrl-C and 143 after SIGTERM, as shells report it.
     """
-    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments is None:
+        own_stdout()
+        arguments = sys.argv[1:]
     try:
         with stop_signals():
             given = with_default_values(arguments) or ["--help"]
             code = typer.main.get_command(app).main(given, "penstock", standalone_mode=False)
+        results().flush()
         code = code if arguments else UsageError.exit_code
     except PenstockError as error:
-        code = _report(error)
+        code = _report(error, arguments)
     except typer.TyperException as error:
         message = error.format_message()
         hint = "--full-refresh-all refreshes every table" if "'--full-refresh'" in message else "see `penstock --help`"
-        code = _report(UsageError(message, hint=hint))
+        code = _report(UsageError(message, hint=hint), arguments)
     except KeyboardInterrupt as error:
         stopped = to_stopped(error)
         show_stop(str(stopped), current_settings().log_format)
@@ -123,12 +127,12 @@ def main(arguments: list[str] | None = None) -> None:
         sys.stderr.write("interrupted\n")
         code = 130
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), results().fileno())
         code = current_settings().exit_code
     except Exception as error:
         if os.environ.get(TRACE):
             raise
-        code = _report(_unexpected(error))
+        code = _report(_unexpected(error), arguments)
     sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -140,8 +144,9 @@ def _unexpected(error: Exception) -> PenstockError:
     )
 
 
-def _report(error: PenstockError) -> int:
+def _report(error: PenstockError, arguments: list[str]) -> int:
     from penstock.cli.output import show_error
 
     show_error(error, current_settings())
-    return error.exit_code
+    # With this option 2 means that there is work, and nothing else.
+    return PenstockError.exit_code if "--detailed-exitcode" in arguments else error.exit_code

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.cli.options import Settings
+from penstock.cli.results import results
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
@@ -84,15 +85,15 @@ class JsonOutput:
     def batch(self, table: DatasetName, flow: str, number: int, metrics: ChangeMetrics) -> None:
         """A stream of batches is a stream of lines."""
         line = {"dataset": str(table), "flow": flow, "batch": number, **metrics.to_json()}
-        sys.stdout.write(json.dumps(line) + "\n")
-        sys.stdout.flush()
+        results().write(json.dumps(line) + "\n")
+        results().flush()
 
     def text(self, text: str) -> None:
         """Text for people is not part of the JSON."""
 
 
 def _print_json(value: object) -> None:
-    sys.stdout.write(json.dumps(value, indent=2, default=str) + "\n")
+    results().write(json.dumps(value, indent=2, default=str) + "\n")
 
 
 def show_error(error: PenstockError, settings: Settings) -> None:

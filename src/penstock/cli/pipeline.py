@@ -38,6 +38,9 @@ AllowHistoryLoss = Annotated[
         help="Allow rebuilds of these tables to lose rows whose files or other sources are gone (comma-separated).",
     ),
 ]
+Wait = Annotated[
+    float, typer.Option("--wait", help="Seconds to wait while another process runs this project; 0 = do not wait.")
+]
 DropRetired = Annotated[bool, typer.Option("--drop-retired", help="Drop staging tables whose raw folder is gone.")]
 FullRefreshAll = Annotated[bool, typer.Option("--full-refresh-all", help="Rebuild every selected dataset.")]
 
@@ -51,7 +54,10 @@ def plan(
     drop_retired: DropRetired = False,
     detailed_exitcode: Annotated[
         bool,
-        typer.Option("--detailed-exitcode", help="Exit with 0 when there is nothing to do, with 2 when there is work."),
+        typer.Option(
+            "--detailed-exitcode",
+            help="Exit with 0 when there is nothing to do, with 2 when there is work, and with 1 when anything is wrong.",
+        ),
     ] = False,
     analyze: Annotated[
         bool,
@@ -88,9 +94,7 @@ def run(
     full_refresh_all: FullRefreshAll = False,
     allow_history_loss: AllowHistoryLoss = None,
     drop_retired: DropRetired = False,
-    wait: Annotated[
-        float, typer.Option("--wait", help="Seconds to wait while another process runs this project; 0 = do not wait.")
-    ] = 600.0,
+    wait: Wait = 600.0,
     continuous: Annotated[
         bool, typer.Option("--continuous", help="Then keep applying change events as they arrive, until stopped.")
     ] = False,

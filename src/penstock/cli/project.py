@@ -11,6 +11,7 @@ import typer
 
 from penstock.cli.options import current_settings
 from penstock.cli.output import make_output
+from penstock.cli.results import keep_results_apart
 
 if TYPE_CHECKING:
     from penstock.cli.text_output import TextOutput
@@ -42,6 +43,7 @@ def doctor(
     from penstock.engine import check_machine
 
     settings = current_settings()
+    keep_results_apart()
     checks = check_machine(
         settings.project_dir,
         target=settings.target,

@@ -34,7 +34,8 @@ def cancel(
     if wait and not ended.status.is_final:
         raise PenstockError(
             f"{ended.title} has not ended after {wait:g} s",
-            hint="if its process is gone, the next run closes it; if your code does not end, end the process",
+            hint="if its process is gone, the next `penstock run` of the project closes it (one of plain steps stays open); "
+            "if your code does not end, end the process",
         )
     text = f"{ended.title}: {ended.status.name if wait else 'cancel requested'}"
     shown = {"id": ended.id, "build_request_id": ended.build_request_id, "status": ended.status.name}

@@ -24,8 +24,9 @@ def scheduler() -> None:
             return engine.run_due(due)
 
     with stop_between_rounds(stop):
-        scheduling = open_from_settings(settings).scheduling
-        scheduling.check()
+        engine = open_from_settings(settings)
+        scheduling = engine.scheduling
+        scheduling.check(set(map(str, engine.catalog.datasets)))
         output.text("Following the schedules. Press Ctrl-C to stop.")
         scheduling.follow(stop, run)
     output.text("Stopped.")

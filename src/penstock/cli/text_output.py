@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from penstock.cli.partition_rows import group_items, group_results
+from penstock.cli.results import results
 from penstock.model.plan import Action, Item, Plan, PlanLine
 from penstock.model.results import ItemResult, Outcome, RunResult
 from penstock.model.wording import counted, show_bytes
@@ -64,9 +65,9 @@ class _PlainConsole(Console):
 
 def make_console(*, stderr: bool = False) -> Console:
     """A console on a terminal; wide and without colour when the output is piped."""
-    stream = sys.stderr if stderr else sys.stdout
+    stream = sys.stderr if stderr else results()
     return _PlainConsole(
-        file=stream, highlight=False, soft_wrap=not stream.isatty(), width=None if stream.isatty() else 240
+        file=stream, highlight=False, emoji=False, soft_wrap=not stream.isatty(), width=None if stream.isatty() else 240
     )
 
 

@@ -17,7 +17,7 @@ from penstock.definitions.local_views import without_local_views
 from penstock.definitions.parse_cache import ParseCache
 from penstock.definitions.project_modules import ProjectFiles, ProjectFinder, project_imports
 from penstock.definitions.python_files import check_callable, load_python_file
-from penstock.definitions.sql_facts import QueryFacts, SqlStatement
+from penstock.definitions.sql_facts import ColumnNeed, QueryFacts, SqlStatement
 from penstock.definitions.sql_files import read_sql_file
 from penstock.definitions.sql_partitions import to_partitioning
 from penstock.errors import DefinitionError, Location
@@ -30,7 +30,15 @@ from penstock.model.partitions.declared import Partitioning, by_values
 from penstock.model.partitions.refs import PartitionError
 from penstock.model.partitions.schemes import ColumnScheme
 from penstock.model.project import Project
-from penstock.model.spec import DatasetKind, DatasetSpec, Expectation, OnViolation, TableLayout, Untraced
+from penstock.model.spec import (
+    DatasetKind,
+    DatasetSpec,
+    Expectation,
+    NeededColumn,
+    OnViolation,
+    TableLayout,
+    Untraced,
+)
 from penstock.pipelines.registry import Definition, Registry, bind_variables, collect_definitions
 
 if TYPE_CHECKING:
@@ -176,7 +184,7 @@ class _Loader:
             sql=statement.query,
             query_line=statement.query_line,
             columns=self._columns(facts),
-            column_places=self._column_places(facts, file),
+            needs=tuple(self._need(need, Location(file, need.line, need.column)) for need in facts.needs),
             partitioning=to_partitioning(given, self._source_name, location) if given is not None else None,
             job=to_job(dict(statement.job), location),
         )
@@ -190,14 +198,12 @@ class _Loader:
                 found[names[text]] = found.get(names[text], frozenset()).union(columns)
         return found
 
-    def _column_places(self, facts: QueryFacts, file: str) -> dict[DatasetName, dict[str, Location]]:
-        found: dict[DatasetName, dict[str, Location]] = {}
-        for text, columns in facts.columns.items():
-            places = found.setdefault(to_dataset_name(text, self._project.database), {})
-            for column, place in columns.items():
-                if place is not None:
-                    places.setdefault(column, Location(file, *place))
-        return found
+    def _need(self, need: ColumnNeed, place: Location) -> NeededColumn:
+        reads, others = (
+            tuple((to_dataset_name(text, self._project.database), column) for text, column in pairs)
+            for pairs in (need.reads, need.others)
+        )
+        return NeededColumn(reads, place, others, need.is_open)
 
     def _load_python(self, paths: list[Path]) -> list[DatasetSpec]:
         from penstock.definitions.tracing import Tracer
@@ -233,11 +239,14 @@ class _Loader:
             raise DefinitionError(error.message, hint=error.hint, location=shown) from None
 
     def _from_definition(self, definition: Definition, registry: Registry, tracer: Tracer) -> DatasetSpec:
+        from penstock.definitions.trace_needs import find_python_needs
+
         place = definition.location
         location = Location(self._files.shown(place.file), place.line)
         name = self._dataset_name(definition.name, location)
         check_callable(definition, location)
         trace = tracer.trace(definition.function, has_depends_on=bool(definition.depends_on))
+        needs = find_python_needs(definition.function, tracer.sources, self._cache)
         return DatasetSpec(
             name=name,
             kind=definition.kind,
@@ -250,6 +259,7 @@ class _Loader:
             expectations=registry.expectations_of(definition.function),
             tags=definition.tags,
             local_views=trace.views,
+            needs=tuple(self._need(*found) for found in needs),
             function=bind_variables(definition.function, self._project.vars),
             partitioning=self._partitioning(definition, location),
             job=to_job(definition.job, location),

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from penstock.errors import DefinitionError
-from penstock.model.spec import DatasetSpec
+from penstock.model.spec import ANY_VIEW, DatasetSpec
 
 
 def without_local_views(specs: Iterable[DatasetSpec], database: str) -> tuple[DatasetSpec, ...]:
@@ -25,5 +25,10 @@ def without_local_views(specs: Iterable[DatasetSpec], database: str) -> tuple[Da
                 hint="give the view another name",
                 location=spec.location,
             )
-        result.append(replace(spec, inputs=tuple(name for name in spec.inputs if str(name) not in local)))
+        inputs = tuple(name for name in spec.inputs if str(name) not in local)
+        if (
+            ANY_VIEW in spec.local_views
+        ):  # a name that nobody knows may be one of its views; if not, only its own run fails
+            inputs = tuple(name for name in inputs if name.database != database or str(name) in defined)
+        result.append(replace(spec, inputs=inputs))
     return tuple(result)

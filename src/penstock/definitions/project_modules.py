@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib.machinery import SOURCE_SUFFIXES, FileFinder, ModuleSpec, PathFinder, SourceFileLoader
@@ -17,6 +18,8 @@ from typing import Any
 
 from penstock.errors import DefinitionError, Location
 
+_LOADING = threading.RLock()
+"""The modules of a process are one table: two threads that load projects would remove each other's half-loaded modules."""
 _SESSION_CALLS = frozenset({"getOrCreate", "getActiveSession", "active"})
 
 
@@ -122,8 +125,14 @@ class ProjectFinder:
 def project_imports(finder: ProjectFinder, files: ProjectFiles) -> Iterator[None]:
     """Import project modules again inside the block, with the root on Python's path.
 
-    The finder stays afterwards, so that an import inside a function works when the function runs.
+    The finder stays afterwards, so that an import inside a function works when the function runs. One thread at a time.
     """
+    with _LOADING, _replaced_modules(finder, files):
+        yield
+
+
+@contextmanager
+def _replaced_modules(finder: ProjectFinder, files: ProjectFiles) -> Iterator[None]:
     sys.meta_path[:] = [other for other in sys.meta_path if not isinstance(other, ProjectFinder)]
     sys.meta_path.insert(0, finder)
     dropped = {name: module for name, module in list(sys.modules.items()) if _is_dropped(name, module, files)}

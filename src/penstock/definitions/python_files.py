@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+import sys
 from contextlib import contextmanager
 from pathlib import Path
 from traceback import walk_tb
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from penstock.definitions.project_modules import ProjectFiles, ProjectFinder
 from penstock.definitions.user_output import user_output
-from penstock.errors import DefinitionError, Location
+from penstock.errors import DefinitionError, Location, message_of
 from penstock.pipelines.registry import Definition
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def load_python_file(file: Path, files: ProjectFiles, finder: ProjectFinder) -> 
 def user_code(files: ProjectFiles, file: Path) -> Iterator[None]:
     """Turn an exception of the user's code into a DefinitionError with the innermost line of the project."""
     try:
-        with user_output(files.shown(file)):
+        with user_output(files.shown(file)), _recursion_limit_kept():
             yield
     except DefinitionError as error:
         raise shown_error(error, files, file) from error
@@ -50,8 +51,20 @@ def user_code(files: ProjectFiles, file: Path) -> Iterator[None]:
             raise _failed(error, files, file) from error
         location = Location(files.shown(place), error.lineno, error.offset or None)
         raise DefinitionError(f"Python syntax error: {error.msg}", location=location) from error
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
         raise _failed(error, files, file) from error
+
+
+@contextmanager
+def _recursion_limit_kept() -> Iterator[None]:
+    """Put back a limit that user code made too low for the rest of the process; a higher one stays."""
+    before = sys.getrecursionlimit()
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(max(before, sys.getrecursionlimit()))
 
 
 def shown_error(error: DefinitionError, files: ProjectFiles, file: Path) -> DefinitionError:
@@ -89,7 +102,7 @@ def _required_parameters(definition: Definition) -> list[str]:
 
 def _failed(error: BaseException, files: ProjectFiles, file: Path) -> DefinitionError:
     location = _last_line(error.__traceback__, files) or Location(str(file))
-    text = str(error).strip().partition("\n")[0]
+    text = message_of(error).strip().partition("\n")[0]
     name = type(error).__name__
     if "OUTSIDE_OF_DECLARATIVE_PIPELINE" in text:
         return DefinitionError(

@@ -26,8 +26,8 @@ PLAIN_NAME = re.compile(r"[\w -]*")
 _CLAUSES = frozenset(
     {"where", "group", "having", "windows", "distribute", "sort", "cluster", "order", "limit", "offset"}
 )
-_SELECT_ARGS = _CLAUSES | {"with_", "hint", "operation_modifiers", "distinct", "expressions", "from_", "joins"}
-_TABLE_ARGS = frozenset({"this", "db", "catalog", "alias", "sample"})
+SELECT_ARGS = _CLAUSES | {"with_", "hint", "operation_modifiers", "distinct", "expressions", "from_", "joins"}
+TABLE_ARGS = frozenset({"this", "db", "catalog", "alias", "sample"})
 _JOIN_ARGS = frozenset({"this", "on", "using", "side", "kind"})
 
 
@@ -41,31 +41,27 @@ class _Source(NamedTuple):
 def find_columns(
     query: exp.Expr, inputs: Iterable[str], tokens: list[Token], sql: SqlText, with_reads: WithReads
 ) -> Columns:
-    """The columns that are read of each input, in lower case, with the place where that is certain.
-
-    An input that is absent may be read as a whole.
-    """
-    if _hides_names(tokens):
+    """The columns that may be read of each input, in lower case. An input that is absent may be read as a whole."""
+    if hides_names(tokens):
         return {}
-    reads = _Reads(query, sql, with_reads)
+    reads = _Reads(query, with_reads)
     for column in query.find_all(exp.Column):
         reads.add_column(column)
     for star in query.find_all(exp.Star):
         reads.add_star(star)
     reads.add_words(_loose_words(query, tokens, sql.text))
-    return {name: reads.columns[name] for name in inputs if name in reads.columns and name not in reads.whole}
+    known = [name for name in inputs if name in reads.columns and name not in reads.whole]
+    return {name: tuple(sorted(reads.columns[name])) for name in known}
 
 
 class _Reads:
     """The columns read of each table, collected name by name."""
 
-    def __init__(self, query: exp.Expr, sql: SqlText, with_reads: WithReads) -> None:
-        self._sql = sql
+    def __init__(self, query: exp.Expr, with_reads: WithReads) -> None:
         self._sources = {id(select): _sources_of(select, with_reads) for select in query.find_all(exp.Select)}
-        self._aliases = {alias.alias.lower() for alias in query.find_all(exp.Alias)}
-        tables = [t for t in query.find_all(exp.Table) if not _is_in_hint(t) and _input_of(t, with_reads) is not None]
+        tables = [t for t in query.find_all(exp.Table) if not is_in_hint(t) and input_of(t, with_reads) is not None]
         self.whole = {_text(table) for table in tables if not _is_plain(table)}
-        self.columns: dict[str, dict[str, tuple[int, int] | None]] = {_text(table): {} for table in tables}
+        self.columns: dict[str, set[str]] = {_text(table): set() for table in tables}
 
     def add_column(self, column: exp.Column) -> None:
         names = [part.name.lower() for part in column.parts if not isinstance(part, exp.Star)]
@@ -74,10 +70,9 @@ class _Reads:
         if len(column.parts) == 1:
             # The name of a table alone means its whole row.
             self.whole.update(source.table for source in owners if source.table)
-            is_sure = not self._aliases.issuperset(names) or _is_of_input(column, names)
-            self._add(visible, names, column if is_sure else None)
+            self._add(visible, names)
         elif len(column.parts) == 2 and owners:
-            self._add(owners, names[1:], column)
+            self._add(owners, names[1:])
             # In `address.city` the first word may be a column even though a table is called so.
             self._add(visible, names[:1])
         else:
@@ -97,26 +92,17 @@ class _Reads:
     def add_words(self, words: Iterable[str]) -> None:
         self._add(self._all(), words)
 
-    def _add(self, sources: list[_Source], names: Iterable[str], sure: exp.Column | None = None) -> None:
-        place = self._place(sure) if sure is not None and len(sources) == 1 else None
+    def _add(self, sources: list[_Source], names: Iterable[str]) -> None:
+        names = tuple(names)
         for source in sources:
             if source.table is not None:
-                known = self.columns[source.table]
-                for name in names:
-                    known[name] = min(filter(None, (known.get(name), place)), default=None)
-
-    def _place(self, column: exp.Column) -> tuple[int, int] | None:
-        start = column.this.meta.get("start")
-        if not isinstance(start, int) or _is_in_hint(column):
-            return None
-        location = self._sql.location(start)
-        return location.line or 1, location.column or 1
+                self.columns[source.table].update(names)
 
     def _visible(self, node: exp.Expr) -> list[_Source]:
         """What a name at this place may belong to: the sources of its SELECT and, in a subquery, of those around it."""
         if not isinstance(node.find_ancestor(exp.Query), exp.Select):
             return self._all()
-        return [source for select in _selects_around(node) for source in self._sources[id(select)]]
+        return [source for select in selects_around(node) for source in self._sources[id(select)]]
 
     def _nearest(self, node: exp.Expr) -> list[_Source]:
         query = node.find_ancestor(exp.Query)
@@ -126,19 +112,8 @@ class _Reads:
         return [source for sources in self._sources.values() for source in sources]
 
 
-def _is_of_input(column: exp.Column, names: list[str]) -> bool:
-    """Whether a name in a list of SELECT cannot be that of an earlier entry: as in `upper(name) AS name`."""
-    entry: exp.Expr = column
-    while entry.parent is not None and not isinstance(entry.parent, exp.Select):
-        entry = entry.parent
-    select = entry.parent
-    if not isinstance(select, exp.Select) or not any(entry is each for each in select.expressions):
-        return False
-    before = (each for each in select.expressions[: [id(e) for e in select.expressions].index(id(entry))])
-    return not any(each.alias_or_name.lower() in names for each in before)
-
-
-def _selects_around(node: exp.Expr) -> Iterator[exp.Select]:
+def selects_around(node: exp.Expr) -> Iterator[exp.Select]:
+    """The SELECTs whose sources a name at this place may belong to, the nearest first."""
     place: exp.Expr | None = node
     while place is not None:
         if isinstance(place, exp.CTE) or _is_derived_table(place):
@@ -156,10 +131,11 @@ def _is_derived_table(node: exp.Expr) -> bool:
 def _sources_of(select: exp.Select, with_reads: WithReads) -> list[_Source]:
     first = select.args.get("from_")
     nodes = [clause.this for clause in ([first] if first else []) + (select.args.get("joins") or [])]
-    return [_Source(node.alias_or_name.lower(), _input_of(node, with_reads)) for node in nodes]
+    return [_Source(node.alias_or_name.lower(), input_of(node, with_reads)) for node in nodes]
 
 
-def _input_of(node: exp.Expr, with_reads: WithReads) -> str | None:
+def input_of(node: exp.Expr, with_reads: WithReads) -> str | None:
+    """The input that is named here; None for a WITH query, a function and all else."""
     if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier) or id(node) in with_reads:
         return None
     return _text(node)
@@ -173,23 +149,24 @@ def _is_plain(table: exp.Table) -> bool:
     """Tell whether a table is read in a way in which columns are read by name only: no PIVOT, NATURAL JOIN or similar."""
     clause = table.parent
     select = clause.parent if isinstance(clause, exp.From | exp.Join) else None
-    if not isinstance(select, exp.Select) or not _has_only(select, _SELECT_ARGS) or not _has_only(table, _TABLE_ARGS):
+    if not isinstance(select, exp.Select) or not has_only(select, SELECT_ARGS) or not has_only(table, TABLE_ARGS):
         return False
     alias = table.args.get("alias")
     has_new_names = isinstance(alias, exp.TableAlias) and bool(alias.columns)
-    return not has_new_names and all(_has_only(join, _JOIN_ARGS) for join in select.args.get("joins") or [])
+    return not has_new_names and all(has_only(join, _JOIN_ARGS) for join in select.args.get("joins") or [])
 
 
-def _is_in_hint(node: exp.Expr) -> bool:
+def is_in_hint(node: exp.Expr) -> bool:
     """A hint is parsed separately: its places are not those of the text, and the tables that it names are read anyway."""
     return node.find_ancestor(exp.Hint) is not None
 
 
-def _has_only(node: exp.Expr, allowed: frozenset[str]) -> bool:
+def has_only(node: exp.Expr, allowed: frozenset[str]) -> bool:
+    """Tell whether a node has no other parts than these."""
     return all(key in allowed for key, value in node.args.items() if value)
 
 
-def _hides_names(tokens: list[Token]) -> bool:
+def hides_names(tokens: list[Token]) -> bool:
     """Tell whether columns may be read that are not written: IDENTIFIER('name'), a regular expression in back quotes, |>."""
     calls = (a.text.lower() in _HIDING and b.text == "(" for a, b in pairwise(tokens))
     patterns = (t.token_type is TokenType.IDENTIFIER and not PLAIN_NAME.fullmatch(t.text) for t in tokens)
@@ -204,7 +181,7 @@ def _loose_words(query: exp.Expr, tokens: list[Token], text: str) -> list[str]:
     placed = {
         (name.meta.get("start"), name.name)
         for name in query.find_all(exp.Identifier)
-        if isinstance(name.parent, exp.Column | exp.Table | exp.TableAlias | exp.Alias) and not _is_in_hint(name)
+        if isinstance(name.parent, exp.Column | exp.Table | exp.TableAlias | exp.Alias) and not is_in_hint(name)
     }
     after = [token.text for token in tokens[1:]] + [""]
     return [

@@ -50,8 +50,22 @@ FILE_FORMATS = frozenset({"parquet", "delta", "csv", "json", "orc", "avro", "tex
 UNKNOWN_PART = "unknown_part"
 """The code of a remark about a part of the text that only a run knows."""
 
-Columns = Mapping[str, Mapping[str, tuple[int, int] | None]]
-"""By input as written, then by column in lower case: the line and column where it is certainly read, None if it may be."""
+Columns = Mapping[str, tuple[str, ...]]
+"""By input as written: the columns, in lower case, that may be read of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnNeed:
+    """A name in a query, with its place, that Spark must find in one of the inputs, or else it rejects the query."""
+
+    reads: tuple[tuple[str, str], ...]
+    """The input as written, and the column in lower case: one of these must exist, or one of `others`."""
+    line: int
+    column: int
+    others: tuple[tuple[str, str], ...] = ()
+    """Other meanings that are allowed but unlikely: in `t.a`, a column `t` of any table, with a field `a`."""
+    is_open: bool = False
+    """Such a meaning is possible for something whose columns are not known here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +87,7 @@ class QueryFacts:
     remarks: tuple[SqlRemark, ...] = ()
     columns: Columns = field(default_factory=dict)
     """An input that is absent may be read as a whole."""
+    needs: tuple[ColumnNeed, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,12 +178,22 @@ def facts_from_json(value: Mapping[str, Any]) -> QueryFacts:
         SqlRemark(_typed(r["code"], str), _typed(r["text"], str), _typed(r["line"], int), _typed(r["column"], int))
         for r in value["remarks"]
     ]
-    columns = {_typed(name, str): _places(found) for name, found in value["columns"].items()}
-    return QueryFacts(_typed(value["fingerprint"], str), _texts(value["inputs"]), tuple(remarks), columns)
+    columns = {_typed(name, str): _texts(found) for name, found in value["columns"].items()}
+    needs = tuple(
+        ColumnNeed(
+            _pairs(n["reads"]),
+            _typed(n["line"], int),
+            _typed(n["column"], int),
+            _pairs(n["others"]),
+            _typed(n["is_open"], bool),
+        )
+        for n in value["needs"]
+    )
+    return QueryFacts(_typed(value["fingerprint"], str), _texts(value["inputs"]), tuple(remarks), columns, needs)
 
 
-def _places(value: Mapping[str, Any]) -> dict[str, tuple[int, int] | None]:
-    return {name: None if at is None else (_typed(at[0], int), _typed(at[1], int)) for name, at in value.items()}
+def _pairs(values: Any) -> tuple[tuple[str, str], ...]:
+    return tuple((_typed(first, str), _typed(second, str)) for first, second in values)
 
 
 def _texts(values: Any) -> tuple[str, ...]:

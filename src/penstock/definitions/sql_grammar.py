@@ -36,6 +36,8 @@ _NEEDS_LIST = frozenset({T.IN, T.USING, T.VALUES})
 _OPERATORS = frozenset(
     {T.EQ, T.NEQ, T.LT, T.GT, T.LTE, T.GTE, T.PLUS, T.DASH, T.SLASH, T.MOD, T.DPIPE, T.ARROW, T.NULLSAFE_EQ}
 )
+_UNFINISHED = _OPERATORS - {T.GT, T.MOD}
+"""Operators after which something must come; > also ends a type."""
 _BEFORE_VALUE = frozenset(
     {*_ORDER, *_OPERATORS, *_BRACKETS, T.COMMA, T.SELECT, T.DISTINCT, T.ALIAS, T.PARTITION_BY, T.FROM, T.JOIN, T.ON}
 ) | {T.AND, T.OR, T.NOT, T.CASE, T.WHEN, T.THEN, T.ELSE, T.BETWEEN, T.LIKE, T.RLIKE}
@@ -109,9 +111,11 @@ def _find_commas(words: Sequence[_Word]) -> Iterator[_Mistake]:
 
 
 def _find_empty(words: Sequence[_Word]) -> Iterator[_Mistake]:
+    has_types = any(word.kind is T.LT for word in words)
     for word in words:
         is_distinct = word.kind is T.DISTINCT and word.before is T.SELECT
-        if word.is_last and (word.kind in _NEEDS_MORE or is_distinct):
+        is_unfinished = word.kind in _UNFINISHED or (word.kind is T.GT and not has_types)
+        if word.is_last and (word.kind in _NEEDS_MORE or is_distinct or is_unfinished):
             yield word, f"nothing follows {word.text}"
         if word.kind is T.L_PAREN and word.after is T.R_PAREN and word.before in _NEEDS_LIST:
             yield word, "this list is empty"

@@ -70,4 +70,4 @@ def _without_holes(filled: str, structural: int | None, *, is_all_words: bool) -
     elif not is_all_words or any(_WORD in token.text and not is_text(token) for token in tokens):
         text = "runs SQL with a part that is known only at run time"
         remarks.append(SqlRemark(UNKNOWN_PART, text, 1, 1))
-    return replace(facts, inputs=tuple(inputs), remarks=tuple(remarks), columns={})
+    return replace(facts, inputs=tuple(inputs), remarks=tuple(remarks), columns={}, needs=())

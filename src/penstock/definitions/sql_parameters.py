@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any
 
 from sqlglot import exp
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
+from penstock.definitions.sql_facts import SqlPartitions
 from penstock.definitions.sql_parse import to_tokens
 from penstock.definitions.sql_text import SqlText
+
+_WORD = re.compile(r"[\w`'\"\])]")
 
 
 def fill_parameters(query: str, values: Mapping[str, Any]) -> str:
@@ -25,6 +29,28 @@ def fill_parameters(query: str, values: Mapping[str, Any]) -> str:
             parts += [query[done : colon.start], _to_literal(values[name.text])]
             done = name.end + 1
     return "".join([*parts, query[done:]])
+
+
+def find_unknown_parameter(tokens: Sequence[Token], known: Collection[str]) -> Token | None:
+    """The first parameter of a query that never has a value; without known ones, only the names of ours are looked for.
+
+    A colon that follows a word is something else, as in `STRUCT<name:STRING>`.
+    """
+    for before, colon, name in zip((None, *tokens), tokens, tokens[1:], strict=False):
+        follows = before is not None and before.end + 1 == colon.start and _WORD.match(before.text[-1:] or "'")
+        is_parameter = colon.token_type is TokenType.COLON and name.start == colon.end + 1 and not follows
+        if is_parameter and name.text not in known and (known or name.text.startswith("partition")):
+            return name
+    return None
+
+
+def to_parameters(given: SqlPartitions | None) -> tuple[str, ...]:
+    """The parameters that a definition with such partitions can use."""
+    if given is None:
+        return ()
+    is_time = given.unit not in {"list", "column"}
+    one = () if is_time and given.takes_many else ("partition",)
+    return (*one, "partition_start", "partition_end") if is_time else one
 
 
 def _to_literal(value: Any) -> str:

@@ -6,19 +6,23 @@ sqlglot parses the query; its text is never rewritten.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ErrorLevel, ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.definitions.sql_columns import find_columns
-from penstock.definitions.sql_facts import QueryFacts
+from penstock.definitions.sql_dialect import to_readable, without_tables
+from penstock.definitions.sql_facts import ColumnNeed, QueryFacts
 from penstock.definitions.sql_grammar import check_grammar
+from penstock.definitions.sql_needs import find_needs
 from penstock.definitions.sql_reads import WithReads, find_inputs, find_remarks, find_with_reads, to_fingerprint
-from penstock.definitions.sql_text import SqlSyntaxError, SqlText, find_unclosed
-from penstock.errors import DefinitionError
+from penstock.definitions.sql_text import SqlSyntaxError, SqlText, find_unclosed, to_offset
+from penstock.errors import DefinitionError, Location
 
-_QUERY_STARTS = frozenset({"SELECT", "WITH", "FROM", "VALUES", "("})
+_QUERY_STARTS = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "("})
 _SPARK = Dialect.get_or_raise("spark")
 
 
@@ -56,6 +60,19 @@ def parse_condition(text: str) -> None:
         raise SqlSyntaxError("this is not one condition", location=sql.location(tokens[1].start))
 
 
+def find_condition_needs(condition: str, query: str) -> tuple[tuple[ColumnNeed, int], ...]:
+    """What the inputs of a query must have so that a condition on its result can be tested, with offsets in the condition."""
+    head = "SELECT "
+    text = f"{head}{condition}\nFROM (\n{query}\n)"
+    try:
+        needs = parse_query(SqlText("condition", text, text)).needs
+    except DefinitionError:
+        # Some queries cannot be in brackets, such as those that start with FROM.
+        return ()
+    offsets = [to_offset(text, Location("", need.line, need.column)) - len(head) for need in needs]
+    return tuple((need, at) for need, at in zip(needs, offsets, strict=True) if at < len(condition))
+
+
 def to_tokens(sql: SqlText) -> list[Token]:
     """The words of a text, with their places; raises when a quote or comment is not closed."""
     try:
@@ -73,7 +90,8 @@ def find_facts(sql: SqlText, tokens: list[Token]) -> QueryFacts:
     inputs, reads = find_inputs(query, sql, tokens, with_reads)
     remarks = sorted([*find_remarks(tokens, sql), *reads], key=lambda remark: (remark.line, remark.column))
     columns = find_columns(query, inputs, tokens, sql, with_reads)
-    return QueryFacts(to_fingerprint(query, tokens), inputs, tuple(remarks), columns)
+    needs = find_needs(query, tokens, sql, with_reads)
+    return QueryFacts(to_fingerprint(query, tokens), inputs, tuple(remarks), columns, needs)
 
 
 def _parse(sql: SqlText, tokens: list[Token]) -> exp.Expr:
@@ -83,9 +101,7 @@ def _parse(sql: SqlText, tokens: list[Token]) -> exp.Expr:
         raise _not_a_query(sql, tokens[0])
     check_grammar(sql, tokens)
     try:
-        parsed = _SPARK.parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, sql.text)
-    except ParseError as error:
-        raise _syntax_error(sql, error) from error
+        parsed = _parse_tokens(sql, tokens)
     except RecursionError as error:
         raise DefinitionError("this query is nested too deeply", location=sql.location(tokens[0].start)) from error
     query = parsed[0] if len(parsed) == 1 else None
@@ -94,10 +110,21 @@ def _parse(sql: SqlText, tokens: list[Token]) -> exp.Expr:
     return query
 
 
+def _parse_tokens(sql: SqlText, tokens: list[Token]) -> list[exp.Expr | None]:
+    """As sqlglot reads the query; if it cannot, as it reads the query with forms that only Spark knows replaced."""
+    known = without_tables(tokens)
+    try:
+        return _SPARK.parser(error_level=ErrorLevel.IMMEDIATE).parse(known, sql.text)
+    except ParseError as error:
+        with suppress(ParseError):
+            return _SPARK.parser(error_level=ErrorLevel.IMMEDIATE).parse(to_readable(known), sql.text)
+        raise _syntax_error(sql, error) from error
+
+
 def _not_a_query(sql: SqlText, token: Token) -> DefinitionError:
     return DefinitionError(
         f"this is not a query: it starts with {token.text!r}",
-        hint="a query starts with SELECT, WITH, FROM or VALUES",
+        hint="a query starts with SELECT, WITH, FROM, TABLE or VALUES",
         location=sql.location(token.start),
     )
 

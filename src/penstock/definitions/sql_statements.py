@@ -10,12 +10,14 @@ from dataclasses import replace
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-from penstock.definitions.sql_facts import SqlPartitions, SqlStatement
-from penstock.definitions.sql_parse import find_facts, parse_condition, to_tokens
+from penstock.definitions.sql_facts import QueryFacts, SqlPartitions, SqlStatement
+from penstock.definitions.sql_parameters import find_unknown_parameter, to_parameters
+from penstock.definitions.sql_parse import find_condition_needs, find_facts, parse_condition, to_tokens
 from penstock.definitions.sql_partitions import UNITS, Mapped, read_mapping, read_partitions
 from penstock.definitions.sql_text import SqlText, to_offset
 from penstock.definitions.sql_words import SqlWords
 from penstock.errors import DefinitionError
+from penstock.model.nearest import did_you_mean
 from penstock.model.spec import DatasetKind, OnViolation
 
 _JOB = {
@@ -51,6 +53,7 @@ class _StatementReader(SqlWords):
         self._properties: dict[str, str] | None = None
         self._tags: tuple[str, ...] | None = None
         self._expectations: dict[str, tuple[str, OnViolation]] | None = None
+        self._conditions: list[tuple[str, int]] = []
         self._partitions: SqlPartitions | None = None
         self._mapped: list[Mapped] = []
         self._job: dict[str, str] = {}
@@ -70,14 +73,16 @@ class _StatementReader(SqlWords):
             raise self.error("the query after AS is missing")
         if (self._partitions or self._columns.get("PARTITIONED BY")) and self._columns.get("CLUSTER BY"):
             raise DefinitionError("use PARTITIONED BY or CLUSTER BY, not both", location=start)
+        text = self.sql.text[query[0].start : query[-1].end + 1]
+        self._check_parameters(query)
         return SqlStatement(
             kind=kind.value,
             name=name,
             line=start.line or 1,
             column=start.column or 1,
-            query=self.sql.text[query[0].start : query[-1].end + 1],
+            query=text,
             query_line=self.sql.location(query[0].start).line or 1,
-            facts=find_facts(self.sql, query),
+            facts=self._with_conditions(find_facts(self.sql, query), text),
             comment=self._comment,
             partition_cols=self._columns.get("PARTITIONED BY", ()),
             cluster_by=self._columns.get("CLUSTER BY", ()),
@@ -86,6 +91,31 @@ class _StatementReader(SqlWords):
             expectations=tuple((name, *found) for name, found in (self._expectations or {}).items()),
             partitions=self._to_partitions(),
             job=tuple(sorted(self._job.items())),
+        )
+
+    def _with_conditions(self, facts: QueryFacts, query: str) -> QueryFacts:
+        """The facts with what the expectations need."""
+        needs = list(facts.needs)
+        for condition, start in self._conditions:
+            for need, offset in find_condition_needs(condition, query):
+                place = self.sql.location(start + offset)
+                needs.append(replace(need, line=place.line or 1, column=place.column or 1))
+        return replace(facts, needs=tuple(needs))
+
+    def _check_parameters(self, query: list[Token]) -> None:
+        known = to_parameters(self._partitions)
+        unknown = find_unknown_parameter(query, known)
+        if unknown is None:
+            return
+        hint = f"there is {' and '.join(f':{name}' for name in known)}"
+        if not known:
+            hint = "partitions have them: write PARTITIONED BY DAY (date) START '2024-01-01' before AS"
+        elif unknown.text == "partition":
+            hint = f"with BATCH, a query computes several partitions: {hint}"
+        raise DefinitionError(
+            f"the parameter :{unknown.text} has no value{did_you_mean(unknown.text, known)}",
+            hint=hint,
+            location=self.sql.location(unknown.start),
         )
 
     def _to_partitions(self) -> SqlPartitions | None:
@@ -150,6 +180,11 @@ class _StatementReader(SqlWords):
             self._properties = self._read_properties()
         elif clause == "PARTITIONED BY" and self.peek() in UNITS:
             self._partitions = read_partitions(self)
+        elif clause == "PARTITIONED BY" and self.peek() != "(":
+            raise self.error(
+                f"expected what a partition is, not {self.shown()}",
+                hint=f"write one of {', '.join(UNITS)}, or (column) to only store the table in folders",
+            )
         else:
             self._columns[clause] = self._read_list(lambda: self.identifier("a column"))
 
@@ -224,6 +259,7 @@ class _StatementReader(SqlWords):
                 hint=error.hint,
                 location=self.sql.location(start + to_offset(text, error.location)),
             ) from None
+        self._conditions.append((text, start))
         return text
 
     def _read_violation(self) -> OnViolation:

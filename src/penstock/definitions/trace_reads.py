@@ -31,14 +31,17 @@ from penstock.definitions.trace_rules import (
     has_subquery,
     is_changing,
     is_reading,
+    may_make_view,
+    split_view,
 )
 from penstock.definitions.trace_sources import FunctionNode, SourceFile, is_literal_import
 from penstock.definitions.trace_texts import TextNames
 from penstock.errors import DefinitionError, Location
-from penstock.model.spec import Untraced
+from penstock.model.spec import ANY_VIEW, Untraced
 
 _ARGUMENT = re.compile(r"\{(\w+)\}")
 _ARGUMENT_NAME = "__penstock_argument_"
+_SELECT = "SELECT "
 
 
 @dataclass(slots=True)
@@ -94,6 +97,8 @@ class FunctionScan:
             shown = ast.unparse(node)
             self._unresolved(f"uses {shown} as a value: what it reads is known only at run time", node)
         if isinstance(node, ast.Attribute):
+            if called is None and node.attr in VIEW_METHODS:
+                self._found.views[ANY_VIEW] = None
             self._attribute(node, parent)
             self._member(node, value)
         if is_followed(value):
@@ -150,6 +155,8 @@ class FunctionScan:
             self._variable(call)
         elif function is getattr and call.args and self._is_session(call.args[0]):
             self._unresolved("uses a member of the session whose name is looked up at run time", call)
+        elif function is getattr and len(call.args) > 1 and self._may_name_view(call.args[1]):
+            self._found.views[ANY_VIEW] = None
         elif isinstance(call.func, ast.Attribute):
             self._method(call, call.func)
         elif (canonical_name(function) or "").startswith("pyspark.sql") and getattr(function, "__name__", "") == "expr":
@@ -174,11 +181,17 @@ class FunctionScan:
                 "not_deterministic", f"{ast.unparse(method)}() without a seed picks different rows each time", call
             )
 
+    def _may_name_view(self, node: ast.expr) -> bool:
+        names = self._values(node)
+        return names is None or any(name in VIEW_METHODS for name in names if isinstance(name, str))
+
     def _make_view(self, call: ast.Call, prefix: str) -> None:
         given = _argument(call, 0, "name")
         names = self._values(given) if given is not None else None
-        for name in names or ["*"]:
-            self._found.views[f"{prefix}{name}".lower() if isinstance(name, str) else "*"] = None
+        for name in names or [ANY_VIEW]:
+            self._found.views[f"{prefix}{name}".lower() if isinstance(name, str) and name != ANY_VIEW else ANY_VIEW] = (
+                None
+            )
 
     def _may_be_session(self, node: ast.expr) -> bool:
         """Any value may be the session, unless it is known to be something else."""
@@ -207,7 +220,17 @@ class FunctionScan:
             self._unresolved("runs SQL whose text is known only at run time", call)
         if any(keyword.arg not in {"sqlQuery", "args"} for keyword in call.keywords):
             texts = [_ARGUMENT.sub(rf"`{_ARGUMENT_NAME}\1`", text) for text in texts]
-        self._queries(texts, given, call)
+        self._queries([self._without_view(text) for text in texts], given, call)
+
+    def _without_view(self, text: str) -> str:
+        """The query of a statement that makes a temporary view, which is noted; other texts as they are."""
+        made = split_view(text)
+        if made is not None:
+            self._found.views[made[0] if HOLE not in made[0] else ANY_VIEW] = None
+            return made[1]
+        if may_make_view(text):
+            self._found.views[ANY_VIEW] = None
+        return text
 
     def _queries(self, texts: list[str], given: ast.expr | None, call: ast.Call) -> None:
         """Add what a query reads; its text may have several forms."""
@@ -226,11 +249,18 @@ class FunctionScan:
         self._add_inputs(found if len(found) == len(texts) else [*found, []], given)
 
     def _refuse_mistake(self, error: DefinitionError, text: str, given: ast.expr | None) -> None:
-        """Raise the error with its place, if the text is a literal that Spark could not parse either."""
-        is_sure = isinstance(error, SqlSyntaxError) and error.location is not None
-        if is_sure and error.location is not None and isinstance(given, ast.Constant) and given.value == text:
+        """Raise the error with its place, if the text is certain and Spark could not parse it either."""
+        if not isinstance(error, SqlSyntaxError) or error.location is None or given is None:
+            return
+        if isinstance(given, ast.Constant) and given.value == text:
             place = to_file_place(self._source.shown, given, error.location)
             raise DefinitionError(error.message, hint=error.hint, location=place) from None
+        with suppress(UnresolvedError):
+            if self._texts.texts(given) == [text]:
+                where = f"line {error.location.line}, column {error.location.column} of the text that is run here"
+                hint = f"{error.hint}; {where}" if error.hint else where
+                place = Location(self._source.shown, given.lineno, given.col_offset + 1)
+                raise DefinitionError(error.message, hint=hint, location=place) from None
 
     def _add_inputs(self, ways: list[list[str]], given: ast.expr | None) -> None:
         """Add what the text reads in each form that it may take."""
@@ -252,12 +282,27 @@ class FunctionScan:
     def _sql_texts(self, call: ast.Call) -> None:
         for argument in call.args:
             with suppress(UnresolvedError):
+                self._check_literal(argument)
                 for text in self._texts.texts_with_holes(argument):
                     name = changing_sql(text)
                     if name is not None:
                         self._report("not_deterministic", f"{name} returns a different result on every run", argument)
                     if has_subquery(text):
                         self._queries([f"SELECT {text}"], argument, call)
+
+    def _check_literal(self, argument: ast.expr) -> None:
+        """DefinitionError for a literal expression that Spark could not parse."""
+        if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+            try:
+                self._read_query(f"{_SELECT}{argument.value}")
+            except SqlSyntaxError as error:
+                if error.location is not None:
+                    at = Location("", error.location.line, (error.location.column or 1) - len(_SELECT))
+                    at = at if at.line == 1 else error.location
+                    place = to_file_place(self._source.shown, argument, at)
+                    raise DefinitionError(error.message, hint=error.hint, location=place) from None
+            except DefinitionError:
+                return  # sqlglot cannot read it; Spark may
 
     def _variable(self, call: ast.Call) -> None:
         # A name that is not known before the run may be any variable.

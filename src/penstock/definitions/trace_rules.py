@@ -50,6 +50,11 @@ VIEW_METHODS = {
 }
 """Methods that make a temporary view, with what is before its name where it is read."""
 
+_CREATE_VIEW = re.compile(
+    r"\s*CREATE\s+(?:OR\s+REPLACE\s+)?(?P<is_global>GLOBAL\s+)?TEMP(?:ORARY)?\s+VIEW\s+(?:IF\s+NOT\s+EXISTS\s+)?"
+    r"(?P<name>\w+|`[^`]+`)\s+AS\s+(?P<query>.+)",
+    re.IGNORECASE | re.DOTALL,
+)
 _SQL_FUNCTION = re.compile(
     rf"\b(?:({'|'.join(sorted(NOT_DETERMINISTIC))})\s*\(|({'|'.join(sorted(WITHOUT_PARENTHESES))})\b"
     r"|(unix_timestamp)\s*\(\s*\))",
@@ -57,6 +62,19 @@ _SQL_FUNCTION = re.compile(
 )
 
 _SUBQUERY = re.compile(r"\(\s*(?:SELECT|WITH|FROM|TABLE|VALUES)\b", re.IGNORECASE)
+
+
+def split_view(text: str) -> tuple[str, str] | None:
+    """The name of the temporary view that a SQL text makes, as it is read, and its query; None for other texts."""
+    found = _CREATE_VIEW.fullmatch(text)
+    if found is None:
+        return None
+    return f"{'global_temp.' if found['is_global'] else ''}{found['name'].strip('`')}".lower(), found["query"]
+
+
+def may_make_view(text: str) -> bool:
+    """Whether a SQL text, of which parts may be unknown, can make a view."""
+    return text.lstrip()[:6].upper() == "CREATE"
 
 
 def changing_sql(text: str) -> str | None:

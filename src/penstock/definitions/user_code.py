@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.definitions.user_output import user_output
-from penstock.errors import ConcurrentRunError, Location, PenstockError, StoppedError, UserCodeError
+from penstock.errors import ConcurrentRunError, Location, PenstockError, StoppedError, UserCodeError, message_of
 from penstock.model.spec import DatasetSpec
 
 _CODED = re.compile(r"\[[A-Z][A-Z0-9_.]+\][^\n]*")
@@ -39,19 +39,23 @@ class UserCode:
                 error.location = self._find_line(error)
             raise
         except BaseException as error:
-            if is_interrupt(error):
+            if is_interrupt(error) and not (isinstance(error, GeneratorExit) and self._find_frames(error)):
                 raise
             raise UserCodeError(
                 f"{self.spec.name}: {doing} failed: {describe(error)}", location=self._find_line(error)
             ) from error
 
+    def _find_frames(self, error: BaseException) -> list[traceback.FrameSummary]:
+        """The frames of the project's own files."""
+        return [frame for frame in traceback.extract_tb(error.__traceback__) if _is_below(frame.filename, self.root)]
+
     def _find_line(self, error: BaseException) -> Location:
         """The innermost line of the project's own files, or a position inside the SQL, or the definition."""
-        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_below(frame.filename, self.root)]
+        frames = self._find_frames(error)
         if frames:
             file = Path(frames[-1].filename).resolve().relative_to(self.root.resolve())
             return Location(str(file), frames[-1].lineno)
-        match = _POSITION.search(str(error)) if self.spec.sql is not None else None
+        match = _POSITION.search(message_of(error)) if self.spec.sql is not None else None
         line = self.spec.location.line
         if match and line is not None and self.spec.query_line is not None:
             line = self.spec.query_line + int(match[1]) - 1
@@ -77,12 +81,12 @@ def describe(error: BaseException) -> str:
 
     Spark's analysis errors contain only names and types; errors while computing rows quote values, so they are hidden.
     """
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    lines = [line.strip() for line in message_of(error).splitlines() if line.strip()]
     first = lines[0] if lines else ""
     name = type(error).__name__
     if not type(error).__module__.startswith(("pyspark", "py4j", "delta")):
         return f"{name}: {first}"[:_LONGEST] if first else name
-    coded = _CODED.findall(str(error))
+    coded = _CODED.findall(message_of(error))
     words = coded[-1] if coded else first
     if "Analysis" not in name and "Parse" not in name:
         code = words.split("]", 1)[0] + "]" if coded else name

@@ -52,8 +52,8 @@ _printer: ContextVar[_Lines | None] = ContextVar("penstock_user_output", default
 class _Routed:
     """Stdout, except for what user code prints: other threads keep writing results meanwhile."""
 
-    def __init__(self, stream: TextIO) -> None:
-        self.stream = stream
+    def __init__(self) -> None:
+        self.stream: TextIO = sys.stdout
         self.users = 0
 
     def write(self, text: str) -> int:
@@ -67,10 +67,15 @@ class _Routed:
         for line in lines:
             self.write(line)
 
+    def close(self) -> None:
+        """Results are written here after user code is done with it."""
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self.stream, name)
 
 
+_routed = _Routed()
+"""One for the life of the process: Python crashes when sys.stdout is freed while another thread prints."""
 _lock = threading.Lock()
 
 
@@ -81,15 +86,15 @@ def user_output(source: str) -> Iterator[None]:
     if not has_log and _listener.get() is None:
         yield
         return
-    routed = _route()
-    lines = _Lines(source, None if has_log else routed.stream)
+    _route()
+    lines = _Lines(source, None if has_log else _routed.stream)
     token = _printer.set(lines)
     try:
         yield
     finally:
         _printer.reset(token)
         lines.close()
-        _unroute(routed)
+        _unroute()
 
 
 @contextmanager
@@ -102,18 +107,17 @@ def listen_to_prints(listener: Callable[[str], None]) -> Iterator[None]:
         _listener.reset(token)
 
 
-def _route() -> _Routed:
+def _route() -> None:
     with _lock:
         current: Any = sys.stdout
-        routed = current if isinstance(current, _Routed) else _Routed(current)
-        routed.users += 1
-        sys.stdout = routed
-        return routed
+        if _routed.users == 0 and current is not _routed:
+            _routed.stream = current
+        _routed.users += 1
+        sys.stdout = _routed
 
 
-def _unroute(routed: _Routed) -> None:
+def _unroute() -> None:
+    """Also puts back what user code has replaced."""
     with _lock:
-        routed.users -= 1
-        current: Any = sys.stdout
-        if routed.users == 0 and current is routed:
-            sys.stdout = routed.stream
+        _routed.users -= 1
+        sys.stdout = _routed.stream if _routed.users == 0 else _routed

@@ -43,6 +43,9 @@ SELECT p.build_request_id, COALESCE(b.status, 0), p.status, p.job_run_id, p.clai
 FROM penstock_build_partition p LEFT JOIN penstock_build b ON b.build_request_id = p.build_request_id
 WHERE p.partition_ref = ? AND p.status IN (1, 2, 3) AND COALESCE(b.status, 0) NOT IN (4, 5, 6)
 ORDER BY p.claim_position IS NULL, p.claim_position, p.first_position"""
+_HAS_PARTITIONS = (
+    "EXISTS (SELECT 1 FROM penstock_build_partition p WHERE p.build_request_id = penstock_build.build_request_id)"
+)
 _FIRST_OPEN = (
     "SELECT min(first_position) FROM penstock_build "
     "WHERE first_position <= ? AND (last_position > ? OR (status NOT IN (0, 4, 5, 6) AND updated_at >= ?))"
@@ -97,6 +100,16 @@ def list_builds(
     rows = log.select(sql, (*values, limit, offset), strict=strict)
     total = log.select(f"SELECT count(*) FROM penstock_build{where}", values)[0][0]  # noqa: S608
     return BuildPage(tuple(map(_to_build, rows)), total)
+
+
+def newest_planned_build(
+    log: EventLog, statuses: Sequence[BuildStatus] = (), *, strict: bool = False
+) -> BuildState | None:
+    """The newest build request of these statuses that got as far as naming something to build."""
+    where, values = _status_condition(statuses)
+    sql = f"{_BUILD}{where}{' AND' if where else ' WHERE'} {_HAS_PARTITIONS} ORDER BY first_position DESC LIMIT 1"
+    rows = log.select(sql, values, strict=strict)
+    return _to_build(rows[0]) if rows else None
 
 
 def unfinished_builds(log: EventLog, *, strict: bool = False) -> list[BuildState]:

@@ -15,6 +15,7 @@ from penstock.lake.progress import read_table_state
 from penstock.model.dataset import Dataset
 from penstock.model.erasure import find_mixed_forms
 from penstock.model.graph import order
+from penstock.model.jobs import find_unknown
 from penstock.model.names import DatasetName, match_names
 from penstock.model.nearest import did_you_mean
 from penstock.model.plan import Item
@@ -39,6 +40,11 @@ class Catalog:
     def graph(self) -> dict[DatasetName, frozenset[DatasetName]]:
         """Every table with the tables it reads, directly or through temporary views."""
         return {name: frozenset(found.inputs) for name, found in self.datasets.items() if found.is_stored}
+
+    @cached_property
+    def files(self) -> dict[DatasetName, str]:
+        """The file of each definition, from the project's folder."""
+        return {name: found.spec.location.file for name, found in self.datasets.items() if found.spec is not None}
 
     def listed(self) -> list[Dataset]:
         """Every dataset, as `ls` lists them: datasets without a definition first, then each definition after its inputs."""
@@ -109,4 +115,8 @@ def open_catalog(workspace: Workspace, kinds: tuple[Kind, ...]) -> Catalog:
             datasets[name] = replace(datasets[name], readers=(*datasets[name].readers, spec))
     unusable = tuple(item for each in found for item in each.unusable)
     warnings = (*(text for each in found for text in each.warnings), *find_mixed_forms(workspace.project.erasure))
+    unknown = find_unknown(workspace.project.schedules, set(map(str, datasets)))
+    warnings += tuple(
+        f"penstock.yml has a schedule for {name}, which is not a dataset of this project" for name in unknown
+    )
     return Catalog(workspace, kinds, datasets, unusable, warnings)

@@ -89,10 +89,17 @@ class PartitionTable:
 
     def write_aside(self, rows: DataFrame, values: Sequence[str], begun: Manifest) -> None:
         """The same for a table beside the one that a load is for, which is made when it is needed."""
-        if self.lake.state(self.name).exists and not has_damaged_log(self.lake.files, self.name.path):
+        exists = self.lake.state(self.name).exists
+        if exists and not has_damaged_log(self.lake.files, self.name.path) and self.is_laid_out():
             self.replace(rows, values, begun)
         else:
-            self._save(rows.write.mode("append").partitionBy(self.key), begun, replaces=True)
+            writer = rows.write.mode("overwrite").option("overwriteSchema", "true")
+            self._save(writer.partitionBy(self.key), begun, replaces=True)
+
+    def empty(self, begun: Manifest) -> None:
+        """Remove all rows, if there is such a table."""
+        if self.lake.state(self.name).exists and not has_damaged_log(self.lake.files, self.name.path):
+            self._save(self.lake.read(self.name).limit(0).write.mode("overwrite"), begun)
 
     def condition(self, rows: DataFrame, values: Sequence[str]) -> str:
         """The condition that holds for the rows of these partitions."""

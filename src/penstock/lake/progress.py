@@ -16,7 +16,8 @@ from penstock.lake.delta_log import (
     iter_commits,
     read_head,
 )
-from penstock.lake.manifests import ProgressError, manifest_numbers, read_manifest, unreadable
+from penstock.lake.log_names import LOG
+from penstock.lake.manifests import FOLDER, ProgressError, manifest_numbers, read_manifest, unreadable
 from penstock.lake.marks import find_data
 from penstock.model.changes import RESERVED
 from penstock.model.names import DatasetName
@@ -24,6 +25,7 @@ from penstock.model.progress import Codec, Damage, Entry, InputMark, Manifest, P
 from penstock.model.schema import Column, Schema
 from penstock.model.types import comparable_type
 from penstock.storage.files import Files
+from penstock.storage.local import LocalFiles
 
 P = TypeVar("P")
 
@@ -72,6 +74,9 @@ class _Reader(Generic[P]):
         head = read_head(self.files, self.name.path)
         version = head.version
         numbers = manifest_numbers(self.files, self.name)
+        obstacle = self._find_obstacle() if version is None or not numbers else None
+        if obstacle is not None:
+            return TableState(version, damage=obstacle)
         if version is None:
             return TableState(pending=bool(numbers))
         number: int | None = None
@@ -102,6 +107,16 @@ class _Reader(Generic[P]):
         known = self._last_known(number, numbers) if damage is not None else None
         data_version, data_at = (data.version, data.at) if data else (version, None)
         return TableState(version, number, progress, damage, pending, known, data_version, data_at)
+
+    def _find_obstacle(self) -> Damage | None:
+        """What is in the place of one of the table's folders; looked for only where a sound table would have files."""
+        if not isinstance(self.files, LocalFiles):
+            return None
+        for folder in (LOG, FOLDER):
+            found = self.files.find_obstacle(f"{self.name.path}/{folder}")
+            if found is not None:
+                return Damage("not_a_folder", f"{found} is not a folder", is_fixed_by_rebuild=False)
+        return None
 
     def _commits(self) -> Iterator[Commit]:
         commits = iter_commits(self.files, self.name.path)

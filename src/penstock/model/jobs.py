@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -57,6 +57,11 @@ class ScheduleRules:
 
 Schedules = Mapping[str, Schedule]
 """What is due when: by `project`, `maintenance` or the name of a dataset."""
+
+
+def find_unknown(schedules: Schedules, datasets: Collection[str]) -> list[str]:
+    """The names that have a schedule, and are no dataset."""
+    return [what for what in schedules if what not in {PROJECT, MAINTENANCE} and what not in datasets]
 
 
 @dataclass(frozen=True, slots=True)

@@ -175,10 +175,12 @@ class Progress(Generic[P]):
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Why a table's progress cannot be used; the plan turns it into a rebuild with this reason."""
+    """Why a table's progress cannot be used; the plan turns it into a rebuild with this reason, where that can help."""
 
     code: str
     text: str
+    is_fixed_by_rebuild: bool = True
+    """False when even a new table could not be written there."""
 
 
 @dataclass(frozen=True, slots=True)

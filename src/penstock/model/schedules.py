@@ -1,7 +1,8 @@
 """Schedules: cron expressions in a time zone, when they are due, and what happens to times that were missed. Pure.
 
-Where the clock is set forward, a time that does not exist is run at the end of the gap. Where it is set back, a time that occurs
-twice is run once, unless the expression asks for every hour.
+Where clocks are set, schedules follow the rule of Debian's cron. Fixed times: one that does not exist is run at the end of the
+gap, one that occurs twice is run once. When minute or hour begins with `*`, the schedule follows the clock on the wall: what does
+not exist is not run, what occurs twice is run twice.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ MOST_MISSED = 1000
 """The most missed times that are run one by one: a scheduler that slept for a year does not run every minute of it."""
 LATE = timedelta(minutes=1)
 """How late a run may be that does not count as missed."""
+_FIELDS = 5
 _LONGER_THAN_A_CHANGE = timedelta(hours=4)
 """Clocks are set by less than this."""
 
@@ -83,6 +85,8 @@ def to_schedule(expression: str, time_zone: str = "UTC", catch_up: str = CatchUp
     """A schedule from what a user wrote; ScheduleError says what is wrong with it."""
     try:
         CronSim(expression, datetime.now(UTC))
+        if len(expression.split()) != _FIELDS:  # the library takes seconds too
+            raise CronSimError("wrong number of fields")
     except CronSimError as error:
         raise ScheduleError(
             f"{expression!r} is not a cron expression: {str(error).lower()}",

@@ -14,6 +14,8 @@ from penstock.model.loads import LoadOptions
 from penstock.model.names import DatasetName
 from penstock.model.partitions.declared import Partitioning
 
+ANY_VIEW = "*"
+
 
 class DatasetKind(StrEnum):
     """What our own kinds call their datasets."""
@@ -65,6 +67,19 @@ class Untraced:
 
 
 @dataclass(frozen=True, slots=True)
+class NeededColumn:
+    """A name in a query that Spark must find in one of the inputs, or else it rejects the query."""
+
+    reads: tuple[tuple[DatasetName, str], ...]
+    """The input, and the column in lower case: one of these must exist, or one of `others`."""
+    location: Location
+    others: tuple[tuple[DatasetName, str], ...] = ()
+    """Other meanings that are allowed but unlikely: in `t.a`, a column `t` of any table, with a field `a`."""
+    is_open: bool = False
+    """Such a meaning is possible for something whose columns are not known."""
+
+
+@dataclass(frozen=True, slots=True)
 class TableLayout:
     """How a table is stored and described."""
 
@@ -101,12 +116,12 @@ class DatasetSpec:
     """Called without arguments; with a `pipelines.PartitionContext` if the dataset is partitioned and it has a parameter."""
     columns: Mapping[DatasetName, frozenset[str]] = field(default_factory=dict)
     """The columns, in lower case, that may be read of an input; all columns of an input that is not listed."""
-    column_places: Mapping[DatasetName, Mapping[str, Location]] = field(default_factory=dict)
-    """Those of them that are certainly read, with the location of the first read."""
+    needs: tuple[NeededColumn, ...] = ()
+    """What the inputs must have, or else Spark rejects the query."""
     flows: tuple[FlowSpec, ...] = ()
     """What feeds a streaming table: it has flows instead of a query."""
     local_views: frozenset[str] = frozenset()
-    """The temporary views that the function makes for itself, in lower case; `*` stands for names that only a run knows."""
+    """The temporary views that the function makes for itself, in lower case; ANY_VIEW for names that only a run knows."""
     load: LoadOptions | None = None
     """What a load from a table of another system declares: it has this instead of a query."""
     partitioning: Partitioning | None = None

@@ -25,7 +25,7 @@ class _Page:
     def print(self, text: Any = "", *, markup: bool = True, **_: Any) -> None:
         """A sentence; text without markup, such as SQL, keeps its lines."""
         if markup:
-            self.parts.append(f"<div>{escape(Text.from_markup(str(text)).plain)}</div>")
+            self.parts.append(f"<div>{escape(Text.from_markup(str(text), emoji=False).plain)}</div>")
         else:
             self.parts.append(f"<pre>{escape(str(text))}</pre>")
 

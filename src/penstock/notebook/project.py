@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _WIDTH = 120
+_REFRESH_HINT = 'write full_refresh="orders" or full_refresh_all=True'
 _WISHES = ("full_refresh", "full_refresh_all", "allow_history_loss", "drop_retired")
 
 
@@ -36,7 +37,11 @@ class Shown(Generic[T]):
     def __repr__(self) -> str:
         """As the command line shows it."""
         text = io.StringIO()
-        self.draw(TextOutput(Console(file=text, width=_WIDTH, highlight=False, color_system=None, soft_wrap=True)))
+        self.draw(
+            TextOutput(
+                Console(file=text, width=_WIDTH, highlight=False, emoji=False, color_system=None, soft_wrap=True)
+            )
+        )
         return text.getvalue().rstrip("\n")
 
     def _repr_html_(self) -> str:
@@ -94,6 +99,8 @@ class NotebookProject:
 
     def show(self, name: str | None = None, *, rows: int = 0, quarantine: bool = False) -> Shown[Any]:
         """All datasets; one dataset in detail; or some of its rows, or of its quarantined rows."""
+        if not isinstance(rows, int) or rows < 0:
+            raise UsageError(f"rows must be a number of rows, not {rows!r}", hint="write rows=20")
         inspector = self._open().inspector
         if name is None:
             datasets = inspector.datasets()
@@ -118,6 +125,12 @@ def open(  # noqa: A001 - `penstock.open`
 
     Raises at once if penstock.yml or a definition is wrong.
     """
+    for name, value in (variables or {}).items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise UsageError(
+                f"the variable {name!r} must be a text, not {type(value).__name__}",
+                hint=f"write variables={{{str(name)!r}: {str(value)!r}}}",
+            )
     engine = open_engine(Path(folder) if folder is not None else None, target=target, variables=variables)
     return NotebookProject(engine.project.root, target, dict(variables or {}))
 
@@ -130,11 +143,20 @@ def _request(
             raise UsageError(
                 f"plan and run take no {name!r}", hint=f"{nearest_hint(name, _WISHES)}they take {', '.join(_WISHES)}"
             )
+    for name in ("full_refresh", "allow_history_loss"):
+        if not _is_texts(wishes.get(name, "")):
+            raise UsageError(f"{name} must be a name or a list of names, not {wishes[name]!r}", hint=_REFRESH_HINT)
     named: dict[str, Any] = {
         name: ",".join(value) if isinstance(value, list | tuple) else value for name, value in wishes.items()
     }
     return engine.request(_texts(select), _texts(exclude), **named)
 
 
+def _is_texts(given: object) -> bool:
+    return isinstance(given, str) or (isinstance(given, list | tuple) and all(isinstance(each, str) for each in given))
+
+
 def _texts(given: str | Sequence[str]) -> list[str]:
+    if not _is_texts(given):
+        raise UsageError(f"a selection must be a selector or a list of them, not {given!r}", hint='such as "orders+"')
     return [given] if isinstance(given, str) else list(given)

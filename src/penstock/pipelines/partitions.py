@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Any, TypeVar
 
 from penstock.errors import DefinitionError
@@ -52,17 +53,19 @@ class PartitionSettings:
     takes_many: bool
 
 
-def daily(start: str, end: str | None = None, *, key: str = "date", time_zone: str = "UTC") -> TimeScheme:
+def daily(start: str | date, end: str | date | None = None, *, key: str = "date", time_zone: str = "UTC") -> TimeScheme:
     """Partition by day, from `start` on: the table has a column `date` (or `key`), and a day exists once it has ended."""
     return _checked(key, lambda: schemes.daily(start, end, key=key, time_zone=time_zone))
 
 
-def hourly(start: str, end: str | None = None, *, key: str = "hour") -> TimeScheme:
+def hourly(start: str | date, end: str | date | None = None, *, key: str = "hour") -> TimeScheme:
     """Partition by hour in UTC, written as `2024-01-01T05`."""
     return _checked(key, lambda: schemes.hourly(start, end, key=key))
 
 
-def monthly(start: str, end: str | None = None, *, key: str = "month", time_zone: str = "UTC") -> TimeScheme:
+def monthly(
+    start: str | date, end: str | date | None = None, *, key: str = "month", time_zone: str = "UTC"
+) -> TimeScheme:
     """Partition by month, written as `2024-01`."""
     return _checked(key, lambda: schemes.monthly(start, end, key=key, time_zone=time_zone))
 

@@ -15,7 +15,7 @@ from penstock.model.partitions.schemes import daily
 from penstock.model.plan import Item
 from penstock.model.results import ItemResult, Outcome
 from penstock.plain_steps.execution import Call, Execution, use_log
-from penstock.plain_steps.values import PipelineError, check_name, check_parallel, to_limits
+from penstock.plain_steps.values import PipelineError, check_function, check_name, check_parallel, to_limits
 
 _GROUP = "backfill"
 _KEY = "date"
@@ -60,6 +60,7 @@ def backfill_date_range(  # noqa: PLR0913 - the options of a user's call
     title = name if name is not None else getattr(process_fn, "__name__", "")
     check_name("backfill (give it a name with name=)", title)
     check_parallel(parallel)
+    check_function(f"backfill {title}", process_fn)
     if order not in ORDERS:
         raise PipelineError(f"order must be asc or desc, not {order!r}")
     limits = to_limits(f"backfill {title}", retries, retry_delay, timeout)
@@ -89,7 +90,7 @@ def backfill_date_range(  # noqa: PLR0913 - the options of a user's call
 
 
 def _to_days(start: date | str, end: date | str) -> list[date]:
-    scheme = daily(str(start), str(end))
+    scheme = daily(start, end)
     assert scheme.end is not None  # noqa: S101 - it was given
     return [date.fromordinal(ordinal) for ordinal in range(scheme.start, scheme.end + 1)]
 

@@ -5,20 +5,23 @@ from __future__ import annotations
 import graphlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import date
 
 from penstock.eventlog.contract import EventLog
 from penstock.model.clock import Clock, SystemClock
 from penstock.model.names import DatasetName
 from penstock.model.nearest import did_you_mean
-from penstock.model.partitions.refs import to_part
+from penstock.model.partitions.refs import find_unusable, to_part
 from penstock.model.plan import Item
 from penstock.model.results import ItemResult
 from penstock.plain_steps.execution import Call, Execution, use_log
 from penstock.plain_steps.values import (
     PipelineError,
     StepStatus,
+    check_function,
     check_name,
     check_parallel,
+    to_key,
     to_limits,
     to_step_status,
 )
@@ -82,18 +85,22 @@ class Pipeline:
             raise PipelineError(f"pipeline {self.name}: there are two steps called {name!r}", hint="rename one of them")
         if isinstance(depends_on, str):
             raise PipelineError(f"step {name}: depends_on must be a list of names", hint=f"write [{depends_on!r}]")
+        check_function(f"step {name}", func)
         self._steps[name] = Step(
             name, func, tuple(depends_on), to_limits(f"step {name}", retries, retry_delay, timeout)
         )
         self.statuses[name] = StepStatus.PENDING
         return self
 
-    def run(self, key: str | None = None) -> bool:
+    def run(self, key: str | date | None = None) -> bool:
         """Run the steps; True if all of them have succeeded. `statuses` and `errors` say more.
 
         With a key, such as the day that a nightly run is for, steps that the event log records as successful for the same key do
         not run again. Without one, every step runs.
         """
+        key = None if key is None else to_key(key)
+        if key is not None and (unusable := find_unusable(_RUN, key)) is not None:
+            raise PipelineError(f"pipeline {self.name}: the key is {unusable}", hint="use a short text, such as a date")
         calls = [self._to_call(self._steps[name], key) for name in self._order()]
         self.errors = {}
         self.statuses = dict.fromkeys(self._steps, StepStatus.PENDING)

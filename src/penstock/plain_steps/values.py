@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+from datetime import date
 from enum import StrEnum
+from functools import partial
 
 from penstock.errors import UsageError
 from penstock.model.results import Outcome
@@ -61,3 +64,26 @@ def to_limits(what: str, retries: int, retry_delay: float, timeout: float | None
     if retries < 0 or retry_delay < 0 or (timeout is not None and timeout <= 0):
         raise PipelineError(f"{what}: retries and retry_delay cannot be negative, and timeout must be more than 0")
     return Limits(RetryRule(retries + 1, retry_delay), timeout)
+
+
+def check_function(owner: str, func: object) -> None:
+    """Raise when a function cannot be called as a step: an async one would only give a coroutine, which nobody awaits."""
+    if not callable(func):
+        raise PipelineError(f"{owner}: {func!r} is not a function")
+    called = inspect.unwrap(func)
+    while isinstance(called, partial):
+        called = called.func
+    if inspect.iscoroutinefunction(called) or inspect.iscoroutinefunction(type(called).__call__):
+        raise PipelineError(
+            f"{owner}: the function is asynchronous, and steps run in threads",
+            hint="give a plain function that calls asyncio.run(...)",
+        )
+
+
+def to_key(given: object) -> str:
+    """The key of a run as text; days and times in the form of ISO 8601."""
+    if isinstance(given, date):  # a datetime is one
+        return given.isoformat()
+    if not isinstance(given, str) or not given:
+        raise PipelineError(f"the key of a run must be a text or a date, not {given!r}", hint="write key='2024-01-31'")
+    return given

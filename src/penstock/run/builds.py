@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, UsageError
 from penstock.eventlog import projections
 from penstock.eventlog.contract import EventLog
 from penstock.eventlog.opening import open_event_log
@@ -113,6 +113,11 @@ class Builds:
 
         Pipeline runs share the lock, since they claim what they build; maintenance has it alone.
         """
+        if build_request_id is not None and build_request_id not in _submitted:
+            raise UsageError(
+                f"{build_request_id!r} is not a build request that waits to be run in this process",
+                hint="pass the id that `submit` gave, once; without build_request_id, a run makes its own",
+            )
         build = build_request_id or uuid7(self.clock)
         alive = _submitted.pop(build, None) or self._show_alive(build)
         folder, holder = self.project.state_folder, self._this_process(build)

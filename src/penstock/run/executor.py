@@ -198,7 +198,10 @@ class _Work:
                 job.guard = partial(self.claiming.claims.check, replace(won, refs=tuple(asked) or won.refs))
                 return self._load(each, job, log)
 
-            return load_item(self.loaders[item.kind], load, begun.item, self.listeners, self.failures)
+            def is_stopped() -> bool:
+                return stop.is_set() or job.is_cancelled
+
+            return load_item(self.loaders[item.kind], load, begun.item, self.listeners, self.failures, is_stopped)
 
     def cancel(self, item: Item) -> None:
         """Cancel the work on an item."""

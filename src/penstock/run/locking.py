@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TextIO
 
 from penstock.errors import ConcurrentRunError, StorageError
+from penstock.storage.local import is_misplaced
 
 _IDENTITY = "run.id"
 _BUILDS = "builds"
@@ -168,11 +169,17 @@ def _flock(path: Path, how: int) -> TextIO | None:
 
 @contextmanager
 def trouble_named(state_folder: Path) -> Iterator[None]:
-    """Turn what the file system says about the folder into an error with its path."""
+    """Turn what the file system says about the folder, or about a file in it, into an error with its path."""
     try:
         yield
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()
+        # A file is put in place under the name of the second path.
+        place = Path(str(error.filename2 or error.filename or state_folder))
+        if is_misplaced(error) and place != state_folder:
+            raise StorageError(
+                f"{place} is in the place of a file of Penstock: {reason}", hint="move it away, and run again"
+            ) from None
         raise StorageError(
             f"cannot write in {state_folder}: {reason}", hint="check the owner and the permissions of the folder"
         ) from None
@@ -188,7 +195,7 @@ def identify_lock(state_folder: Path, new_id: str) -> str:
         gate = (state_folder / f"{_IDENTITY}.lock").open("a")
         fcntl.flock(gate, fcntl.LOCK_EX)  # two runs may ask for it at the same time
         try:
-            with suppress(OSError, ValueError, TypeError, KeyError):
+            with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
                 known = json.loads(file.read_text())
                 if known["inode"] == file.stat().st_ino:
                     return str(known["id"])
@@ -204,7 +211,7 @@ def identify_lock(state_folder: Path, new_id: str) -> str:
 def _read(note: Path) -> Holder | None:
     try:
         return Holder(**json.loads(note.read_text()))
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, RecursionError):
         return None
 
 

@@ -19,7 +19,7 @@ from penstock.model.partitions.requests import RANGE, Slice, read_request
 from penstock.model.partitions.schemes import Countable, TimeScheme
 from penstock.model.plan import Plan
 from penstock.model.status import BuildStatus, PartitionStatus
-from penstock.run.partition_requests import find_scheme
+from penstock.run.partition_requests import find_named, find_scheme
 from penstock.run.planner import PlanRequest
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class PartitionBuilds:
     def build(self, refs: Sequence[str], options: BuildOptions | None = None) -> PlanRequest:
         """A request for these partitions and datasets, with all that they read."""
         given = options or BuildOptions()
-        names = {ref.partition("/")[0] for ref in refs} if given.full_refresh else set()
+        names = map(str, find_named(self.engine.catalog, refs, datetime.now(UTC))) if given.full_refresh else ()
         return PlanRequest(
             partitions=tuple(refs),
             full_refresh=tuple(sorted(names)),
@@ -165,10 +165,16 @@ class PartitionBuilds:
     def retry(self, build: str | None, options: BuildOptions | None = None) -> PlanRequest | None:
         """A request for what failed or never ran in a build, by the start of its id; None when everything was built.
 
-        Without a build, it is the newest one that did not succeed.
+        Without a build, it is the newest one that did not succeed; one that was refused before anything was planned, such as
+        one with a typo, has nothing to retry.
         """
         with _open(self.engine) as log:
             history = _find_history(log, build)
+        if not history.partitions and history.status in _STOPPED:
+            raise UsageError(
+                f"build {history.build_request_id} ended before anything was planned, so there is nothing to retry",
+                hint=f"`penstock log build {history.build_request_id}` says why",
+            )
         rest = [ref for ref, status in history.partitions.items() if status is not PartitionStatus.AVAILABLE]
         if not rest:
             return None
@@ -177,10 +183,10 @@ class PartitionBuilds:
 
 def _find_history(log: EventLog, build: str | None) -> BuildHistory:
     if build is None:
-        page = projections.list_builds(log, limit=1, statuses=_STOPPED, strict=True)
-        if not page.builds:
+        newest = projections.newest_planned_build(log, _STOPPED, strict=True)
+        if newest is None:
             raise UsageError("no build has failed", hint="`penstock log builds` lists the builds")
-        build_request_id = page.builds[0].build_request_id
+        build_request_id = newest.build_request_id
     else:
         found = projections.find_builds(log, build)
         if not found:

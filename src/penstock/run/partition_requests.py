@@ -47,19 +47,30 @@ def resolve_refs(catalog: Catalog, refs: Iterable[str], now: datetime) -> Asked:
             found = [(found.dataset, None)]
         for name, ordinals in found:
             _add(wanted, name, ordinals)
-    for name in reversed(list(order(catalog.graph))):
-        if name in wanted:
-            for read in catalog.graph[name]:
-                _add(wanted, read, _find_needed(catalog, name, read, wanted[name]))
+    _add_inputs(catalog, wanted)
     parts = {name: ordinals for name, ordinals in wanted.items() if ordinals is not None}
     return Asked(frozenset(wanted), parts, values)
 
 
+def find_named(catalog: Catalog, refs: Iterable[str], now: datetime) -> frozenset[DatasetName]:
+    """The datasets that references themselves name, without what those read."""
+    found = [_resolve(catalog, ref, now) for ref in refs]
+    named = [[each.dataset] if isinstance(each, PartitionRef) else [name for name, _ in each] for each in found]
+    return frozenset().union(*named)
+
+
+def _add_inputs(catalog: Catalog, wanted: dict[DatasetName, Ordinals | None]) -> None:
+    for name in reversed(list(order(catalog.graph))):
+        if name in wanted:
+            for read in catalog.graph[name]:
+                _add(wanted, read, _find_needed(catalog, name, read, wanted[name]))
+
+
 def _resolve(catalog: Catalog, ref: str, now: datetime) -> Iterable[tuple[DatasetName, Ordinals | None]] | PartitionRef:
     database = catalog.workspace.project.database
-    if "/" not in ref and _SELECTORS & set(ref):
+    if _SELECTORS & set(ref.partition("/")[0]):  # a partition has its slash after a plain name; `path:a/b.sql` has not
         tags = {name: dataset.tags for name, dataset in catalog.datasets.items()}
-        chosen = select_datasets(catalog.graph, tags, (ref,), (), database, "build")
+        chosen = select_datasets(catalog.graph, tags, (ref,), (), database, "build", catalog.files)
         return [(name, None) for name in sorted(chosen)]
     found = read_ref(catalog, ref, now)
     if isinstance(found, Slice):

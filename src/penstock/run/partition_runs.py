@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from penstock.errors import PenstockError, TakenOverError
+from penstock.errors import CancelledError, PenstockError, TakenOverError
 from penstock.kinds.protocol import Expands, Loader
 from penstock.model.plan import Item, Problem
 from penstock.model.results import ExpectationOutcome, ItemResult, LoadResult, Outcome
@@ -29,18 +29,29 @@ class PartitionsFailedError(PenstockError):
 
 
 def load_item(
-    loader: Loader, load: Load, item: Item, listeners: Sequence[RunListener], failures: FailureLimit
+    loader: Loader,
+    load: Load,
+    item: Item,
+    listeners: Sequence[RunListener],
+    failures: FailureLimit,
+    is_stopped: Callable[[], bool] = lambda: False,
 ) -> LoadResult:
-    """Load an item, in smaller parts where that is needed; no further part begins when too many partitions have failed."""
+    """Load an item, in smaller parts where that is needed.
+
+    No further part begins when too many partitions have failed, or when the item was stopped: CancelledError.
+    """
     expanded = loader.expand(item) if isinstance(loader, Expands) else (item,)
-    if not item.parts and len(expanded) == 1 and not expanded[0].parts:
+    if not item.parts and not any(each.parts or each.problem for each in expanded):
         return load(item)
-    run = _Run(load, tuple(listeners), failures)
+    run = _Run(load, tuple(listeners), failures, is_stopped)
     if item.parts:
         run.batch(item)
     else:
         for each in expanded:
-            run.part(each)
+            if each.problem is None:
+                run.part(each)
+            else:
+                run.refused.append(each.problem)
     return run.result(item)
 
 
@@ -49,12 +60,15 @@ class _Run:
     load: Load
     listeners: tuple[RunListener, ...]
     failures: FailureLimit
+    is_stopped: Callable[[], bool]
     loads: list[LoadResult] = field(default_factory=list)
     failed: dict[str, PenstockError] = field(default_factory=dict)
     left: list[str] = field(default_factory=list)
     """The partitions that were not tried, because too many others had failed."""
     cause: PenstockError | None = None
     """Why a batch is searched."""
+    refused: list[Problem] = field(default_factory=list)
+    """What cannot be built at all, while the rest can."""
     count: int = 0
 
     def batch(self, item: Item) -> None:
@@ -100,7 +114,8 @@ class _Run:
         self.failures.add(f"{item.dataset}/{part}" for part in failed)
 
     def _record(self, item: Item) -> PenstockError | None:
-        """A job run of its own; gives the error of one that failed."""
+        """A job run of its own; gives the error of one that failed. CancelledError when the item was stopped."""
+        self._check_stopped(item)
         begun = time.monotonic()
         for listener in self.listeners:
             listener.started(item)
@@ -113,10 +128,18 @@ class _Run:
         except PenstockError as error:
             found = error
             result = replace(result, outcome=Outcome.ERROR, problem=Problem.from_error(error))
+            if self.is_stopped():  # most likely because of that
+                result = replace(result, outcome=Outcome.CANCELLED, problem=None)
         result = replace(result, seconds=time.monotonic() - begun)
         for listener in self.listeners:
             listener.ended(result)
+        if found is not None:
+            self._check_stopped(item)
         return found
+
+    def _check_stopped(self, item: Item) -> None:
+        if self.is_stopped():
+            raise CancelledError(f"{item.id} was cancelled")
 
     def _keep(self, load: LoadResult, item: Item) -> None:
         self.loads.append(load)
@@ -126,21 +149,25 @@ class _Run:
         """What all job runs wrote together; PartitionsFailedError if some failed, or were not tried."""
         if self.failed or self.left:
             raise self._to_error(item)
+        if self.refused:
+            raise self.refused[0].to_error()
         return add_up(self.loads)
 
     def _to_error(self, item: Item) -> PartitionsFailedError:
         total = self.count + len(self.failed) + len(self.left)
-        shown = ", ".join(list(self.failed)[:_SHOWN]) + (", ..." if len(self.failed) > _SHOWN else "")
-        first = next(iter(self.failed.values()), self.cause)
+        failed = sorted(self.failed)
+        shown = ", ".join(failed[:_SHOWN]) + (", ..." if len(self.failed) > _SHOWN else "")
+        first = self.failed[failed[0]] if failed else self.cause
         texts = [f"{len(self.failed)} of {total} partitions failed: {shown}"] if self.failed else []
         if self.left:
             texts.append(f"{len(self.left)} of {total} were not tried alone: {self.failures.reason.text}")
+        texts += [problem.message for problem in self.refused]
         error = PartitionsFailedError(
             f"{item.dataset}: {'; '.join([*texts, *([first.message] if first is not None else [])])}",
             hint=(first.hint if first is not None else None) or "`penstock retry` builds them again",
             location=first.location if first is not None else None,
         )
-        error.failed_parts = tuple(self.failed)
+        error.failed_parts = tuple(failed)
         return error
 
 

@@ -138,6 +138,8 @@ class Planner:
             # What only the inputs would show may be known by now: an item for all of a table finds it out by itself.
             unknown = item if work and item.partition is None else None
             return next((each for each in work if each.id == item.id), unknown)
+        if find_scheme(catalog, item.dataset) is None and any(each.action.is_work for each in found):
+            return item  # only its data shows which of its partitions are due
         due = {part for each in found if each.action.is_work for part in each.parts}
         parts = tuple(part for part in item.parts if part in due)
         return item if parts == item.parts else item.narrowed(parts) if parts else None
@@ -146,6 +148,10 @@ class Planner:
         self, dataset: Dataset, state: TableState[object], wishes: Wishes, upstream: dict[DatasetName, Upstream]
     ) -> tuple[Item, ...]:
         """The decision; damage that the table's newest commits do not show is looked for closely if the table will be written."""
+        if state.damage is not None and not state.damage.is_fixed_by_rebuild:
+            return _refuse(
+                dataset, Problem(state.damage.code, state.damage.text, hint="move it away, or restore the folder")
+            )
         found = self._decide(dataset, state, wishes, upstream)
         if not state.exists or state.damage is not None:
             return found
@@ -253,7 +259,7 @@ def _select(catalog: Catalog, request: PlanRequest) -> frozenset[DatasetName]:
         tags = {name: dataset.tags for name, dataset in catalog.datasets.items()}
         database = catalog.workspace.project.database
         chosen = select_datasets(
-            catalog.graph, tags, request.select, request.exclude, database, request.selected_by, _find_files(catalog)
+            catalog.graph, tags, request.select, request.exclude, database, request.selected_by, catalog.files
         )
     if request.exclude and not chosen:
         raise UsageError(
@@ -263,10 +269,6 @@ def _select(catalog: Catalog, request: PlanRequest) -> frozenset[DatasetName]:
     if request.continuous:
         chosen = frozenset(name for name in chosen if catalog.datasets[name].is_continuous)
     return chosen
-
-
-def _find_files(catalog: Catalog) -> dict[DatasetName, str]:
-    return {name: dataset.spec.location.file for name, dataset in catalog.datasets.items() if dataset.spec is not None}
 
 
 def _to_wishes(

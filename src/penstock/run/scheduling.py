@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -17,7 +17,8 @@ from penstock.eventlog import projections
 from penstock.eventlog.contract import EventLog
 from penstock.eventlog.opening import open_event_log
 from penstock.model.clock import Clock
-from penstock.model.jobs import Due, Schedules, scheduled_time, start_of_id
+from penstock.model.jobs import Due, Schedules, find_unknown, scheduled_time, start_of_id
+from penstock.model.nearest import did_you_mean
 from penstock.run.builds import Builds
 
 _LOGGER = logging.getLogger("penstock")
@@ -58,11 +59,17 @@ class Scheduling:
     def clock(self) -> Clock:
         return self.builds.clock
 
-    def check(self) -> None:
-        """UsageError when there is nothing to follow."""
+    def check(self, datasets: Collection[str] | None = None) -> None:
+        """UsageError when there is nothing to follow, or a schedule is for something that is not one of these datasets."""
         if not self.builds.project.schedules:
             raise UsageError(
                 "the project has no schedules", hint="add `schedules:` to penstock.yml, or schedule= to a definition"
+            )
+
+        for name in find_unknown(self.builds.project.schedules, datasets) if datasets is not None else ():
+            raise UsageError(
+                f"there is a schedule for {name}, and no such dataset{did_you_mean(name, datasets or ())}",
+                hint="correct `schedules.tables` in penstock.yml; `penstock ls` lists the datasets",
             )
 
     def follow(self, stop: threading.Event, run: Callable[[Due], str]) -> None:

@@ -18,6 +18,9 @@ from penstock.storage.local import LocalFiles
 if TYPE_CHECKING:
     from penstock.storage.options import Patience
 
+OWN = "_penstock"
+"""The folder of a storage that belongs to no table."""
+
 
 class Files(Protocol):
     """One place with files; paths are relative, with forward slashes."""
@@ -96,13 +99,23 @@ def open_files(
 
 
 def open_storage(uri: str, configuration: Mapping[str, str] | None = None) -> Files:
-    """Open the place of a project's tables; StorageError when it is a file."""
+    """Open the place of a project's tables; StorageError when it is a file, or a link in a circle."""
     files = open_files(uri, configuration)
-    if isinstance(files, LocalFiles) and files.root.exists() and not files.root.is_dir():
-        raise StorageError(
-            f"storage is {uri}, which is a file", hint="move it away, or correct storage: in penstock.yml"
-        )
+    if isinstance(files, LocalFiles):
+        _check_folders(files)
     return files
+
+
+def _check_folders(files: LocalFiles) -> None:
+    """Its own folder too: it says what was erased, so it must not look empty when it cannot be listed."""
+    obstacle = files.find_obstacle(OWN)
+    if obstacle is None:
+        return
+    what = "a file" if Path(obstacle).is_file() else "not a folder"
+    if Path(obstacle) == files.root:
+        hint = "move it away, or correct storage: in penstock.yml"
+        raise StorageError(f"storage is {files.uri}, which is {what}", hint=hint)
+    raise StorageError(f"{obstacle} is {what}", hint="restore the folder from a backup")
 
 
 def overwrite(files: Files, path: str, content: bytes) -> None:

@@ -17,8 +17,8 @@ from penstock.model.progress import RawFile
 
 
 def is_misplaced(error: OSError) -> bool:
-    """Whether a file cannot be read because something else has its name: a folder, or a link that leads nowhere."""
-    return error.errno in {errno.EISDIR, errno.ELOOP}
+    """Whether a file cannot be read because something else is in its place, or in that of its folder."""
+    return error.errno in {errno.EISDIR, errno.ENOTDIR, errno.ELOOP}
 
 
 class LocalFiles:
@@ -46,10 +46,8 @@ class LocalFiles:
         return sorted(entry.name for entry in _scan(self.root / prefix))
 
     def read(self, path: str) -> bytes:
-        try:
-            return (self.root / path).read_bytes()
-        except PermissionError as error:
-            raise _denied(self.root / path) from error
+        with self.open(path) as stream:
+            return stream.read()
 
     def exists(self, path: str) -> bool:
         # Not Path: a strict read of an event log asks this, and joining paths would cost more than the answer.
@@ -78,7 +76,7 @@ class LocalFiles:
 
     def open(self, path: str) -> BinaryIO:
         try:
-            return (self.root / path).open("rb")
+            return open(f"{self.uri}/{path}", "rb", opener=_open_regular)
         except PermissionError as error:
             raise _denied(self.root / path) from error
 
@@ -127,6 +125,18 @@ class LocalFiles:
 
     def remove(self, path: str) -> None:
         (self.root / path).unlink()
+
+    def find_obstacle(self, path: str) -> str | None:
+        """What is in the way of a folder, from the root down: a file, or a link in a circle; None when nothing is."""
+        inner = self.root / path
+        for place in [*(each for each in reversed(inner.parents) if each.is_relative_to(self.root)), inner]:
+            try:
+                is_folder = place.is_dir()  # False for a link in a circle
+            except PermissionError as error:
+                raise _denied(place) from error
+            if not is_folder:
+                return str(place) if os.path.lexists(place) else None
+        return None
 
     def is_folder(self, path: str) -> bool:
         """Whether there is a folder with this name."""
@@ -187,6 +197,15 @@ def _sync_folder(folder: Path) -> None:
             os.close(handle)
 
 
+def _open_regular(path: str, flags: int) -> int:
+    """Open a file; what is none, such as a pipe that nobody writes to, is refused at once, where Python would wait for ever."""
+    handle = os.open(path, flags | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise IsADirectoryError(errno.EISDIR, "Not a regular file", path)
+    return handle
+
+
 def _denied(path: Path) -> StorageError:
     return StorageError(f"no permission for {path}", hint="check the owner and the mode of the folder")
 
@@ -199,6 +218,10 @@ def _scan(folder: Path) -> list[os.DirEntry[str]]:
         return []
     except PermissionError as error:
         raise _denied(folder) from error
+    except OSError as error:
+        if is_misplaced(error):
+            return []
+        raise
 
 
 def _walk(folder: Path, prefix: str, above: tuple[str, ...]) -> Iterator[tuple[str, os.stat_result]]:

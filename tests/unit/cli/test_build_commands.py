@@ -8,9 +8,12 @@ import pytest
 from tests.command_line import Penstock
 
 from penstock.cli.partition_rows import group_results
+from penstock.engine import open_engine
+from penstock.eventlog import projections
 from penstock.eventlog.opening import open_event_log
 from penstock.model.clock import ManualClock
 from penstock.model.names import DatasetName
+from penstock.model.partitions.declared import BuildOptions
 from penstock.model.plan import Action
 from penstock.model.recording import BuildRecorder
 from penstock.model.results import ItemResult, LoadResult, Outcome
@@ -22,7 +25,7 @@ from penstock import pipelines as dp
 
 @dp.table(
     partition_by=dp.daily(start="2024-01-01", end="2024-01-31"),
-    partition_inputs={"staging.orders": dp.by_column("day")},
+    partition_inputs={"staging.orders": dp.by_column("id")},
     batch=True,
 )
 def daily(ctx):
@@ -32,7 +35,7 @@ def daily(ctx):
 def regions(ctx):
     return dp.read("staging.orders")
 
-@dp.table(partition_by=dp.partition_column("place"), partition_inputs={"staging.orders": dp.by_column("country")})
+@dp.table(partition_by=dp.partition_column("place"), partition_inputs={"staging.orders": dp.by_column("customer")})
 def places(ctx):
     return dp.read("staging.orders")
 
@@ -89,9 +92,31 @@ def test_the_plan_shows_partitions(penstock: Penstock) -> None:
     assert found["main.months/month=2024-01"]["inputs"] == ["main.daily/date=2024-01-01..2024-01-31"]
 
 
+@pytest.mark.parametrize(
+    ("refs", "refreshed"),
+    [
+        ("+months", {"staging.orders", "main.daily", "main.months"}),
+        ("main.mon*", {"main.months"}),
+        ("daily+", {"main.daily", "main.months"}),
+        ("path:transformations/daily.py,*s regions", {"main.regions", "main.places", "main.months"}),
+        ("path:transformations/daily.py", {"main.daily", "main.regions", "main.places", "main.months"}),
+        ("main.months/month=2024-01 regions/region=EU", {"main.months", "main.regions"}),
+        ("main.places/place=a", {"main.places"}),
+    ],
+)
+def test_a_full_refresh_of_selectors_is_one_of_what_they_select(
+    shop: ProjectFolder, refs: str, refreshed: set[str]
+) -> None:
+    engine = open_engine(shop.root, environment={})
+    request = engine.partition_builds.build(refs.split(), BuildOptions(full_refresh=True))
+    assert set(request.full_refresh) == refreshed
+    planned = {str(item.dataset) for item in engine.plan(request).items}
+    assert planned >= refreshed
+
+
 def test_partitions_that_are_built_one_by_one_are_one_line_of_the_plan(penstock: Penstock) -> None:
     lines = [line for line in penstock("plan").out.splitlines() if line.startswith("main.regions")]
-    assert [line.split("  ")[0] for line in lines] == ["main.regions/region=EU..US (2 job runs)"]
+    assert [line.split("  ")[0] for line in lines] == ["main.regions/region=EU,US (2 job runs)"]
 
 
 def test_results_of_partitions_are_added_up() -> None:
@@ -136,6 +161,8 @@ def test_results_of_partitions_are_added_up() -> None:
         ("build main.regions/region=EUROPE", "there is no partition region=EUROPE", "EU, US"),
         ("build main.daily/2024-01-01", "a partition is written as key=value", "main.daily/date=2024-01-01"),
         ("build tag:none", "tag:none", ""),
+        ("build tag:fire:", "tag:fire:", ""),
+        ("build main.regions/region=:fire:", "there is no partition region=:fire:", "EU, US"),
         ("backfill totals", "main.totals is not partitioned", "penstock run --select totals"),
         (
             "backfill places",
@@ -198,6 +225,22 @@ def test_a_build_in_which_everything_was_built_needs_no_retry(penstock: Penstock
     assert "several builds start with 019" in penstock("retry", "019").err
 
 
+def test_a_request_that_was_refused_does_not_hide_what_failed_before_it(
+    penstock: Penstock, shop: ProjectFolder
+) -> None:
+    log = open_event_log(f"sqlite:///{_find_log(shop.root)}")
+    recorder = BuildRecorder(ManualClock(), "0199-build")
+    failed = recorder.partition("main.daily/date=2024-01-01", PartitionStatus.REQUESTED)
+    log.append([recorder.build(BuildStatus.RECEIVED), failed, *recorder.end(BuildStatus.FAILED, message="", reason="")])
+    assert penstock("build", "main.daily/date=2024-02-01").code == 2
+    assert "Spark was started" in penstock("retry").err
+    refused = projections.list_builds(log, statuses=[BuildStatus.FAILED]).builds[1].build_request_id
+    log.close()
+    said = penstock("retry", refused)
+    assert (said.code, said.out) == (2, "")
+    assert f"build {refused} ended before anything was planned, so there is nothing to retry" in said.err
+
+
 def _find_log(root: Path) -> Path:
     return root / ".penstock" / "events.db"
 
@@ -224,6 +267,16 @@ def test_a_wrong_schedule_is_found_before_anything_runs(
     assert "penstock.yml:3:" in said.err
     assert message in said.err
     assert hint in said.err
+
+
+def test_a_schedule_of_a_table_that_does_not_exist_is_refused_at_the_start(
+    penstock: Penstock, shop: ProjectFolder
+) -> None:
+    shop.configure('name: shop\nschedules:\n  tables: {dayly: "0 3 * * *"}\n')
+    said = penstock("scheduler")
+    assert (said.code, said.out) == (2, "")
+    assert "there is a schedule for main.dayly, and no such dataset; did you mean `main.daily`?" in said.err
+    assert "a schedule for main.dayly, which is not a dataset" in penstock("plan").out
 
 
 def test_a_schedule_of_a_definition_is_followed_and_a_wrong_one_is_named_with_its_line(

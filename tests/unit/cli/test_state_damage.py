@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -44,3 +47,79 @@ def test_a_damaged_file_of_the_state_is_healed_or_told(
             assert answer.code == 0 or "hint" in said, (path, command, said)
             shutil.rmtree(state)
             shutil.copytree(sound, state)
+
+
+def _put_file(place: Path) -> None:
+    _take_away(place)
+    place.write_text("x")
+
+
+def _put_loop(place: Path) -> None:
+    _take_away(place)
+    place.symlink_to(place)
+
+
+def _put_pipe(place: Path) -> None:
+    _take_away(place)
+    os.mkfifo(place)
+
+
+def _take_away(place: Path) -> None:
+    if place.is_dir():
+        shutil.rmtree(place)
+    else:
+        place.unlink(missing_ok=True)
+
+
+COMMANDS = (["plan"], ["ls"], ["show", "orders"], ["history", "orders"], ["schema", "show", "orders"], ["maintain"])
+
+
+@pytest.mark.parametrize("put", [_put_file, _put_loop])
+@pytest.mark.parametrize("place", ["", "/_delta_log", "/_penstock"])
+def test_what_is_in_the_place_of_a_folder_of_one_table_concerns_that_table(
+    put: Callable[[Path], None], place: str, loaded: ProjectFolder, penstock
+) -> None:
+    write_raw(loaded.root / "raw/other/1.parquet", {"id": [1]})
+    put(loaded.root / f"storage/staging/orders{place}")
+    said = [penstock(*command) for command in COMMANDS]
+    assert not [answer for answer in said if "internal" in answer.out + answer.err]
+    items = {item["dataset"]: item for item in json.loads(penstock("plan", "--json").out)["datasets"]}
+    assert items["staging.other"]["action"] == "rebuild"
+    problem = items["staging.orders"]["problem"]
+    assert problem["code"] == "not_a_folder"
+    assert f"storage/staging/orders{place} is not a folder" in problem["message"]
+
+
+@pytest.mark.parametrize("put", [_put_file, _put_loop])
+@pytest.mark.parametrize("place", ["storage", "storage/staging", "storage/_penstock"])
+def test_what_is_in_the_place_of_the_storage_or_a_database_is_named(
+    put: Callable[[Path], None], place: str, loaded: ProjectFolder, penstock
+) -> None:
+    put(loaded.root / place)
+    answer = penstock("plan")
+    assert answer.code == 1
+    assert "internal" not in answer.out + answer.err
+    said = (answer.out + answer.err).replace("\n", " ")
+    assert re.search(rf"{place}(, which)? is |{place}/\S+ is not", said)
+
+
+@pytest.mark.parametrize("file", ["_delta_log/00000000000000000000.json", "_penstock/00000000000000000001.json"])
+def test_a_pipe_in_the_place_of_a_file_is_damage_and_does_not_hang(file: str, loaded: ProjectFolder, penstock) -> None:
+    _put_pipe(loaded.root / "storage/staging/orders" / file)
+    answer = penstock("plan")
+    assert answer.code == 0
+    assert "cannot be read" in answer.out
+
+
+def test_files_of_the_lock(loaded: ProjectFolder, penstock) -> None:
+    assert penstock("run").code == 0
+    state = loaded.root / ".penstock"
+    (state / "run.id").write_text("[" * 200_000)
+    assert penstock("run").code == 0
+    for name in ("run.gate", "run.id", "run.lock"):
+        _take_away(state / name)
+        (state / name).mkdir()
+        answer = penstock("run")
+        assert answer.code == 1
+        assert f"{state / name} is in the place of a file" in answer.err.replace("\n", " ")
+        (state / name).rmdir()

@@ -51,3 +51,49 @@ def test_a_view_must_not_have_the_name_of_a_dataset(folder: Folder) -> None:
         DefinitionError, match=r"main\.orders makes a temporary view with the name of the dataset main\.s"
     ):
         folder.define('dp.read("staging.orders").createOrReplaceTempView("s")\nreturn spark.table("s")')
+
+
+READ = 'dp.read("staging.orders")'
+
+
+@pytest.mark.parametrize(
+    ("body", "extra", "views"),
+    [
+        (
+            'spark.sql("CREATE OR REPLACE TEMP VIEW zz AS SELECT id FROM staging.orders")\nreturn spark.table("zz")',
+            "",
+            {"zz"},
+        ),
+        (
+            (
+                'spark.sql("create global temporary view `Zz` as SELECT id FROM staging.orders")\n'
+                'return spark.sql("SELECT * FROM global_temp.zz")'
+            ),
+            "",
+            {"global_temp.zz"},
+        ),
+        (
+            (
+                f'for name, rows in {{"zz": {READ}}}.items():\n    rows.createOrReplaceTempView(name)\n'
+                'return spark.sql("SELECT * FROM zz")'
+            ),
+            "",
+            {"*"},
+        ),
+        (f'make = {READ}.createOrReplaceTempView\nmake("zz")\nreturn spark.table("zz")', "", {"*"}),
+        (f'getattr({READ}, "createTempView")("zz")\nreturn spark.table("zz")', "", {"*"}),
+        (
+            f'Maker("zz").make({READ})\nreturn spark.table("zz")',
+            (
+                "class Maker:\n    def __init__(self, name):\n        self.name = name\n"
+                "    def make(self, rows):\n        rows.createOrReplaceTempView(self.name)\n"
+            ),
+            {"*"},
+        ),
+    ],
+)
+def test_views_that_are_made_in_other_ways(body: str, extra: str, views: set[str], folder: Folder) -> None:
+    spec = folder.define(body, extra)
+    assert spec.inputs == (ORDERS,)
+    assert spec.local_views == views
+    check_inputs([spec], {ORDERS})

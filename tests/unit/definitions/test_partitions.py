@@ -145,6 +145,8 @@ def test_the_clauses_come_from_the_cache_unchanged() -> None:
         ("PARTITIONED BY DAY (d) START '2024-01-01' READS b WINDOW x", "expected how many partitions"),
         ("PARTITIONED BY DAY (d) START '2024-01-01' CLUSTER BY (e)", "not both"),
         ("PARTITIONED BY DAY (d) START '2024-01-01' PARTITIONED BY (e)", "given twice"),
+        ("PARTITIONED BY WEEK (d) START '2024-01-01'", "expected what a partition is, not 'WEEK'"),
+        (f"PARTITIONED BY LIST (d) VALUES ('{'x' * 300}')", "is a text of 300 characters, which cannot be a partition"),
     ],
 )
 def test_wrong_clauses_are_refused_with_their_place(tmp_path: Path, clause: str, message: str) -> None:
@@ -152,6 +154,29 @@ def test_wrong_clauses_are_refused_with_their_place(tmp_path: Path, clause: str,
         load(tmp_path, a_sql=f"CREATE MATERIALIZED VIEW a\n{clause}\nAS SELECT d FROM b")
     assert caught.value.location is not None
     assert caught.value.location.file == "transformations/a.sql"
+
+
+@pytest.mark.parametrize(
+    ("clause", "query", "message"),
+    [
+        ("PARTITIONED BY DAY (d) START '2024-01-01'", "d = :partitionn", ":partitionn has no value; did you mean"),
+        ("PARTITIONED BY DAY (d) START '2024-01-01' BATCH", "d = :partition", ":partition has no value"),
+        ("PARTITIONED BY LIST (d) VALUES ('a') BATCH", "d = :partition", None),
+        ("PARTITIONED BY LIST (d) VALUES ('a')", "d >= :partition_start", ":partition_start has no value"),
+        ("", "d >=:partition_start", ":partition_start has no value"),
+        ("PARTITIONED BY DAY (d) START '2024-01-01'", "d >=:partition_start AND x = ':no' -- :no", None),
+        ("", "CAST(x AS STRUCT<partition:INT>) IS NULL AND y = ':partition'", None),
+    ],
+)
+def test_parameters_without_a_value_are_refused(tmp_path: Path, clause: str, query: str, message: str | None) -> None:
+    text = f"CREATE MATERIALIZED VIEW a {clause}\nAS SELECT d FROM b\nWHERE {query}"
+    if message is None:
+        assert load(tmp_path, a_sql=text)
+        return
+    with pytest.raises(DefinitionError, match=message) as caught:
+        load(tmp_path, a_sql=text)
+    assert caught.value.location is not None
+    assert caught.value.location.line == 3
 
 
 @pytest.mark.parametrize(

@@ -179,34 +179,16 @@ def test_doubt_about_one_table_leaves_the_others_known(query: str, expected: dic
     assert names_of(query) == expected
 
 
-def places_of(query: str) -> dict[str, dict[str, tuple[int, int]]]:
-    """Columns that are surely read."""
-    return {t: {name: at for name, at in found.items() if at} for t, found in columns_of(query).items()}
-
-
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
-        ("SELECT a,\n  b\nFROM t WHERE B > a", {"t": {"a": (1, 8), "b": (2, 3)}}),
-        ("SELECT\n  x.a, c FROM t x JOIN u ON x.b = u.b", {"t": {"a": (2, 5), "b": (2, 31)}, "u": {"b": (2, 37)}}),
-        ("SELECT client AS customer FROM t ORDER BY customer", {"t": {"client": (1, 8)}}),
-        ("SELECT 1 FROM t WHERE EXISTS (SELECT a FROM u)", {"t": {}, "u": {}}),
-        ("SELECT a.b FROM t", {"t": {}}),
-        ("SELECT /*+ REPARTITION(3, a) */ 1 FROM t", {"t": {}}),
-    ],
-)
-def test_the_first_place_of_a_column_is_told_where_it_surely_is_one(
-    query: str, expected: dict[str, dict[str, tuple[int, int]]]
-) -> None:
-    assert places_of(query) == expected
-
-
-def test_places_are_those_in_the_users_file_and_survive_the_cache() -> None:
+def test_columns_survive_the_cache() -> None:
     cache = ParseCache(None)
     text = "CREATE TEMP VIEW v AS SELECT '${day}',\n ${column}, b FROM t"
     variables = {"day": "2025-06-01", "column": "a"}
     (first,) = read_sql_file("t/a.sql", text, variables, cache)
-    assert first.facts.columns == {"t": {"a": (2, 11), "b": (2, 13)}}
+    assert first.facts.columns == {"t": ("a", "b")}
+    assert [(need.reads, need.line, need.column) for need in first.facts.needs] == [
+        ((("t", "a"),), 2, 11),
+        ((("t", "b"),), 2, 13),
+    ]
     (again,) = read_sql_file("t/a.sql", text, variables, cache)
     assert again == first
 
@@ -226,5 +208,8 @@ def test_a_definition_tells_what_it_reads_of_each_dataset(folder: Folder) -> Non
     a, b, p = folder.load()
     assert a.columns == {ORDERS: frozenset({"x", "y", "id", "customer"})}
     file = "transformations/a.sql"
-    assert a.column_places == {ORDERS: {"id": Location(file, 2, 18), "customer": Location(file, 3, 18)}}
+    assert [(need.reads, need.location) for need in a.needs] == [
+        (((ORDERS, "id"),), Location(file, 2, 18)),
+        (((ORDERS, "customer"),), Location(file, 3, 18)),
+    ]
     assert (b.columns, p.columns) == ({}, {})

@@ -180,7 +180,6 @@ def test_the_fingerprint_is_of_the_meaning(first: str, second: str, equal: bool)
         ("CREATE MATERIALIZED VIEW a AS SELECT\n${dya}", "2:1", "no variable 'dya'"),
         ("CREATE MATERIALIZED VIEW a AS SELECT '${day}' FROM FROM", "1:47", "nothing follows FROM"),
         ("CREATE MATERIALIZED VIEW a AS SELECT * FROM STREAM(t)", "1:45", "STREAM is not supported"),
-        ("CREATE MATERIALIZED VIEW a AS WITH c AS (TABLE t) SELECT * FROM c", "1:36", "WITH query 'c' is not a SELECT"),
     ],
 )
 def test_errors_name_file_line_and_column(text: str, place: str, message: str) -> None:

@@ -196,3 +196,57 @@ def test_the_conditions_of_a_flow_are_checked(folder: Folder) -> None:
     with pytest.raises(DefinitionError, match="apply_as_deletes: this SQL has a syntax error") as caught:
         folder.load()
     assert str(caught.value.location) == "transformations/a.py:4:29"
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT window(ts, '1 hour') AS w, count(*) FROM t GROUP BY window(ts, '1 hour')",
+        "SELECT sum(a) OVER w FROM t WINDOW w AS (PARTITION BY b)",
+        "TABLE t",
+        "SELECT a FROM (TABLE t)",
+        "FROM t |> SET a = 1 |> DROP b |> WHERE a > 1",
+        "SELECT a >>> 1, a >> 1, a << 1 FROM t",
+        "SELECT CAST(a AS VOID), CAST(b AS ARRAY<ARRAY<ARRAY<INT>>>) FROM t",
+        "SELECT a FROM t WHERE a !< 1 AND a !> 2",
+        "SELECT values, max(values) FROM t WHERE values = 1 GROUP BY values",
+        "SELECT v:a.b, v:a[0].c::int FROM t",
+        "SELECT CAST(a AS ARRAY<INT>) FROM t WHERE a > 1",
+    ],
+)
+def test_forms_that_only_spark_knows_are_read(sql: str) -> None:
+    assert read_query(sql, ParseCache(None)).inputs == ("t",)
+
+
+def test_the_case_of_a_path_in_a_variant_is_part_of_the_fingerprint() -> None:
+    one, other = (read_query(f"SELECT v:a.{name} FROM t", ParseCache(None)) for name in ("b", "B"))
+    assert one.fingerprint != other.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("extra", "body"),
+    [
+        ("", 'sql = "SELECT a,, b FROM staging.orders"\nreturn spark.sql(sql)'),
+        ('SQL = "SELECT a,, b FROM staging.orders"\n', "return spark.sql(SQL)"),
+        ('NAME = "orders"\n', 'return spark.sql(f"SELECT a,, b FROM staging.{NAME}")'),
+        ("", 'return spark.sql("SELECT {},, b FROM staging.orders".format("a"))'),
+        ("", 'return spark.sql("SELECT a,," + " b FROM staging.orders")'),
+        ("def text():\n    return 'SELECT a,, b FROM staging.orders'\n", "return spark.sql(text())"),
+        ("", 'return dp.read("staging.orders").where("a >")'),
+        ("", 'return dp.read("staging.orders").selectExpr("b", "a,, b")'),
+        ("from pyspark.sql import functions as F\n", 'return dp.read("staging.orders").select(F.expr("a >"))'),
+    ],
+)
+def test_sql_whose_text_is_known_is_checked(extra: str, body: str, folder: Folder) -> None:
+    with pytest.raises(DefinitionError, match="syntax error") as caught:
+        folder.define(body, extra)
+    assert caught.value.location is not None
+    assert caught.value.location.line
+
+
+def test_sql_of_which_a_part_is_unknown_is_not_accused(folder: Folder) -> None:
+    folder.define(
+        'columns = ", ".join(dp.read("staging.orders").columns)\n'
+        'first = dp.read("staging.orders").where("a > 1").selectExpr("*", "a AS b")\n'
+        'return spark.sql(f"SELECT {columns} FROM staging.orders")'
+    )

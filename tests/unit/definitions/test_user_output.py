@@ -63,3 +63,18 @@ def test_without_a_log_prints_stay_what_they_are(
     with user_output("main.a"):
         print("in a notebook")  # noqa: T201
     assert capsys.readouterr().out == "in a notebook\n"
+
+
+def test_a_stream_that_user_code_closes_or_replaces_is_put_back(
+    log: io.StringIO, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = sys.stdout
+    with user_output("main.a"):
+        sys.stdout.close()
+        sys.stdout = io.StringIO()
+        with user_output("main.b"):
+            print("inner")  # noqa: T201
+    assert sys.stdout is before
+    print("a result")  # noqa: T201
+    assert capsys.readouterr().out == "a result\n"
+    assert _lines(log) == [("main.b: inner", "main.b")]

@@ -33,6 +33,15 @@ def due(schedule: Schedule, last: str, now: str) -> list[str]:
         ("30 * * * *", "2024-03-31T00:10Z", ["2024-03-31T00:30", "2024-03-31T01:30"]),
         ("30 2 * * *", "2024-10-27T01:15Z", ["2024-10-28T01:30"]),
         ("0 0 29 2 *", "2024-03-01T00:00Z", ["2028-02-28T23:00"]),
+        ("*/30 2 * * *", "2024-03-30T12:00Z", ["2024-04-01T00:00", "2024-04-01T00:30"]),
+        (
+            "*/30 2 * * *",
+            "2024-10-26T12:00Z",
+            ["2024-10-27T00:00", "2024-10-27T00:30", "2024-10-27T01:00", "2024-10-27T01:30", "2024-10-28T01:00"],
+        ),
+        ("0 */2 * * *", "2024-03-30T22:30Z", ["2024-03-30T23:00", "2024-03-31T02:00", "2024-03-31T04:00"]),
+        ("0 */2 * * *", "2024-10-26T22:30Z", ["2024-10-27T00:00", "2024-10-27T01:00", "2024-10-27T03:00"]),
+        ("0,30 2 * * *", "2024-10-26T12:00Z", ["2024-10-27T00:00", "2024-10-27T00:30", "2024-10-28T01:00"]),
     ],
 )
 def test_times_follow_the_clock_on_the_wall(expression: str, after: str, times: list[str]) -> None:
@@ -105,6 +114,7 @@ def test_a_daily_schedule_runs_once_a_day_everywhere(zone: str, day: object) -> 
     [
         ("61 * * * *", "UTC", "latest", "'61 * * * *' is not a cron expression: bad minute", "`0 3 * * *`"),
         ("daily", "UTC", "latest", "'daily' is not a cron expression: wrong number of fields", "`0 3 * * *`"),
+        ("* * * * * *", "UTC", "latest", "wrong number of fields", "`0 3 * * *`"),
         ("0 0 30 2 *", "UTC", "latest", "bad day-of-month", "day of the month"),
         ("0 3 * * *", "Europe/Berlim", "latest", "did you mean `Europe/Berlin`?", "IANA"),
         ("0 3 * * *", "UTC", "lates", "unknown rule 'lates'; did you mean `latest`?", "latest, all, none"),

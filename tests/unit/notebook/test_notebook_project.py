@@ -96,6 +96,18 @@ def test_mistakes_are_errors_with_their_hint(project: ProjectFolder, tmp_path: P
         shop.plan(full_refrsh="orders")
 
 
+def test_values_of_a_wrong_type_are_explained(project: ProjectFolder) -> None:
+    shop = penstock.open(project.root)
+    with pytest.raises(UsageError, match="the variable 'x' must be a text, not int"):
+        penstock.open(project.root, variables={"x": 1})  # type: ignore[dict-item]
+    with pytest.raises(UsageError, match="full_refresh must be a name or a list of names, not True"):
+        shop.plan(full_refresh=True)
+    with pytest.raises(UsageError, match="a selection must be a selector or a list of them, not None"):
+        shop.plan(None)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="rows must be a number of rows, not -1"):
+        shop.show("staging.orders", rows=-1)
+
+
 def test_a_failed_run_is_shown_and_check_raises() -> None:
     problem = Problem("user_code", "main.big: it failed", hint="fix it")
     item = ItemResult(

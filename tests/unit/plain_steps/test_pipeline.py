@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from datetime import date, datetime
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock
-from penstock.errors import StoppedError
+from penstock import pipelines as dp
+from penstock.errors import DefinitionError, StoppedError
 from penstock.eventlog import projections
 from penstock.eventlog.memory import MemoryEventLog
 from penstock.eventlog.opening import open_event_log
@@ -174,6 +177,39 @@ def test_steps_that_do_not_fit_together_are_refused_before_anything_runs(
     assert message in str(caught.value)
 
 
+def test_an_async_function_is_refused_because_nobody_would_await_it() -> None:
+    async def fetch(_: object = None) -> None: ...
+
+    class Later:
+        async def __call__(self) -> None: ...
+
+    for step in (fetch, functools.partial(fetch, 1), Later()):
+        with pytest.raises(PipelineError, match="step a: the function is asynchronous") as caught:
+            Pipeline("p").add_step("a", step)
+        assert "asyncio.run" in (caught.value.hint or "")
+    with pytest.raises(PipelineError, match="backfill f: the function is asynchronous"):
+        penstock.backfill_date_range("2024-01-01", "2024-01-02", fetch, name="f")
+    with pytest.raises(PipelineError, match="step a: None is not a function"):
+        Pipeline("p").add_step("a", None)  # type: ignore[arg-type]
+
+
+def test_keys_and_days_may_be_dates(tmp_path: Path) -> None:
+    ran: list[object] = []
+    pipeline = Pipeline("p", event_log=f"sqlite:///{tmp_path}/log.db").add_step("a", lambda: ran.append(1))
+    assert pipeline.run(key=date(2024, 1, 31))
+    assert pipeline.run(key="2024-01-31")
+    assert ran == [1]
+    with pytest.raises(PipelineError, match="the key of a run must be a text or a date, not 5"):
+        pipeline.run(key=5)  # type: ignore[arg-type]
+    days = penstock.backfill_date_range(date(2024, 1, 1), datetime(2024, 1, 2, 12), ran.append, name="f")
+    assert days.done == (date(2024, 1, 1), date(2024, 1, 2))
+    assert dp.daily(start=date(2024, 1, 1), end=datetime(2024, 2, 1, 5)) == dp.daily("2024-01-01", "2024-02-01")
+    assert dp.monthly(start=date(2024, 1, 15)) == dp.monthly("2024-01")
+    assert dp.hourly(start=datetime(2024, 1, 1, 5)) == dp.hourly("2024-01-01T05")
+    with pytest.raises(DefinitionError, match="must be a text, a date or a time, not int"):
+        dp.daily(start=20240101)  # type: ignore[arg-type]
+
+
 def test_a_cycle_is_shown_as_a_path() -> None:
     pipeline = Pipeline("nightly")
     for name, reads in (("a", "b"), ("b", "c"), ("c", "a")):
@@ -239,3 +275,12 @@ def test_it_is_offered_by_the_package_and_needs_no_spark() -> None:
     assert penstock.Pipeline is Pipeline
     program = "import sys, penstock; penstock.Pipeline('p').run(); assert not {'pyspark', 'pandas'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("key", ["", "k" * 1200])
+def test_a_key_that_the_log_cannot_name_is_refused_before_anything_runs(key: str) -> None:
+    ran: list[str] = []
+    pipeline = Pipeline("nightly").add_step("extract", lambda: ran.append("extract"))
+    with pytest.raises(PipelineError, match="pipeline nightly: the key is"):
+        pipeline.run(key=key)
+    assert ran == []

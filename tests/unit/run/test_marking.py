@@ -26,7 +26,7 @@ from penstock.model.partitions.declared import Partitioning
 from penstock.model.partitions.ordinals import size
 from penstock.model.plan import Item
 from penstock.model.progress import Manifest
-from penstock.run.planner import PlanRequest
+from penstock.run.planner import Planner, PlanRequest
 from penstock.storage.local import LocalFiles
 from projects import ProjectFolder
 
@@ -251,3 +251,40 @@ def test_wrong_references_say_what_exists(engine: Engine, ref: str, message: str
         assert hint in str(caught.value)
     assert not engine.plan().has_work
     assert storage(engine).names(FOLDER) == []
+
+
+def test_a_table_follows_its_definition(engine: Engine) -> None:
+    """Partitions that the definition no longer has are removed, and another unit or key makes the table again."""
+    root = engine.project.root
+    file = root / "transformations/daily.py"
+    moved = DEFINITIONS.replace('start="2024-01-01", end="2024-02-29"', 'start="2024-01-03", end="2024-02-28"')
+    file.write_text(moved.replace('["EU/West", "US"]', '["US"]'))
+    plan = open_engine(root, environment={}).plan()
+    found = {item.id: item for item in plan.items if item.action.is_work}
+    texts = {name: [reason.text for reason in item.reasons] for name, item in found.items() if item.dataset != MONTHLY}
+    assert texts == {
+        "main.daily": [
+            "its definition no longer has date=2024-01-01..2024-01-02, date=2024-02-29: their rows are removed"
+        ],
+        "main.regions": ["its definition no longer has region=EU%2FWest: their rows are removed"],
+    }
+    assert found["main.daily"].effect.rows_change
+    assert "main.monthly" in found  # reads them
+    named = open_engine(root, environment={})
+    assert due(named, "main.daily/date=2024-02-01") == {}
+    for other in ('monthly(start="2024-01", end="2024-02", key="date")', 'daily(start="2024-01-01", key="day2")'):
+        file.write_text(DEFINITIONS.replace('daily(start="2024-01-01", end="2024-02-29")', other))
+        changed = open_engine(root, environment={})
+        codes = {item.reasons[0].code for item in changed.plan().items if item.dataset == DAILY}
+        assert codes == {"partitioning_changed"}
+
+
+def test_a_part_of_a_column_table_is_due_until_its_data_says_otherwise(engine: Engine) -> None:
+    """A plan knows no partitions of such a table: it cannot say that one of them is built."""
+    engine.marking.invalidate("places", "wrong")
+    planner = Planner(engine.workspace, engine.kinds)
+    item = next(item for item in planner.plan(PlanRequest()).items if item.dataset == PLACES)
+    part = item.narrowed(("place=IT",))
+    assert planner.plan_again(PlanRequest(), part) == part
+    engine.marking.mark_available("places", "right after all")
+    assert planner.plan_again(PlanRequest(), part) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -9,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from builders import make_item
-from penstock.errors import ConcurrentRunError, PenstockError, UserCodeError
+from penstock.errors import CancelledError, ConcurrentRunError, PenstockError, UserCodeError
 from penstock.eventlog import projections
 from penstock.eventlog.contract import EventLog
 from penstock.eventlog.opening import open_event_log
 from penstock.lake.partition_tables import FencedError
 from penstock.model.build_history import find_illegal_moves, replay
 from penstock.model.clock import ManualClock
-from penstock.model.plan import Action, Item, Plan
+from penstock.model.plan import Action, Item, Plan, Problem
 from penstock.model.recording import BuildRecorder
 from penstock.model.results import ItemResult, LoadResult, Outcome, RunResult
 from penstock.model.status import JobStatus, PartitionStatus
@@ -226,3 +227,42 @@ def test_of_what_only_the_inputs_show_nothing_more_begins_either(log: EventLog) 
     assert len(table.runs) == 3
     assert result.problem is not None
     assert "3 of 10 partitions failed: day=00, day=01, day=02; 7 of 10 were not tried" in result.problem.message
+
+
+def test_a_search_ends_with_a_cancel(log: EventLog) -> None:
+    """Nothing begins after it, and what it interrupted has not failed."""
+    table, stopped, ended = Table(bad={"day=03": broken()}), threading.Event(), list[ItemResult]()
+
+    def load(item: Item) -> LoadResult:
+        if len(table.runs) == 2:
+            stopped.set()
+        return table.load(item)
+
+    class Listener(RunRecorder):
+        def ended(self, result: ItemResult) -> None:
+            ended.append(result)
+
+    listener = Listener(log, BuildRecorder(ManualClock(), "build-1"))
+    with pytest.raises(CancelledError):
+        load_item(table, load, batch(), (listener,), FailureLimit(None), stopped.is_set)
+    assert len(table.runs) == 3
+    assert [result.outcome for result in ended] == [Outcome.ERROR, Outcome.CANCELLED]
+    with pytest.raises(CancelledError):
+        load_item(replace(table, late=(("day=04",),)), load, make_item("daily"), (), FailureLimit(None), stopped.is_set)
+    assert len(table.runs) == 3
+
+
+def test_what_cannot_be_built_stops_no_other_partition(log: EventLog) -> None:
+    """The dataset fails as a whole, so that a retry builds it; the good partitions are there."""
+
+    class WithRefused(Table):
+        def expand(self, item: Item) -> Sequence[Item]:
+            return (*super().expand(item), item.refused(Problem("partition_values", "an empty text")))
+
+    table = WithRefused(late=(("day=01",), ("day=02",)))
+    (result,) = run(log, table, make_item("daily", action=Action.RECOMPUTE))
+    assert (result.outcome, result.problem and result.problem.message) == (Outcome.ERROR, "an empty text")
+    assert table.built == ["day=01", "day=02"]
+    nothing = WithRefused()
+    with pytest.raises(PenstockError, match="an empty text"):
+        load_item(nothing, nothing.load, make_item("daily"), (), FailureLimit(None))

@@ -25,7 +25,7 @@ CREATE TEMPORARY VIEW paid AS SELECT o.id,
 CREATE MATERIALIZED VIEW payers AS SELECT * FROM paid;
 
 CREATE MATERIALIZED VIEW how_many AS SELECT count(*) AS orders FROM staging.orders;
-CREATE MATERIALIZED VIEW renamed AS SELECT client AS customer FROM staging.orders ORDER BY customer;
+CREATE MATERIALIZED VIEW renamed AS SELECT id AS client FROM staging.orders ORDER BY client;
 """
 PYTHON = """from penstock import pipelines as dp
 
@@ -120,7 +120,10 @@ def test_a_renamed_column_that_is_read_is_a_problem_with_the_line_that_reads_it(
 
 def test_a_definition_that_follows_a_rename_may_keep_the_old_name_for_its_result(shop: Shop) -> None:
     declare(shop, "{renames: {customer: client}}")
-    assert shop.actions()["main.renamed"] == "recompute input_will_change"
+    query = "SELECT client AS customer FROM staging.orders ORDER BY customer"
+    (shop.root / "transformations/follows.sql").write_text(f"CREATE MATERIALIZED VIEW follows AS {query}")
+    shop.specs = load_definitions(shop.project)
+    assert shop.actions()["main.follows"] == "recompute first_build"
 
 
 @pytest.mark.parametrize(
@@ -130,6 +133,12 @@ def test_a_definition_that_follows_a_rename_may_keep_the_old_name_for_its_result
         ("id, concat(customer, 'x') AS customer", 49),
         ("id AS customer, customer AS other", None),  # the second may be the first
         ("id AS n FROM staging.orders GROUP BY customer, id --", 75),
+        ("staging.orders.customer", 53),
+        ("id FROM staging.orders WHERE staging.orders.customer = 'a' --", 82),
+        ("customer FROM (SELECT * FROM staging.orders) --", 38),
+        ("c.customer FROM (WITH c AS (SELECT * FROM staging.orders) SELECT * FROM c) AS c --", 40),
+        ("o.customer FROM staging.orders AS o JOIN range(3) --", 40),  # nothing else is called o
+        ("customer FROM staging.orders JOIN range(3) --", None),  # it may have such a column
     ],
 )
 @pytest.mark.parametrize("has_work", [False, True])
@@ -151,6 +160,90 @@ def test_a_column_that_was_renamed_stays_gone(select: str, column: int | None, h
     if problem is not None:
         assert (problem.code, str(problem.location)) == ("column_gone", f"transformations/a.sql:1:{column}")
         assert "reads customer of staging.orders, which was renamed to client" in problem.message
+
+
+def test_a_column_that_never_was_is_a_problem_with_the_nearest_name(tmp_path: Path) -> None:
+    shop = Shop(tmp_path / "shop")
+    write_raw(shop.raw.root / "orders/1.parquet", {"id": [1], "customer": ["a"]})
+    write_raw(shop.raw.root / "items/1.parquet", {"id": [1], "price": [1]})
+    file = shop.root / "transformations/a.sql"
+    file.parent.mkdir()
+    file.write_text(
+        "CREATE MATERIALIZED VIEW a AS SELECT custmer FROM staging.orders;\n"
+        "CREATE MATERIALIZED VIEW b AS SELECT xyz FROM staging.orders AS o JOIN staging.items AS i ON o.id = i.id;\n"
+        "CREATE MATERIALIZED VIEW c AS SELECT xyz FROM d;\n"
+        "CREATE MATERIALIZED VIEW d AS SELECT id AS xyz FROM staging.orders;\n"
+        "CREATE MATERIALIZED VIEW e (CONSTRAINT ok EXPECT (id > 0),\n CONSTRAINT x EXPECT (id > price))"
+        " AS SELECT * FROM staging.orders;\n"
+        "CREATE MATERIALIZED VIEW f (CONSTRAINT x EXPECT (price > id)) AS SELECT o.*, 1 AS price FROM staging.orders AS o;\n"
+        "CREATE MATERIALIZED VIEW g (CONSTRAINT x EXPECT (price > 1)) AS FROM staging.orders |> EXTEND 1 AS price;\n"
+    )
+    shop.specs = load_definitions(shop.project)
+    for _ in range(2):  # the first build of the inputs, and later
+        found = problems(shop)
+        assert {(name, problem.code, str(problem.location)) for name, problem in found.items()} == {
+            ("a", "column_missing", "transformations/a.sql:1:38"),
+            ("b", "column_missing", "transformations/a.sql:2:38"),
+            ("e", "column_missing", "transformations/a.sql:6:28"),
+        }
+        assert found["a"].message == "main.a reads custmer, a column that staging.orders does not have"
+        assert found["a"].hint == "did you mean customer?"
+        assert found["b"].message == "main.b reads xyz, a column that none of staging.items, staging.orders has"
+        shop.done()
+
+
+PYTHON_SQL = """from penstock import pipelines as dp
+from functools import wraps
+def carefully(function):
+    @wraps(function)
+    def call():
+        try:
+            return function()
+        except Exception:
+            return dp.read("staging.orders")
+    return call
+@dp.materialized_view
+def plain():
+    return dp.spark.sql("SELECT custmer FROM staging.orders")
+@dp.materialized_view
+@dp.expect("known", "id IS NOT NULL")
+def longer():
+    'Described.'
+    return dp.spark.sql('''SELECT id,
+        nosuch FROM staging.orders''').filter("id > 1").distinct()
+@dp.materialized_view
+def perhaps():
+    if dp.read("staging.orders").isEmpty():
+        return dp.spark.sql("SELECT nosuch FROM staging.orders")
+    return dp.read("staging.orders")
+@dp.materialized_view
+def either():
+    return dp.read("staging.orders") or dp.spark.sql("SELECT nosuch FROM staging.orders")
+@dp.materialized_view
+def argument():
+    return dp.spark.sql("SELECT nosuch FROM {given}", given=dp.read("staging.orders"))
+@dp.materialized_view
+@carefully
+def guarded():
+    return dp.spark.sql("SELECT nosuch FROM staging.orders")
+@dp.materialized_view
+def unparsed():
+    return dp.spark.sql("DESCRIBE staging.orders")
+"""
+
+
+def test_a_literal_query_that_a_python_definition_certainly_runs_is_checked_too(tmp_path: Path) -> None:
+    shop = Shop(tmp_path / "shop")
+    write_raw(shop.raw.root / "orders/1.parquet", {"id": [1], "customer": ["a"]})
+    file = shop.root / "transformations/a.py"
+    file.parent.mkdir()
+    file.write_text(PYTHON_SQL)
+    shop.specs = load_definitions(shop.project)
+    found = problems(shop)
+    assert {(name, problem.code, str(problem.location)) for name, problem in found.items()} == {
+        ("plain", "column_missing", "transformations/a.py:13:33"),
+        ("longer", "column_missing", "transformations/a.py:19:9"),
+    }
 
 
 @pytest.mark.parametrize(("day", "planned"), [(19_000, "evolve"), (2**31 - 1, "rebuild")])

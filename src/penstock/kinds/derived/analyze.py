@@ -11,7 +11,7 @@ from penstock.errors import UserCodeError
 from penstock.kinds.derived.decide import DerivedItem
 from penstock.kinds.derived.load import DerivedLoad, check_layout, open_load
 from penstock.kinds.derived.partition_calls import to_sample_call
-from penstock.kinds.derived.partition_load import check_key
+from penstock.kinds.derived.partition_checks import check_key
 from penstock.kinds.derived.values import ResolvedSpec
 from penstock.kinds.protocol import PipelineRun
 from penstock.lake.planned_lake import NotAnalyzableError, PlannedLake

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
+from penstock.kinds.derived.lost_columns import find_lost_column
 from penstock.kinds.derived.values import (
     DerivedObservation,
     DerivedWork,
@@ -16,6 +17,8 @@ from penstock.kinds.derived.values import (
 )
 from penstock.kinds.protocol import Needs
 from penstock.model.names import DatasetName
+from penstock.model.nearest import did_you_mean
+from penstock.model.partitions.mappings import ByColumn
 from penstock.model.plan import (
     Action,
     Effect,
@@ -48,7 +51,7 @@ def find_obstacle(given: DerivedObservation, inputs: Inputs) -> DerivedItem | No
     missing = find_missing_input(inputs)
     if missing is not None:
         return _refuse_missing(given, missing)
-    lost = _find_lost_column(given, inputs)
+    lost = find_lost_column(given.resolved, inputs) or _find_unmapped_column(given, inputs)
     return make_item(given, Action.SKIP, (Reason(lost.code, lost.message),), lost) if lost is not None else None
 
 
@@ -199,42 +202,27 @@ def mark_of(given: DerivedObservation, name: DatasetName) -> InputMark | None:
     return known.inputs.get(str(name)) if known else None
 
 
-def _find_lost_column(given: DerivedObservation, inputs: Inputs) -> Problem | None:
-    """A column that this definition reads and that its input does not have, because it is or was renamed."""
+def _find_unmapped_column(given: DerivedObservation, inputs: Inputs) -> Problem | None:
+    """A column that says to which partitions the rows of an input belong, and that the input does not have."""
     spec = given.resolved.spec
-    for name, upstream in inputs.items():
-        read = given.resolved.column_places.get(name, {})
-        for effect in (item.effect for item in upstream.items):
-            kept = {column.key for column in effect.schema.columns} if effect.schema else set()
-            for change in effect.column_changes or ():
-                old = (change.before or "").lower()
-                if change.code == "column_renamed" and old in read and old not in kept:
-                    return Problem(
-                        "column_gone",
-                        f"{spec.name} reads {change.before} of {name}, which is being renamed to {change.after}",
-                        hint=f"use {change.after} instead",
-                        location=read[old],
-                    )
-        for old, new in _find_former_names(upstream).items():
-            if old in read:
-                return Problem(
-                    "column_gone",
-                    f"{spec.name} reads {old} of {name}, which was renamed to {new}",
-                    hint=f"use {new} instead",
-                    location=read[old],
-                )
+    mapped = spec.partitioning.inputs if spec.partitioning is not None else {}
+    for name, mapping in mapped.items():
+        upstream = inputs.get(name)
+        if upstream is None or not isinstance(mapping, ByColumn):
+            continue
+        planned = [item.effect.schema for item in upstream.work]
+        schema = planned[-1] if planned else upstream.state.schema
+        if schema is None or mapping.column.lower() in {column.key for column in schema.columns}:
+            continue
+        names = [column.name for column in schema.columns]
+        return Problem(
+            "column_gone",
+            f"{spec.name} maps {name} by the column {mapping.column}, which it does not have"
+            f"{did_you_mean(mapping.column, names)}",
+            hint=f"its columns are {', '.join(names)}",
+            location=spec.location,
+        )
     return None
-
-
-def _find_former_names(upstream: Upstream) -> dict[str, str]:
-    """Names that columns of an input had before, and that no column has after this run, with the names that they have."""
-    planned = [item.effect.schema for item in upstream.work]
-    schema = planned[-1] if planned else upstream.state.schema
-    if schema is None:
-        return {}
-    columns = schema.columns
-    kept = {column.key for column in columns}
-    return {former: column.name for column in columns for former in sorted(column.sources - kept)}
 
 
 def _describe_untraced(untraced: Untraced) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.definitions.parse_cache import ParseCache
 from penstock.definitions.sql_files import read_query
 from penstock.definitions.sql_parameters import fill_parameters
+from penstock.definitions.trace_rules import split_view
 from penstock.definitions.user_code import UserCode
 from penstock.errors import DefinitionError, UnplannedReadError, UserCodeError
 from penstock.faults import fault_point
@@ -291,8 +292,11 @@ class _Reader:
             )
 
     def check_query(self, text: str) -> None:
-        for name in _find_reads(text):
+        made = split_view(text)
+        for name in _find_reads(text if made is None else made[1]):
             self.check(name)
+        if made is not None:
+            self.check_view(made[0])
 
 
 def _find_reads(text: str) -> tuple[str, ...]:

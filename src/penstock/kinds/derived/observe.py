@@ -25,6 +25,8 @@ from penstock.lake.sizes import read_size
 from penstock.model.clock import SystemClock
 from penstock.model.dataset import Dataset, Found
 from penstock.model.keys import KeyColumn
+from penstock.model.partitions.mappings import ByColumn
+from penstock.model.partitions.schemes import TimeScheme
 from penstock.model.progress import TableState
 from penstock.model.spec import DatasetKind, DatasetSpec
 from penstock.model.tombstones import Tombstone, TombstoneState
@@ -38,13 +40,30 @@ def discover(workspace: Workspace) -> Found:
     """The definitions; temporary views are listed, but have no table, and become part of the definitions that read them."""
     specs = [spec for spec in workspace.specs if spec.kind in NAMES]
     views = {spec.name: spec for spec in specs if spec.is_view}
+    partitioned = {spec.name for spec in workspace.specs if spec.partitioning is not None}
+    zone = workspace.project.configuration.get("spark.sql.session.timeZone", "UTC")
     datasets = []
     for spec in specs:
-        resolved = resolve_views(spec, views)
-        check_mapped(resolved)
+        resolved = resolve_views(to_zoned(spec, zone), views)
+        check_mapped(resolved, partitioned)
         is_stored = spec.name not in views
         datasets.append(Dataset(spec.name, str(spec.kind), resolved.inputs, spec, resolved, is_stored=is_stored))
     return Found(tuple(datasets))
+
+
+def to_zoned(spec: DatasetSpec, session_zone: str) -> DatasetSpec:
+    """The definition, which may take a moment for one of the day before or after if the session has another time zone.
+
+    There, a date that is compared with a timestamp begins at another moment than the partition does.
+    """
+    given = spec.partitioning
+    if given is None or not isinstance(given.scheme, TimeScheme) or session_zone == str(given.scheme.zone):
+        return spec
+    inputs = {
+        name: replace(mapping, is_vague=True) if isinstance(mapping, ByColumn) else mapping
+        for name, mapping in given.inputs.items()
+    }
+    return replace(spec, partitioning=replace(given, inputs=inputs))
 
 
 def observe(dataset: Dataset, state: TableState[DerivedProgress], workspace: Workspace) -> DerivedObservation:

@@ -20,7 +20,7 @@ def to_call(partitioning: Partitioning, ordinals: Sequence[int]) -> tuple[Partit
 def to_sample_call(partitioning: Partitioning, values: Sequence[str] = ()) -> tuple[PartitionContext, dict[str, Any]]:
     """The same for these values, or for the first partition: for checks and tests, which need no data."""
     if partitioning.values_of is not None:
-        partitioning = partitioning.with_values(values or ("",))
+        partitioning = partitioning.with_values(values or ("value",))
     scheme = partitioning.scheme
     first = scheme.start if isinstance(scheme, TimeScheme) else 0
     return to_call(partitioning, [scheme.parse(value) for value in values] or [first])

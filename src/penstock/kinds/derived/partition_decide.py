@@ -40,6 +40,7 @@ from penstock.model.partitions.schemes import Countable, TimeScheme
 from penstock.model.plan import Action, Effect, Item, Reason, Upstream, Wishes
 from penstock.model.wording import counted
 
+_SHOWN = 5
 _NEW, _OUTDATED = Effect(rows_change=True), Effect(rows_change=True, replaces_rows=True)
 
 
@@ -67,10 +68,13 @@ def decide_partitions(
     due = union(*(each.ordinals for each in found))
     items = [*_make_items(given, found, due, wishes, _Inputs(partitioning, inputs))]
     late = _find_late(partitioning, inputs) if without(wanted, due) else None
+    reasons = _gone_reasons(facts, partitioning, wishes)
     if late is not None:
-        items.append(_late_item(given, wishes, late))
+        reasons.append(Reason("input_will_change", f"the partitions that new rows touch: {late}"))
+    if reasons:
+        items.append(_whole_item(given, wishes, reasons))
     described = describe_otherwise(given)
-    if described is not None and given.state.exists:
+    if described is not None and given.state.exists and not items:  # else the first load does it
         items.append(described)
     return tuple(items) or (make_item(given, Action.NONE, (_up_to_date(facts, wanted),)),)
 
@@ -108,6 +112,10 @@ def _find_due(
         return
     if state.damage is not None:
         yield _Due(Reason(state.damage.code, state.damage.text), existing)
+        return
+    if facts.is_other_way:
+        text = "it is partitioned in another way now: the table is made again"
+        yield _Due(Reason("partitioning_changed", text), existing)
         return
     redefined = list(find_redefined(given))
     yield from (_Due(reason, existing) for reason in redefined)
@@ -160,10 +168,21 @@ def _find_late(partitioning: Partitioning, inputs: Inputs) -> str | None:
     return ", ".join(found) or None
 
 
-def _late_item(given: DerivedObservation, wishes: Wishes, late: str) -> DerivedItem:
-    reason = Reason("input_will_change", f"the partitions that new rows touch: {late}")
-    item = make_item(given, Action.RECOMPUTE, (reason,))
-    return replace(item, work=replace(item.work, request=wishes.partitions), effect=Effect(rows_change=True))
+def _gone_reasons(facts: PartitionFacts, partitioning: Partitioning, wishes: Wishes) -> list[Reason]:
+    """Why rows are removed, unless only some partitions are wanted."""
+    if not facts.gone or wishes.partitions.ordinals is not None:
+        return []
+    parts = [to_part(partitioning.key, value) for value in facts.gone]
+    shown = ", ".join(parts[:_SHOWN]) + (", ..." if len(parts) > _SHOWN else "")
+    return [Reason("partitions_gone", f"its definition no longer has {shown}: their rows are removed")]
+
+
+def _whole_item(given: DerivedObservation, wishes: Wishes, reasons: Sequence[Reason]) -> DerivedItem:
+    """The item that removes what is gone, and then builds the partitions that only the inputs can tell."""
+    item = make_item(given, Action.RECOMPUTE, tuple(reasons))
+    removes = any(reason.code == "partitions_gone" for reason in reasons)
+    work = replace(item.work, request=wishes.partitions, removes_gone=removes)
+    return replace(item, work=work, effect=Effect(rows_change=True))
 
 
 def _make_items(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 
 from penstock.errors import DefinitionError
+from penstock.kinds.derived.held_partitions import find_gone, held_of, is_other_way, shorten
 from penstock.kinds.derived.progress import DerivedProgress
 from penstock.kinds.derived.values import PartitionFacts, ResolvedSpec
 from penstock.lake.invalidations import Invalidation, find_invalidations
@@ -14,7 +15,7 @@ from penstock.model.dataset import Dataset, Shown
 from penstock.model.names import DatasetName
 from penstock.model.nearest import did_you_mean
 from penstock.model.partitions.declared import InputMapping, Partitioning, read_ordinals
-from penstock.model.partitions.mappings import EVERYTHING, AllPartitions, ByColumn
+from penstock.model.partitions.mappings import EVERYTHING, AllPartitions, ByColumn, Window
 from penstock.model.partitions.ordinals import NOTHING, Ordinals, common, to_ordinals
 from penstock.model.partitions.refs import PartitionError
 from penstock.model.partitions.schemes import Countable
@@ -32,15 +33,21 @@ def schemes_of(specs: Iterable[DatasetSpec]) -> dict[DatasetName, Countable]:
     return {name: each.scheme for name, each in found.items() if each.values_of is None}
 
 
-def check_mapped(resolved: ResolvedSpec) -> None:
-    """DefinitionError when a mapping names something that the definition does not read."""
+def check_mapped(resolved: ResolvedSpec, partitioned: Collection[DatasetName]) -> None:
+    """DefinitionError when a mapping names something that the definition does not read, or partitions that an input lacks."""
     spec = resolved.spec
-    for name in spec.partitioning.inputs if spec.partitioning is not None else ():
+    for name, mapping in spec.partitioning.inputs.items() if spec.partitioning is not None else ():
         if name not in resolved.inputs:
             raise DefinitionError(
                 f"{spec.name} maps the partitions of {name}, which it does not read"
                 f"{did_you_mean(str(name), map(str, resolved.inputs))}",
                 hint=f"it reads {', '.join(map(str, resolved.inputs)) or 'nothing'}",
+                location=spec.location,
+            )
+        if isinstance(mapping, Window) and name not in partitioned:
+            raise DefinitionError(
+                f"{spec.name} reads the same partition of {name}, which is not partitioned",
+                hint="map it by the column that says to which partition a row belongs, or by all partitions",
                 location=spec.location,
             )
 
@@ -69,13 +76,16 @@ def observe_partitions(
         return None
     scheme, known = partitioning.scheme, state.payload
     existing = to_ordinals([scheme.existing(now)])
-    if known is None or known.partitions is None or known.partitions.key != scheme.key:
+    if known is None or known.partitions is None:
         return PartitionFacts(existing)
+    if is_other_way(partitioning, known.partitions):
+        return PartitionFacts(existing, is_other_way=True)
     changed, unknown = find_changed(partitioning, known, files, schemes, resolved.inputs)
     current = common(read_ordinals(scheme, known.partitions.current), existing)
     invalid = to_invalid(partitioning, find_invalid(files, resolved.spec, state))
     touched = {name: common(each, existing) for name, each in changed.items()}
-    return PartitionFacts(existing, current, touched, unknown, invalid)
+    gone = tuple(shorten(scheme, find_gone(partitioning, held_of(known))))
+    return PartitionFacts(existing, current, touched, unknown, invalid, gone)
 
 
 def find_changed(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import reduce
@@ -22,8 +21,20 @@ from penstock.definitions.user_code import UserCode
 from penstock.errors import ConcurrentRunError, UserCodeError
 from penstock.faults import fault_point
 from penstock.kinds.derived.decide import DerivedItem
+from penstock.kinds.derived.descriptions import describe_again
 from penstock.kinds.derived.expectations import count_expectations, is_admitted
+from penstock.kinds.derived.held_partitions import (
+    drop_held,
+    find_gone,
+    find_stored,
+    held_of,
+    is_other_way,
+    keep_held,
+    read_each,
+    unit_of,
+)
 from penstock.kinds.derived.partition_calls import to_call
+from penstock.kinds.derived.partition_checks import check_key, describe_unusable, partitioning_of, strays_named
 from penstock.kinds.derived.partition_decide import to_batches, to_parts
 from penstock.kinds.derived.partition_facts import Schemes, find_changed, find_invalid, to_invalid
 from penstock.kinds.derived.progress import CODEC, DerivedProgress, PartitionProgress
@@ -31,9 +42,7 @@ from penstock.kinds.derived.values import describe_table, mark_input
 from penstock.lake.log_repair import has_damaged_log
 from penstock.lake.partition_tables import PartitionTable
 from penstock.lake.retrying import retry_when_overtaken
-from penstock.lake.write_errors import STRAYS
 from penstock.model.clock import SystemClock
-from penstock.model.nearest import did_you_mean
 from penstock.model.partitions.declared import Partitioning, read_ordinals, write_ordinals
 from penstock.model.partitions.mappings import ByColumn
 from penstock.model.partitions.ordinals import (
@@ -45,6 +54,7 @@ from penstock.model.partitions.ordinals import (
     union,
     without,
 )
+from penstock.model.partitions.refs import find_unusable
 from penstock.model.partitions.schemes import ListScheme, TimeScheme
 from penstock.model.progress import InputMark, Manifest, TableState
 from penstock.model.results import LoadResult
@@ -59,8 +69,6 @@ if TYPE_CHECKING:
     from penstock.lake.tables import Lake
     from penstock.model.results import ExpectationOutcome
 
-_DATES = frozenset({"string", "date"})
-_WHOLE = frozenset({"string", "tinyint", "smallint", "int", "bigint"})
 Evaluate = Callable[[DatasetSpec, PartitionContext, Mapping[str, Any]], "DataFrame"]
 _TIDY_EVERY = 100
 _MOST_VALUES = 10_000
@@ -83,18 +91,19 @@ class PartitionLoad:
     def expand(self, item: DerivedItem) -> tuple[DerivedItem, ...]:
         """Batches of the partitions that are due now, for an item that waited for its inputs to find out."""
         item = self._with_values(item)
-        partitioning, request = _partitioning_of(item), item.work.request
+        partitioning, request = partitioning_of(item), item.work.request
         wanted = self._find_wanted(item)
         current = self._stand(item, self.lake.read_state(item.dataset, CODEC)).current
         is_damaged = item.work.parent is None  # by the plan, which sees more of it than the progress
         if is_damaged or any(reason.code == "full_refresh" for reason in item.reasons):
             current = NOTHING
         batches = to_batches(partitioning, without(wanted, current), request.chunk, is_descending=request.is_descending)
-        return tuple(item.narrowed(to_parts(partitioning.scheme, batch)) for batch in batches)
+        found = [item.narrowed(to_parts(partitioning.scheme, batch)) for batch in batches]
+        return (*found, item.refused(describe_unusable(item))) if item.work.unusable else tuple(found)
 
     def _with_values(self, item: DerivedItem) -> DerivedItem:
         """The item with the partitions that its input has now, and those that the table has, where only the data tells."""
-        partitioning = _partitioning_of(item)
+        partitioning = partitioning_of(item)
         source = partitioning.values_of
         mapping = partitioning.inputs[source] if source is not None else None
         if source is None or not isinstance(mapping, ByColumn):
@@ -108,29 +117,42 @@ class PartitionLoad:
                 location=item.work.resolved.spec.location,
             )
         known = self.lake.read_state(item.dataset, CODEC).payload
-        built = known.partitions.current if known is not None and known.partitions is not None else ()
-        values = sorted({str(row[0]) for row in rows if row[0] is not None} | set(built))
-        spec = replace(item.work.resolved.spec, partitioning=partitioning.with_values(values))
-        return replace(item, work=replace(item.work, resolved=replace(item.work.resolved, spec=spec)))
+        is_ours = (
+            known is not None and known.partitions is not None and not is_other_way(partitioning, known.partitions)
+        )
+        found = {str(row[0]) for row in rows if row[0] is not None} | set(held_of(known) if is_ours else ())
+        unusable = {value for value in found if find_unusable(partitioning.key, value) is not None}
+        spec = replace(item.work.resolved.spec, partitioning=partitioning.with_values(sorted(found - unusable)))
+        resolved = replace(item.work.resolved, spec=spec)
+        return replace(item, work=replace(item.work, resolved=resolved, unusable=tuple(sorted(unusable))))
 
     def load(self, item: DerivedItem) -> LoadResult:
         """Compute the partitions of an item; an item without any has found nothing to do."""
-        if not item.parts:
-            return LoadResult(self.lake.state(item.dataset).version, 0)
-        return retry_when_overtaken(self._load, item)
+        return retry_when_overtaken(self._load if item.parts else self._load_nothing, item)
+
+    def _load_nothing(self, item: DerivedItem) -> LoadResult:
+        """No partition is due; the table may still need to be told what its definition says now."""
+        with self._tables:
+            self._follow_definition(item, self._stand(item, self.lake.read_state(item.dataset, CODEC)))
+        return LoadResult(self.lake.state(item.dataset).version, 0)
 
     def accept(self, item: DerivedItem) -> LoadResult:
         """Commit nothing but progress: what is wanted of the item counts as computed from the inputs as they are now."""
         item = self._with_values(item)
-        partitioning, state = _partitioning_of(item), self.lake.read_state(item.dataset, CODEC)
+        partitioning, state = partitioning_of(item), self.lake.read_state(item.dataset, CODEC)
         stand, wanted = self._stand(item, state), self._find_wanted(item)
+        if (
+            item.work.request.ordinals is None and item.work.request.values is None
+        ):  # a partition without rows is not made yet
+            stored = find_stored(self.lake.files, item.dataset, partitioning.key)
+            wanted = common(wanted, read_each(partitioning.scheme, (*stand.held, *stored)))
         table = PartitionTable(self.lake, item.dataset, partitioning.key)
         begun = self._begin(table, item, stand, wanted, state)
         return LoadResult(table.evolve(self.lake.read(item.dataset), begun).version, 0)
 
     def _find_wanted(self, item: DerivedItem) -> Ordinals:
         """The partitions that exist and were asked for."""
-        partitioning, request = _partitioning_of(item), item.work.request
+        partitioning, request = partitioning_of(item), item.work.request
         now = datetime.fromtimestamp(SystemClock().now_ns() / 1e9, tz=UTC)
         existing = to_ordinals([partitioning.scheme.existing(now)])
         wanted = existing if request.ordinals is None else common(request.ordinals, existing)
@@ -139,7 +161,7 @@ class PartitionLoad:
         return wanted
 
     def _load(self, item: DerivedItem) -> LoadResult:
-        spec, partitioning = item.work.resolved.spec, _partitioning_of(item)
+        spec, partitioning = item.work.resolved.spec, partitioning_of(item)
         scheme, table = partitioning.scheme, PartitionTable(self.lake, item.dataset, partitioning.key)
         ordinals = [scheme.parse(unquote(part.partition("=")[2])) for part in item.parts]
         state = self.lake.read_state(item.dataset, CODEC)
@@ -158,7 +180,7 @@ class PartitionLoad:
         begun = self._begin(table, item, stand, from_numbers(ordinals), state)
         fault_point("derive.after_attempt", item.id)
         values = [scheme.write(ordinal) for ordinal in ordinals]
-        with code.boundary("the computation"), _strays_named(item, code):
+        with code.boundary("the computation"), strays_named(item, code):
             outcomes = count_expectations(rows, spec)
             self._quarantine(rows, item, values, outcomes, begun)
             kept = rows.where(is_admitted(spec.expectations)) if spec.expectations else rows
@@ -186,7 +208,7 @@ class PartitionLoad:
         drops = any(outcome.violations for outcome in outcomes if outcome.on_violation is OnViolation.DROP)
         if drops or self.lake.state(name).exists:
             with self._tables:
-                table = PartitionTable(self.lake, name, _partitioning_of(item).key)
+                table = PartitionTable(self.lake, name, partitioning_of(item).key)
                 table.write_aside(keep_dropped(rows, spec.expectations), values, begun)
 
     def _rows_of(self, spec: DatasetSpec, partitioning: Partitioning, ordinals: Sequence[int]) -> DataFrame:
@@ -197,24 +219,32 @@ class PartitionLoad:
 
     def _stand(self, item: DerivedItem, state: TableState[DerivedProgress]) -> _Stand:
         """What of the table is up to date with the inputs as they are now."""
-        work, partitioning = item.work, _partitioning_of(item)
+        work, partitioning = item.work, partitioning_of(item)
         states = {name: self.lake.state(name) for name in work.resolved.inputs}
         columns = work.resolved.columns
         marks = {str(name): mark_input(each, each.schema, columns.get(name)) for name, each in states.items()}
         found, known = find_invalid(self.lake.files, work.resolved.spec, state), state.payload
-        files = frozenset(each.file for each in found)
+        nothing = _Stand(marks, NOTHING, frozenset(each.file for each in found), self._find_held(item, state))
         is_ours = known is not None and _is_made_alike(item, known) and not any(each.is_whole for each in found)
         if known is None or known.partitions is None or not is_ours:
-            return _Stand(marks, NOTHING, files)
+            return nothing
         if any(known.inputs[name].columns != mark.columns for name, mark in marks.items()):
-            return _Stand(marks, NOTHING, files)
+            return nothing
         moved = [name for name in work.resolved.inputs if known.inputs[str(name)] != marks[str(name)]]
         changed, _ = find_changed(partitioning, known, self.lake.files, self.schemes, moved)
         if any(name not in changed for name in moved):  # read as a whole
-            return _Stand(marks, NOTHING, files)
+            return nothing
         current = read_ordinals(partitioning.scheme, known.partitions.current)
         invalid = [ordinals for _, ordinals in to_invalid(partitioning, found)]
-        return _Stand(marks, without(current, union(*changed.values(), *invalid)), files)
+        return replace(nothing, current=without(current, union(*changed.values(), *invalid)))
+
+    def _find_held(self, item: DerivedItem, state: TableState[DerivedProgress]) -> tuple[str, ...]:
+        """The partitions that the table may have rows of; its log tells when the progress does not."""
+        known, key = state.payload, partitioning_of(item).key
+        if known is not None and known.partitions is not None and known.partitions.held is not None:
+            return known.partitions.held
+        is_readable = state.exists and not has_damaged_log(self.lake.files, item.dataset.path)
+        return find_stored(self.lake.files, item.dataset, key) if is_readable else ()
 
     def _begin(
         self,
@@ -235,20 +265,55 @@ class PartitionLoad:
         """Make the table, or add the columns that it lacks, in a commit before; False when there is nothing to do."""
         with self._tables:
             state = self.lake.read_state(item.dataset, CODEC)
-            is_ours = state.payload is not None and state.payload.partitions is not None
-            is_lost = state.exists and has_damaged_log(self.lake.files, item.dataset.path)
-            if not state.exists or is_lost or (not is_ours and not table.is_laid_out()):
+            if self._has_to_be_made(item, table, state):
                 begun = table.begin(self._to_manifest(item, _Stand(stand.marks, NOTHING), NOTHING), state.version)
                 table.create(rows, begun, item.work.resolved.spec.layout, replaces=state.exists)
+                PartitionTable(self.lake, item.dataset.quarantine, table.key).empty(begun)
                 return True
+            now = replace(self._stand(item, state), marks=stand.marks)
+            is_followed = self._follow_definition(item, now)
             if _lacks_columns(self.lake.read(item.dataset), rows):
-                now = self._stand(item, state)
-                table.evolve(rows, self._begin(table, item, replace(now, marks=stand.marks), NOTHING, state))
+                state = self.lake.read_state(item.dataset, CODEC) if is_followed else state
+                now = replace(self._stand(item, state), marks=stand.marks)
+                table.evolve(rows, self._begin(table, item, now, NOTHING, state))
                 return True
-            return False
+            return is_followed
+
+    def _has_to_be_made(self, item: DerivedItem, table: PartitionTable, state: TableState[DerivedProgress]) -> bool:
+        """Whether there is no table, or one that is partitioned in another way."""
+        if not state.exists or has_damaged_log(self.lake.files, item.dataset.path):
+            return True
+        known = state.payload
+        if known is not None and known.partitions is not None:
+            return is_other_way(partitioning_of(item), known.partitions)
+        return known is not None or not table.is_laid_out()
+
+    def _follow_definition(self, item: DerivedItem, stand: _Stand) -> bool:
+        """Describe the table as its definition does, and remove the partitions that it no longer has; False if it is so."""
+        state, spec = self.lake.read_state(item.dataset, CODEC), item.work.resolved.spec
+        partitioning = partitioning_of(item)
+        known = state.payload.description if state.payload is not None else None
+        is_described = known is None or known == describe_table(spec)
+        if not is_described:
+            describe_again(self.lake, spec)
+            state = self.lake.read_state(item.dataset, CODEC)
+        gone = find_gone(partitioning, stand.held) if item.work.removes_gone else ()
+        if gone:
+            left = replace(stand, held=drop_held(partitioning.scheme, stand.held, gone))
+            table = PartitionTable(self.lake, item.dataset, partitioning.key)
+            self._remove(item, gone, self._begin(table, item, left, NOTHING, state))
+        return bool(gone) or not is_described
+
+    def _remove(self, item: DerivedItem, values: Sequence[str], begun: Manifest) -> None:
+        """Remove the rows of partitions from the table, and first from its quarantine table."""
+        for name in (item.dataset.quarantine, item.dataset):
+            if self.lake.state(name).exists:
+                PartitionTable(self.lake, name, partitioning_of(item).key).replace(
+                    self.lake.read(name).limit(0), values, begun
+                )
 
     def _to_manifest(self, item: DerivedItem, stand: _Stand, added: Ordinals) -> Manifest:
-        work, partitioning = item.work, _partitioning_of(item)
+        work, partitioning = item.work, partitioning_of(item)
         current, new = (
             tuple(write_ordinals(partitioning.scheme, each)) for each in (union(stand.current, added), added)
         )
@@ -257,7 +322,14 @@ class PartitionLoad:
             work.resolved.definition,
             work.settings,
             describe_table(work.resolved.spec),
-            PartitionProgress(partitioning.key, current, new, _listed(partitioning)),
+            PartitionProgress(
+                partitioning.key,
+                current,
+                new,
+                (*_listed(partitioning), *work.unusable),
+                keep_held(partitioning.scheme, stand.held, added),
+                unit_of(partitioning.scheme),
+            ),
         )
         return Manifest(
             dataset=str(item.dataset),
@@ -277,58 +349,8 @@ class _Stand:
     current: Ordinals
     invalid: frozenset[str] = frozenset()
     """The invalidations that it takes into account."""
-
-
-@contextmanager
-def _strays_named(item: DerivedItem, code: UserCode) -> Iterator[None]:
-    """Say in the user's words that rows belong to partitions that were not asked for."""
-    try:
-        yield
-    except Exception as error:
-        if STRAYS not in str(error):
-            raise
-        key = _partitioning_of(item).key
-        hint = f"keep only rows whose {key} is that of ctx.partition"
-        if code.spec.sql is not None:
-            hint = "add WHERE day >= :partition_start AND day < :partition_end, with your column instead of day"
-        raise UserCodeError(
-            f"{item.dataset}: the result has rows that do not belong to {item.partition}; nothing was written",
-            hint=hint,
-            location=code.spec.location,
-        ) from None
-
-
-def check_key(spec: DatasetSpec, partitioning: Partitioning, rows: DataFrame) -> None:
-    """UserCodeError when the rows lack the column of the partition, or it has a type whose values are not those of partitions."""
-    key = partitioning.key
-    if key not in rows.columns:
-        raise UserCodeError(
-            f"{spec.name} is partitioned by {key}, which is not a column of its result{did_you_mean(key, rows.columns)}",
-            hint=f"add a column {key} with the value of the partition; its columns are {', '.join(rows.columns)}",
-            location=spec.location,
-        )
-    found = rows.schema[key].dataType.simpleString()
-    allowed = _WHOLE
-    if isinstance(partitioning.scheme, TimeScheme):
-        allowed = _DATES if partitioning.scheme.unit.name == "day" else frozenset({"string"})
-    if found not in allowed:
-        raise UserCodeError(
-            f"{spec.name}: the column {key} of its partitions is a {found}",
-            hint=f"make it a {' or '.join(sorted(allowed))} with values such as {_example(partitioning)}",
-            location=spec.location,
-        )
-
-
-def _example(partitioning: Partitioning) -> str:
-    scheme = partitioning.scheme
-    return scheme.write(scheme.start if isinstance(scheme, TimeScheme) else 0)
-
-
-def _partitioning_of(item: DerivedItem) -> Partitioning:
-    partitioning = item.work.resolved.spec.partitioning
-    if partitioning is None:
-        raise ValueError(f"{item.dataset} is not partitioned")
-    return partitioning
+    held: tuple[str, ...] = ()
+    """The partitions that the table may have rows of, up to date or not."""
 
 
 def _listed(partitioning: Partitioning) -> tuple[str, ...]:

@@ -38,6 +38,10 @@ class PartitionProgress:
     """Those that the commit of this manifest built."""
     listed: tuple[str, ...] = ()
     """Where only the data says which partitions there are: those that it had."""
+    held: tuple[str, ...] | None = None
+    """Those that the table may have rows of, up to date or not; None in manifests of earlier versions."""
+    unit: str | None = None
+    """`day`, `hour` or `month`, and empty for values; None in manifests of earlier versions."""
 
     @property
     def has_unbuilt(self) -> bool:
@@ -46,13 +50,24 @@ class PartitionProgress:
 
     def to_json(self) -> dict[str, Any]:
         listed = {"listed": list(self.listed)} if self.listed else {}
-        return {"key": self.key, "current": list(self.current), "added": list(self.added), **listed}
+        held = {"held": list(self.held)} if self.held is not None else {}
+        unit = {"unit": self.unit} if self.unit is not None else {}
+        return {"key": self.key, "current": list(self.current), "added": list(self.added), **listed, **held, **unit}
+
+    def beside(self, other: PartitionProgress) -> PartitionProgress:
+        """The same with the rows that another commit may have written at the same time."""
+        is_alike = (self.key, self.unit) == (other.key, other.unit)
+        if not is_alike or self.held is None or other.held is None:
+            return self
+        return replace(self, held=tuple(dict.fromkeys((*self.held, *other.held))))
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> PartitionProgress:
         current, added = (tuple(check_type(text, str) for text in value[name]) for name in ("current", "added"))
         listed = tuple(check_type(text, str) for text in value.get("listed", ()))
-        return PartitionProgress(check_type(value["key"], str), current, added, listed)
+        held = tuple(check_type(text, str) for text in value["held"]) if "held" in value else None
+        unit = check_type(value.get("unit"), str, None)
+        return PartitionProgress(check_type(value["key"], str), current, added, listed, held, unit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +113,11 @@ class DerivedCodec:
         if ours is None:
             return newer
         is_same = (older.definition, older.settings) == (newer.definition, newer.settings)
-        if theirs is None or theirs.key != ours.key or not is_same or older.inputs.keys() != newer.inputs.keys():
+        if theirs is None:
             return older
+        ours = ours.beside(theirs)
+        if theirs.key != ours.key or not is_same or older.inputs.keys() != newer.inputs.keys():
+            return replace(older, partitions=ours)
         marks = {
             name: min(mark, newer.inputs[name], key=lambda each: each.version) for name, mark in older.inputs.items()
         }

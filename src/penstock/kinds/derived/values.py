@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.errors import Location
 from penstock.kinds.derived.progress import DerivedProgress, Description
 from penstock.lake.sizes import TableSize
 from penstock.model.fingerprint import fingerprint
@@ -16,7 +15,7 @@ from penstock.model.partitions.declared import DUE, PartitionRequest
 from penstock.model.partitions.ordinals import NOTHING, Ordinals
 from penstock.model.progress import InputMark, TableState
 from penstock.model.schema import Schema
-from penstock.model.spec import DatasetSpec, Untraced
+from penstock.model.spec import DatasetSpec, NeededColumn, Untraced
 from penstock.model.tombstones import Tombstone
 
 _IRRELEVANT_ONCE = (
@@ -61,8 +60,8 @@ class ResolvedSpec:
     """The same in the form of earlier versions."""
     columns: Mapping[DatasetName, frozenset[str]] = field(default_factory=dict)
     """The columns, in lower case, that may be read of an input; inputs for which that is unknown are not listed."""
-    column_places: Mapping[DatasetName, Mapping[str, Location]] = field(default_factory=dict)
-    """Those of them that are certainly read, with a location in the definition or in a view that it reads."""
+    needs: tuple[NeededColumn, ...] = ()
+    """What its inputs must have, or else Spark rejects the definition or a view that it reads."""
     views: Mapping[DatasetName, DatasetSpec] = field(default_factory=dict)
     """The temporary views that it reads, directly or through others."""
 
@@ -85,11 +84,11 @@ def resolve_views(spec: DatasetSpec, views: Mapping[DatasetName, DatasetSpec]) -
             untraced.extend(view.untraced)
             readers.append(view)
             pending.extend(view.inputs)
-    places = {table: _places_of(table, readers) for table in tables}
+    needs = tuple(need for reader in readers for need in reader.needs)
     columns = _columns_of(tables, readers)
     used = {reader.name: reader for reader in readers[1:]}
     now, then = fingerprint(logic), fingerprint(earlier)
-    return ResolvedSpec(spec, tuple(sorted(tables)), now, tuple(untraced), then, columns, places, used)
+    return ResolvedSpec(spec, tuple(sorted(tables)), now, tuple(untraced), then, columns, needs, used)
 
 
 def _columns_of(tables: Iterable[DatasetName], readers: Sequence[DatasetSpec]) -> dict[DatasetName, frozenset[str]]:
@@ -99,13 +98,6 @@ def _columns_of(tables: Iterable[DatasetName], readers: Sequence[DatasetSpec]) -
         known = [columns for columns in reads if columns is not None]
         if len(known) == len(reads):
             found[table] = frozenset().union(*known)
-    return found
-
-
-def _places_of(table: DatasetName, readers: Sequence[DatasetSpec]) -> dict[str, Location]:
-    found: dict[str, Location] = {}
-    for reader in readers:
-        found = {**reader.column_places.get(table, {}), **found}
     return found
 
 
@@ -177,6 +169,10 @@ class PartitionFacts:
     """The inputs of which the log does not tell which rows changed: then it is all of them."""
     invalid: tuple[tuple[str, Ordinals], ...] = ()
     """Those that somebody has invalidated, by the reason."""
+    gone: tuple[str, ...] = ()
+    """Those that the table may have rows of, and the definition no longer has."""
+    is_other_way: bool = False
+    """Whether the table was partitioned in another way: then it is made again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,3 +253,7 @@ class DerivedWork:
     """Where the inputs are once these rows are removed."""
     request: PartitionRequest = DUE
     """The partitions that are wanted, for an item that finds out which ones are due when its inputs are done."""
+    removes_gone: bool = False
+    """Whether the rows of partitions that the definition no longer has are removed."""
+    unusable: tuple[str, ...] = ()
+    """Values of the data that cannot be partitions."""

@@ -8,6 +8,7 @@ Both are ranges, not clipped to what exists: intersect them with `scheme.existin
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Protocol
@@ -16,6 +17,10 @@ from penstock.model.partitions.refs import PartitionError
 from penstock.model.partitions.schemes import Countable, ListScheme, TimeScheme
 
 _MOMENT = timedelta(microseconds=1)
+_FARTHEST = timedelta(hours=26)
+"""Between the same time of the day in the first and in the last time zone."""
+_STATED = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}(Z|[+-]\d\d:\d\d)?\Z")
+"""How the statistics of a timestamp are written; another form is that of a text."""
 EVERYTHING = range(-(1 << 62), 1 << 62)
 """Every partition: intersected with those that exist, all of them."""
 
@@ -77,6 +82,8 @@ class ByColumn:
     """The source is not partitioned: the values of one of its columns say which partitions of the reader they belong to."""
 
     column: str
+    is_vague: bool = False
+    """Whether the reader may take a moment for one of another time zone."""
 
     def touched(self, reader: Countable, least: object, greatest: object) -> range:
         """The partitions that rows with values from `least` to `greatest` can belong to.
@@ -89,6 +96,10 @@ class ByColumn:
         if first is None or last is None or last < first:
             return EVERYTHING
         try:
+            if not (_is_date(least) and _is_date(greatest)) and (
+                self.is_vague or _is_text(least) or _is_text(greatest)
+            ):
+                first, last = first - _FARTHEST, last + _FARTHEST
             return range(reader.find(first), reader.find(last) + 1)
         except OverflowError:  # a date at the end of the calendar, in a zone beyond it
             return EVERYTHING
@@ -126,6 +137,17 @@ def _touched_values(reader: ListScheme, least: object, greatest: object) -> rang
         return EVERYTHING
     found = [number for number, value in enumerate(reader.values) if least <= value <= greatest]
     return range(found[0], found[-1] + 1) if found else range(0)
+
+
+def _is_date(value: object) -> bool:
+    if isinstance(value, str):
+        return len(value) == len("YYYY-MM-DD")
+    return isinstance(value, date) and not isinstance(value, datetime)
+
+
+def _is_text(value: object) -> bool:
+    """Whether this is a time that was written by hand: such texts are ordered by their letters, whatever their time zones."""
+    return isinstance(value, str) and not _STATED.match(value)
 
 
 def _to_moment(value: object, scheme: TimeScheme, end_of_day: time) -> datetime | None:

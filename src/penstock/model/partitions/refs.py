@@ -9,9 +9,13 @@ from urllib.parse import unquote
 
 from penstock.errors import UsageError
 from penstock.model.names import DatasetName, to_dataset_name
+from penstock.model.partitions.time_units import are_consecutive
 
 _ESCAPED = re.compile(r"[%/=*?\x00-\x1f\x7f]")
 """What separates the parts of a reference, and what filters of the event log take for a pattern."""
+_ESCAPED_IN_PATHS = frozenset("\"#%'*/:=?\\\x7f{[]^")
+_LONGEST = 255
+_MOST_LISTED = 3
 
 
 class PartitionError(UsageError):
@@ -43,8 +47,29 @@ def to_part(key: str, value: str) -> str:
 
 
 def name_parts(parts: Sequence[str]) -> str:
-    """The name of consecutive partitions of a dataset, each named by `to_part`: `date=2024-01-01..2024-03-31`."""
-    return parts[0] if len(parts) == 1 else f"{parts[0]}..{parts[-1].partition('=')[2]}"
+    """The name of partitions of a dataset, each named by `to_part`: `date=2024-01-01..2024-03-31`.
+
+    Where there are gaps, or no order, a few are listed and many are counted.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    first, last = parts[0], parts[-1].partition("=")[2]
+    if are_consecutive(first.partition("=")[2], last, len(parts)):
+        return f"{first}..{last}"
+    if len(parts) <= _MOST_LISTED:
+        return ",".join([first, *(part.partition("=")[2] for part in parts[1:])])
+    return f"{first}..{last} ({len(parts)} partitions)"
+
+
+def find_unusable(key: str, value: str) -> str | None:
+    """Why a value cannot be a partition, in words that do not show it; None if it can.
+
+    Each partition is a folder, whose name has at most 255 bytes.
+    """
+    if not value:
+        return "an empty text"
+    size = len(key) + 1 + sum(3 if each in _ESCAPED_IN_PATHS or each < " " else len(each.encode()) for each in value)
+    return f"a text of {len(value):,} characters" if size > _LONGEST else None
 
 
 def split_ref(text: str, default_database: str) -> tuple[DatasetName, str | None, str]:

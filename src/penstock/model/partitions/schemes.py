@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, date, datetime, tzinfo
 from typing import TypeAlias
 
 from penstock.model.nearest import did_you_mean
-from penstock.model.partitions.refs import PartitionError
+from penstock.model.partitions.refs import PartitionError, find_unusable
 from penstock.model.partitions.time_units import DAY, HOUR, MONTH, TimeUnit
 from penstock.model.time_zones import ZONE_HINT, find_zone
 
@@ -72,6 +72,12 @@ class ListScheme:
             raise PartitionError(
                 f"the list of partitions of {self.key!r} has a value twice", hint="name each value once"
             )
+        for number, value in enumerate(self.values):
+            if (unusable := find_unusable(self.key, value)) is not None:
+                raise PartitionError(
+                    f"value {number + 1} of the partitions {self.key!r} is {unusable}, which cannot be a partition",
+                    hint="use a short text: each partition is a folder",
+                )
 
     def existing(self, now: datetime) -> range:  # noqa: ARG002 - the values of a list always exist
         """The ordinals of all partitions."""
@@ -112,28 +118,56 @@ Countable: TypeAlias = TimeScheme | ListScheme
 """Schemes whose partitions can be counted without reading data."""
 
 
-def hourly(start: str, end: str | None = None, *, key: str = "hour", includes_current: bool = False) -> TimeScheme:
+def hourly(
+    start: str | date, end: str | date | None = None, *, key: str = "hour", includes_current: bool = False
+) -> TimeScheme:
     """A partition per hour, in UTC: an hour of a zone with daylight saving time occurs twice or never."""
     return _to_scheme(TimeScheme(HOUR, key, 0, includes_current=includes_current), start, end)
 
 
 def daily(
-    start: str, end: str | None = None, *, key: str = "date", time_zone: str = "UTC", includes_current: bool = False
+    start: str | date,
+    end: str | date | None = None,
+    *,
+    key: str = "date",
+    time_zone: str = "UTC",
+    includes_current: bool = False,
 ) -> TimeScheme:
     """A partition per day of a time zone."""
     return _to_scheme(TimeScheme(DAY, key, 0, None, _to_zone(time_zone), includes_current), start, end)
 
 
 def monthly(
-    start: str, end: str | None = None, *, key: str = "month", time_zone: str = "UTC", includes_current: bool = False
+    start: str | date,
+    end: str | date | None = None,
+    *,
+    key: str = "month",
+    time_zone: str = "UTC",
+    includes_current: bool = False,
 ) -> TimeScheme:
     """A partition per month of a time zone."""
     return _to_scheme(TimeScheme(MONTH, key, 0, None, _to_zone(time_zone), includes_current), start, end)
 
 
-def _to_scheme(draft: TimeScheme, start: str, end: str | None) -> TimeScheme:
-    first = draft.parse(start)
-    last = None if end is None else draft.parse(end)
+def _to_text(draft: TimeScheme, given: object) -> str:
+    """How a partition is written that a user gives as a text, a date or a time."""
+    if isinstance(given, str):
+        return given
+    if isinstance(given, datetime):
+        moment = given if given.tzinfo is not None else given.replace(tzinfo=draft.zone)
+    elif isinstance(given, date):
+        moment = datetime(given.year, given.month, given.day, tzinfo=draft.zone)
+    else:
+        raise PartitionError(
+            f"a partition of {draft.key!r} must be a text, a date or a time, not {type(given).__name__}",
+            hint="write it as text, such as '2024-01-01'",
+        )
+    return draft.write(draft.find(moment))
+
+
+def _to_scheme(draft: TimeScheme, start: str | date, end: str | date | None) -> TimeScheme:
+    first = draft.parse(_to_text(draft, start))
+    last = None if end is None else draft.parse(_to_text(draft, end))
     if last is not None and last < first:
         raise PartitionError(
             f"the partitions end with {end}, before they start with {start}", hint="swap start and end"

@@ -100,3 +100,14 @@ MONTH = TimeUnit(
     lambda moment: moment.year * 12 + moment.month - 1,
     9999 * 12 + 10,
 )
+
+
+def are_consecutive(first: str, last: str, count: int) -> bool:
+    """Whether so many partitions with these ends, in order, leave no gap; False if they are not times."""
+    for unit in (DAY, HOUR, MONTH):
+        if unit.pattern.match(first) and unit.pattern.match(last):
+            try:
+                return abs(unit.parse(last) - unit.parse(first)) == count - 1
+            except ValueError:
+                return False
+    return False

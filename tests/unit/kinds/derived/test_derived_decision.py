@@ -30,7 +30,7 @@ from penstock.model.names import DatasetName
 from penstock.model.plan import Action, Item, Problem, Upstream, Wishes
 from penstock.model.progress import Damage, InputMark, Progress, TableState
 from penstock.model.schema import Column, Schema
-from penstock.model.spec import DatasetKind, DatasetSpec, Expectation, OnViolation, TableLayout, Untraced
+from penstock.model.spec import DatasetKind, DatasetSpec, Expectation, NeededColumn, OnViolation, TableLayout, Untraced
 from penstock.model.tombstones import Tombstone
 
 SPEC = make_spec("totals", "orders customers")
@@ -240,9 +240,10 @@ def test_what_is_read_through_a_view_counts_and_doubt_anywhere_is_doubt(
 
 def test_the_place_of_a_column_is_in_the_definition_or_else_in_a_view() -> None:
     here, there = Location("totals.sql", 3, 8), Location("clean.sql", 2, 5)
-    views = {to_name("clean"): view("clean", "orders", column_places={ORDERS: {"id": there, "note": there}})}
-    resolved = resolve_views(make_spec("totals", "orders clean", column_places={ORDERS: {"id": here}}), views)
-    assert resolved.column_places == {ORDERS: {"id": here, "note": there}}
+    ours, theirs = NeededColumn(((ORDERS, "id"),), here), NeededColumn(((ORDERS, "note"),), there)
+    views = {to_name("clean"): view("clean", "orders", needs=(theirs,))}
+    resolved = resolve_views(make_spec("totals", "orders clean", needs=(ours,)), views)
+    assert resolved.needs == (ours, theirs)
 
 
 def definition(reads: str = "joined", views: dict[Any, DatasetSpec] | None = None, **values: Any) -> str:

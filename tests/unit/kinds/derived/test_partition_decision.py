@@ -21,6 +21,7 @@ from penstock.model.partitions.ordinals import to_ordinals
 from penstock.model.partitions.schemes import ListScheme, daily, hourly
 from penstock.model.plan import Action, Item, Upstream, Wishes
 from penstock.model.progress import Damage, InputMark, Progress, TableState
+from penstock.model.schema import Column, Schema
 
 SCHEME = daily("2024-01-01", "2024-01-10")
 START = SCHEME.start
@@ -86,7 +87,7 @@ def days(first: int, last: int) -> range:
         (
             observe(days(1, 9), changed={SALES: (days(4, 4),)}),
             {"sales": 6},
-            [("daily/date=2024-01-04..2024-01-10", "not_built input_changed")],
+            [("daily/date=2024-01-04,2024-01-10", "not_built input_changed")],
         ),
         (observe(changed={SALES: ()}), {"sales": 6}, [("daily", "up_to_date")]),
         (
@@ -204,7 +205,24 @@ def test_a_mapping_must_name_an_input() -> None:
     with pytest.raises(
         DefinitionError, match=r"staging.sale, which it does not read, did you mean 'staging.sales'|maps"
     ):
-        check_mapped(resolve_views(spec, {}))
+        check_mapped(resolve_views(spec, {}), ())
+    same = Partitioning(SCHEME, {SALES: SAME})
+    with pytest.raises(DefinitionError, match=r"reads the same partition of staging.sales, which is not partitioned"):
+        check_mapped(resolve_views(replace(spec, partitioning=same), {}), ())
+    check_mapped(resolve_views(replace(spec, partitioning=same), {}), {SALES})
+
+
+def test_a_column_that_an_input_does_not_have_is_a_problem() -> None:
+    columns = Schema((Column("days", "date"), Column("amount", "int")))
+    state = TableState(version=5, data_version=5, data_at=0, progress=Progress(1, (1,), None, columns))
+    given = observe()
+    inputs = {SALES: Upstream(SALES, state), RATES: Upstream(RATES, TableState(version=5))}
+    assert given.partitions is not None
+    (found,) = decide_partitions(given, given.partitions, Wishes(), inputs)
+    assert found.problem is not None
+    assert found.problem.message == (
+        "main.daily maps staging.sales by the column day, which it does not have; did you mean `days`?"
+    )
 
 
 def test_progress_of_partitions_is_written_and_read() -> None:

@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from penstock.model.partitions.mappings import EVERYTHING, SAME, AllPartitions, ByColumn, Window, intersect
-from penstock.model.partitions.refs import PartitionError
+from penstock.model.partitions.refs import PartitionError, find_unusable, name_parts
 from penstock.model.partitions.schemes import ColumnScheme, ListScheme, TimeScheme, daily, hourly, monthly
 
 ZONES = ["UTC", "Europe/Berlin", "America/New_York", "Asia/Kathmandu", "Australia/Lord_Howe", "America/Sao_Paulo"]
@@ -112,7 +112,9 @@ def test_lists_are_mapped_by_value() -> None:
     [
         (date(2024, 1, 5), date(2024, 1, 7), "2024-01-05", "2024-01-07"),
         ("2024-01-05", "2024-01-05", "2024-01-05", "2024-01-05"),
-        ("2024-01-05T23:30:00Z", "2024-01-05T23:59:00Z", "2024-01-06", "2024-01-06"),
+        ("2024-01-05T23:30:00.000Z", "2024-01-05T23:59:00.000Z", "2024-01-06", "2024-01-06"),
+        # By its letters, 2024-01-05T23:30:00-12:00 lies between these, and it is of the next day.
+        ("2024-01-05T10:00:00+00:00", "2024-01-05T23:40:00+00:00", "2024-01-04", "2024-01-07"),
         (datetime(2024, 1, 5, 23, 30), datetime(2024, 1, 6), "2024-01-05", "2024-01-06"),
     ],
 )
@@ -123,6 +125,38 @@ def test_statistics_of_a_column_say_which_partitions_are_touched(
     touched = ByColumn("sold_at").touched(days, least, greatest)
     assert (days.write(touched[0]), days.write(touched[-1])) == (first, last)
     assert len(ByColumn("sold_at").touched(hours, date(2024, 1, 5), "2024-01-05")) == 24
+
+
+def test_another_time_zone_of_the_session_touches_the_days_around() -> None:
+    """A query may compare a date with a timestamp: then the day begins when it does in the session."""
+    vague, days = ByColumn("sold_at", is_vague=True), daily("2024-01-01")
+    touched = vague.touched(days, "2024-01-03T12:00:00.000Z", "2024-01-03T12:00:00.000Z")
+    assert [days.write(day) for day in touched] == ["2024-01-02", "2024-01-03", "2024-01-04"]
+    assert len(vague.touched(days, "2024-01-03", "2024-01-03")) == 1
+
+
+@pytest.mark.parametrize(
+    ("parts", "name"),
+    [
+        (["date=2024-01-02"], "date=2024-01-02"),
+        (["date=2024-02-28", "date=2024-02-29", "date=2024-03-01"], "date=2024-02-28..2024-03-01"),
+        (["date=2024-03-01", "date=2024-02-29"], "date=2024-03-01..2024-02-29"),
+        (["date=2024-01-02", "date=2024-01-05", "date=2024-01-08"], "date=2024-01-02,2024-01-05,2024-01-08"),
+        ([f"date=2024-01-0{day}" for day in (1, 2, 5, 8)], "date=2024-01-01..2024-01-08 (4 partitions)"),
+        (["k=0", "k=1"], "k=0,1"),
+    ],
+)
+def test_the_name_of_partitions_has_no_others(parts: list[str], name: str) -> None:
+    assert name_parts(parts) == name
+
+
+def test_values_that_cannot_be_partitions() -> None:
+    assert find_unusable("region", "") == "an empty text"
+    assert find_unusable("region", "L" * 300) == "a text of 300 characters"
+    assert find_unusable("region", "/" * 90) == "a text of 90 characters"  # each is escaped in the name of a folder
+    assert find_unusable("region", "L" * 240) is None
+    with pytest.raises(PartitionError, match="value 2 of the partitions 'region' is a text of 2,000 characters"):
+        ListScheme("region", ("EU", "x" * 2000))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,106 @@
+"""Spark's own forms that sqlglot does not know, as tokens with the same meaning that it can parse.
+
+Needs sqlglot's tokens; see `sql_parse`. The text of a query is never changed, and fingerprints cover its own words.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+from sqlglot.tokenizer_core import Token
+from sqlglot.tokenizer_core import TokenType as T
+
+_NEGATED = {T.LT: (T.GTE, ">="), T.GT: (T.LTE, "<=")}
+_AFTER_NAME = frozenset(
+    {T.COMMA, T.DOT, T.ALIAS, T.FROM, T.WHERE, T.GROUP_BY, T.HAVING, T.ORDER_BY, T.LIMIT, T.R_PAREN, T.R_BRACKET}
+) | {T.EQ, T.NEQ, T.LT, T.GT, T.LTE, T.GTE, T.PLUS, T.DASH, T.STAR, T.SLASH, T.AND, T.OR, T.IS, T.IN, T.LIKE, T.BETWEEN}
+"""What follows a column, and never the word VALUES of a list of rows."""
+_VALUES = frozenset({T.VAR, T.NUMBER, T.STRING, T.L_PAREN, T.IDENTIFIER})
+_BEFORE_QUERY = frozenset({None, T.UNION, T.EXCEPT, T.INTERSECT, T.ALL, T.DISTINCT})
+_BEFORE_SUBQUERY = _BEFORE_QUERY | {T.FROM, T.JOIN, T.IN, T.EXISTS, T.ALIAS, T.L_PAREN}
+
+
+def without_tables(tokens: Sequence[Token]) -> list[Token]:
+    """The tokens with `SELECT * FROM t` for each query `TABLE t`, which sqlglot takes for a table called TABLE."""
+    found: list[Token] = []
+    for place, token in enumerate(tokens):
+        outer, before = _kind(tokens, place - 2), _kind(tokens, place - 1)
+        is_query = before in _BEFORE_QUERY or (before is T.L_PAREN and outer in _BEFORE_SUBQUERY)
+        if token.token_type is T.TABLE and is_query and _kind(tokens, place + 1) is not T.L_PAREN:
+            found += [_like(token, T.SELECT, "SELECT"), _like(token, T.STAR, "*"), _like(token, T.FROM, "FROM")]
+        else:
+            found.append(token)
+    return found
+
+
+def to_readable(tokens: Sequence[Token]) -> list[Token]:
+    """The tokens with Spark's own forms replaced."""
+    found: list[Token] = []
+    place = 0
+    while place < len(tokens):
+        replaced, used = _replace(tokens, place, found[-1].token_type if found else None)
+        found += replaced
+        place += used
+    return found
+
+
+def _replace(tokens: Sequence[Token], place: int, before: T | None) -> tuple[list[Token], int]:
+    """What stands for the next tokens, and for how many of them."""
+    token, after = tokens[place], _kind(tokens, place + 1)
+    kind = token.token_type
+    if kind is T.WINDOW and after is T.L_PAREN:  # the function, not the clause
+        return [_like(token, T.VAR)], 1
+    if kind is T.VALUES and (after is None or after in _AFTER_NAME):  # a column of this name
+        return [_like(token, T.VAR)], 1
+    if before is T.PIPE_GT and kind in {T.SET, T.DROP}:  # as far as reads go, like columns that are added
+        return [_like(token, T.VAR, "EXTEND")], 1
+    if before is T.ALIAS and kind is T.VAR and str(token.text).upper() == "VOID":
+        return [_like(token, T.INT, "INT")], 1
+    if kind is T.NOT and after in _NEGATED and _is_glued(tokens, place, 2):  # !< and !>
+        return [_like(tokens[place + 1], *_NEGATED[after])], 2
+    if kind is T.GT and _is_shift(tokens, place):
+        return [token, tokens[place + 1]], 3
+    if kind is T.COLON and _is_glued(tokens, place - 1, 3) and before in {T.VAR, T.IDENTIFIER, T.R_BRACKET, T.R_PAREN}:
+        path = list(_find_path(tokens, place + 1))
+        if path:
+            shown = "".join(str(each.text) for each in path)
+            inside = [_like(token, T.L_BRACKET, "["), _like(token, T.STRING, shown), _like(token, T.R_BRACKET, "]")]
+            return inside, 1 + len(path)
+    return [token], 1
+
+
+def _is_shift(tokens: Sequence[Token], place: int) -> bool:
+    """`a >>> 1`, and not the end of a type such as array<array<array<int>>>."""
+    three = [_kind(tokens, place + each) for each in range(3)] == [T.GT] * 3
+    return three and _is_glued(tokens, place, 3) and _kind(tokens, place + 3) in _VALUES
+
+
+def _is_glued(tokens: Sequence[Token], place: int, count: int) -> bool:
+    """Whether nothing is between these tokens."""
+    some = tokens[max(0, place) : place + count]
+    return len(some) == count and all(one.end + 1 == two.start for one, two in itertools.pairwise(some))
+
+
+def _find_path(tokens: Sequence[Token], place: int) -> Iterator[Token]:
+    """The fields and places that follow `column:` in a value of type VARIANT."""
+    depth = 0
+    for number, token in enumerate(tokens[place:]):
+        kind = token.token_type
+        is_bracket = kind in {T.L_BRACKET, T.R_BRACKET}
+        previous = _kind(tokens, place + number - 1)
+        is_field = kind is T.VAR and (number == 0 or previous is T.DOT)
+        if not (depth or is_bracket or is_field or (kind is T.DOT and number)):
+            return
+        depth += {T.L_BRACKET: 1, T.R_BRACKET: -1}.get(kind, 0)
+        if depth < 0:
+            return
+        yield token
+
+
+def _kind(tokens: Sequence[Token], place: int) -> T | None:
+    return tokens[place].token_type if 0 <= place < len(tokens) else None
+
+
+def _like(token: Token, kind: T, text: str | None = None) -> Token:
+    return Token(kind, text if text is not None else token.text, token.line, token.col, token.start, token.end)

@@ -1,0 +1,294 @@
+"""Which columns the inputs of a parsed query must have, or else Spark rejects it. Needs sqlglot; see `sql_parse`.
+
+A need that is missed costs a late error; one that is wrong stops a definition that works. So whatever is not understood here
+(a table function, PIVOT, an expression without a name, ...) may have any column, and nothing is needed of what may come from it.
+Schemas are not known here: the result depends on the text alone, and is kept in the parse cache.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token
+
+from penstock.definitions.sql_columns import (
+    SELECT_ARGS,
+    TABLE_ARGS,
+    has_only,
+    hides_names,
+    input_of,
+    is_in_hint,
+    selects_around,
+)
+from penstock.definitions.sql_facts import ColumnNeed
+from penstock.definitions.sql_reads import WithReads
+from penstock.definitions.sql_text import SqlText
+
+_WORD = re.compile(r"[^\W\d]\w*")
+_NOT_COLUMNS = frozenset({"user", "localtime", "localtimestamp", "grouping__id", "_metadata", "all", "default"})
+_NOT_COLUMN_STARTS = ("current_", "session_")
+"""Functions that need no parentheses, columns that every table has, and words that sqlglot may take for columns."""
+_ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div)
+_FUNCTIONS = (exp.Count, exp.Sum, exp.Max, exp.Min, exp.Avg, exp.Window, exp.Case, exp.Coalesce, exp.Upper, exp.Lower)
+_CALLED_BY_TEXT = (*_ARITHMETIC, *_FUNCTIONS)
+"""Expressions that Spark calls by their text, such as `sum(a)`, which is not a word. Others may have any name: `explode(b)` is
+called `col`, and `(a)` is called `a`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """The columns that a part of a query may have: those of these names, and all columns of these inputs."""
+
+    names: frozenset[str] = frozenset()
+    inputs: frozenset[str] = frozenset()
+    is_open: bool = False
+    """It may have columns of any name."""
+    has_texts: bool = False
+    """It may have columns whose names are not words, such as `sum(a)`."""
+
+    def __or__(self, other: _Shape) -> _Shape:
+        return _Shape(
+            self.names | other.names,
+            self.inputs | other.inputs,
+            self.is_open or other.is_open,
+            self.has_texts or other.has_texts,
+        )
+
+    def may_make(self, name: str) -> bool:
+        """Tell whether a column of this name may come from something else than the inputs."""
+        return self.is_open or name in self.names or (self.has_texts and _WORD.fullmatch(name) is None)
+
+
+_NOTHING = _Shape()
+_ANYTHING = _Shape(is_open=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """An entry of FROM or JOIN: its name in the query, whether a database may stand before it, and its columns."""
+
+    name: str
+    is_qualified: bool
+    shape: _Shape
+
+
+def find_needs(query: exp.Expr, tokens: list[Token], sql: SqlText, with_reads: WithReads) -> tuple[ColumnNeed, ...]:
+    """What the inputs must have so that each column that is certainly read can be found, in the order of the text."""
+    if hides_names(tokens):
+        return ()
+    needs = _Needs(sql, with_reads)
+    found = {need for column in query.find_all(exp.Column) if (need := needs.of_column(column)) is not None}
+    found.update(need for join in query.find_all(exp.Join) for need in needs.of_using(join))
+    first: dict[object, ColumnNeed] = {}
+    for need in sorted(found, key=lambda each: (each.line, each.column)):
+        first.setdefault((need.reads, need.others, need.is_open), need)
+    return tuple(first.values())
+
+
+class _Needs:
+    """The shapes of the parts of one query, each found once."""
+
+    def __init__(self, sql: SqlText, with_reads: WithReads) -> None:
+        self._sql = sql
+        self._with_reads = with_reads
+        self._sources: dict[int, list[_Source]] = {}
+        self._shapes: dict[int, _Shape] = {}
+
+    def of_column(self, column: exp.Column) -> ColumnNeed | None:
+        """What must exist for this name; None when it may be found in any case."""
+        names = [part.name.lower() for part in column.parts]
+        selects = list(selects_around(column))
+        if not selects or not _is_certain(column, names, selects):
+            return None
+        visible = [source for select in selects for source in self._sources_of(select)]
+        everything = _union([s.shape for s in visible] + [_entries_seen(column, select) for select in selects])
+        if len(names) == 1:
+            if names[0] in {source.name for source in visible} or everything.may_make(names[0]):
+                return None
+            return self._to_need(everything, names[0], column.this)
+        owned = _find_owners(visible, names)
+        # In `address.city` the first word may be a column too, even if a table is called so.
+        if not owned or any(shape.may_make(name) for name, shape in owned) or names[0] in everything.names:
+            return None
+        reads = tuple(sorted({(table, name) for name, shape in owned for table in shape.inputs}))
+        others = tuple((table, names[0]) for table in sorted(everything.inputs))
+        return ColumnNeed(reads, *self._place(column.this), others, everything.may_make(names[0])) if reads else None
+
+    def _to_need(self, shape: _Shape, name: str, word: exp.Expr) -> ColumnNeed | None:
+        reads = tuple((table, name) for table in sorted(shape.inputs))
+        return ColumnNeed(reads, *self._place(word)) if reads else None
+
+    def _place(self, word: exp.Expr) -> tuple[int, int]:
+        location = self._sql.location(word.meta["start"])
+        return location.line or 1, location.column or 1
+
+    def of_using(self, join: exp.Join) -> Iterator[ColumnNeed]:
+        """What must exist for the names of USING: each on both sides."""
+        select = join.parent
+        if not isinstance(select, exp.Select) or _is_unusual(select):
+            return
+        sources = self._sources_of(select)
+        # The first source is that of FROM.
+        right = 1 + [id(each) for each in select.args["joins"]].index(id(join))
+        for name in join.args.get("using") or ():
+            for side in (sources[:right], sources[right : right + 1]):
+                shape = _union(source.shape for source in side)
+                if isinstance(name.meta.get("start"), int) and not shape.may_make(name.name.lower()):
+                    yield from filter(None, [self._to_need(shape, name.name.lower(), name)])
+
+    def _sources_of(self, select: exp.Select) -> list[_Source]:
+        if id(select) not in self._sources:
+            first = select.args.get("from_")
+            clauses = [*([first] if first else []), *(select.args.get("joins") or [])]
+            nodes = [*(clause.this for clause in clauses), *(select.args.get("laterals") or [])]
+            self._sources[id(select)] = [self._to_source(node) for node in nodes]
+        return self._sources[id(select)]
+
+    def _to_source(self, node: exp.Expr) -> _Source:
+        alias = node.args.get("alias")
+        is_named = isinstance(alias, exp.TableAlias)
+        renamed = alias.columns if isinstance(alias, exp.TableAlias) else []
+        shape = self._shape_of_source(node)
+        if renamed:
+            shape = _Shape(frozenset(column.name.lower() for column in renamed))
+        return _Source(node.alias_or_name.lower(), isinstance(node, exp.Table) and not is_named, shape)
+
+    def _shape_of_source(self, node: exp.Expr) -> _Shape:
+        if isinstance(node, exp.Subquery):
+            return self._shape_of(node)
+        if not isinstance(node, exp.Table) or not has_only(node, TABLE_ARGS):
+            return _ANYTHING
+        if id(node) in self._with_reads:
+            part = _find_with_query(node)
+            return self._shape_of_with(part) if part is not None else _ANYTHING
+        name = input_of(node, self._with_reads)
+        return _Shape(inputs=frozenset({name})) if name is not None else _ANYTHING
+
+    def _shape_of_with(self, part: exp.CTE) -> _Shape:
+        alias = part.args.get("alias")
+        if isinstance(alias, exp.TableAlias) and alias.columns:
+            return _Shape(frozenset(column.name.lower() for column in alias.columns))
+        return self._shape_of(part.this)
+
+    def _shape_of(self, query: exp.Expr) -> _Shape:
+        if id(query) not in self._shapes:
+            self._shapes[id(query)] = self._to_shape(query)
+        return self._shapes[id(query)]
+
+    def _to_shape(self, query: exp.Expr) -> _Shape:
+        if isinstance(query, exp.Subquery):
+            is_plain_subquery = not any(value for key, value in query.args.items() if key not in {"this", "alias"})
+            return self._shape_of(query.this) if is_plain_subquery else _ANYTHING
+        if isinstance(query, exp.SetOperation):
+            return self._shape_of(query.this) | self._shape_of(query.expression)
+        if not isinstance(query, exp.Select) or _is_unusual(query):
+            return _ANYTHING
+        return _union(self._shape_of_entry(entry, query) for entry in query.expressions)
+
+    def _shape_of_entry(self, entry: exp.Expr, select: exp.Select) -> _Shape:
+        sources = self._sources_of(select)
+        if isinstance(entry, exp.Star):
+            return _ANYTHING if entry.args.get("rename") else _union(source.shape for source in sources)
+        if isinstance(entry, exp.Column) and isinstance(entry.this, exp.Star):
+            names = [part.name.lower() for part in entry.parts[:-1]]
+            owned = [source.shape for source in sources if _is_called(source, names)]
+            return _union(owned) if owned and not entry.this.args.get("rename") else _ANYTHING
+        return _to_name(entry)
+
+
+def _is_certain(column: exp.Column, names: list[str], selects: list[exp.Select]) -> bool:
+    """Whether a word must be a column of what is in FROM: not an alias, a variable of a lambda or something special."""
+    if isinstance(column.this, exp.Star) or is_in_hint(column) or not isinstance(column.this.meta.get("start"), int):
+        return False
+    if names[0] in _NOT_COLUMNS or names[0].startswith(_NOT_COLUMN_STARTS) or not all(names):
+        return False
+    if any(_is_unusual(select) for select in selects) or not isinstance(column.find_ancestor(exp.Query), exp.Select):
+        return False
+    return not any(names[0] == parameter.name.lower() for parameter in _parameters_around(column))
+
+
+def _find_owners(sources: Iterable[_Source], names: list[str]) -> list[tuple[str, _Shape]]:
+    """Each way to read `x.y.z` as a table and its column: the name of the column, and the columns of the table."""
+    return [
+        (names[count], source.shape)
+        for source in sources
+        for count in range(1, len(names))
+        if _is_called(source, names[:count])
+    ]
+
+
+def _is_called(source: _Source, names: list[str]) -> bool:
+    """Whether these words may name the source; `main.t` also names a table that is written as `t`."""
+    return bool(names) and source.name == names[-1] and (len(names) == 1 or source.is_qualified)
+
+
+def _union(shapes: Iterable[_Shape]) -> _Shape:
+    result = _NOTHING
+    for shape in shapes:
+        result |= shape
+    return result
+
+
+def _to_name(entry: exp.Expr) -> _Shape:
+    """The name that an entry of SELECT other than * gets."""
+    if isinstance(entry, exp.Alias | exp.Column):
+        return _Shape(frozenset({entry.alias_or_name.lower()}))
+    if isinstance(entry, exp.Literal):
+        return _Shape(frozenset({entry.name.lower()}), has_texts=True)
+    if type(entry) is exp.Cast and isinstance(entry.this, exp.Column):
+        # Spark calls `CAST(a AS INT)` `a`.
+        return _Shape(frozenset({entry.this.name.lower()}), has_texts=True)
+    return _Shape(has_texts=True) if isinstance(entry, _CALLED_BY_TEXT) else _ANYTHING
+
+
+def _entries_seen(column: exp.Column, select: exp.Select) -> _Shape:
+    """The entries of SELECT that a name may mean: the earlier ones for an entry, all of them for the other clauses."""
+    path = [column, *_ancestors(column)]
+    here = next((i for i, entry in enumerate(select.expressions) if any(entry is each for each in path)), None)
+    entries = select.expressions if here is None else select.expressions[:here]
+    return _union(_to_name(entry) for entry in entries if not _is_simple(entry))
+
+
+def _is_simple(entry: exp.Expr) -> bool:
+    """Whether an entry gives no new name: * and plain columns. The last word of `a.b` may be a field."""
+    is_star = isinstance(entry, exp.Star) or (isinstance(entry, exp.Column) and isinstance(entry.this, exp.Star))
+    return is_star or (isinstance(entry, exp.Column) and len(entry.parts) == 1)
+
+
+def _parameters_around(node: exp.Expr) -> Iterator[exp.Expr]:
+    for around in _ancestors(node):
+        if isinstance(around, exp.Lambda):
+            yield from around.expressions
+
+
+def _ancestors(node: exp.Expr) -> Iterator[exp.Expr]:
+    around = node.parent
+    while around is not None:
+        yield around
+        around = around.parent
+
+
+def _find_with_query(table: exp.Table) -> exp.CTE | None:
+    """The WITH query that a name means: the nearest one around it that is complete there."""
+    inside: exp.Expr = table
+    for around in _ancestors(table):
+        clause = around.args.get("with_")
+        if isinstance(clause, exp.With) and inside is not clause:
+            parts = clause.expressions
+        elif isinstance(around, exp.With):
+            parts = around.expressions[: [id(part) for part in around.expressions].index(id(inside))]
+            clause = around
+        else:
+            parts = []
+        for part in parts:
+            if part.alias.lower() == table.name.lower():
+                return None if clause is None or clause.args.get("recursive") else part
+        inside = around
+    return None
+
+
+def _is_unusual(select: exp.Select) -> bool:
+    return not has_only(select, SELECT_ARGS | {"laterals"})

@@ -1,0 +1,86 @@
+"""Columns that a definition reads and that its inputs do not have, or will not have after this run. Pure.
+
+Only what is proven counts: an input whose columns the plan does not know may have any column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from penstock.kinds.derived.values import ResolvedSpec
+from penstock.model.names import DatasetName
+from penstock.model.nearest import nearest_names
+from penstock.model.plan import Problem, Upstream
+from penstock.model.schema import Schema
+from penstock.model.spec import NeededColumn
+
+
+def find_lost_column(resolved: ResolvedSpec, inputs: Mapping[DatasetName, Upstream]) -> Problem | None:
+    """The first name in the definition, or in a view that it reads, with which Spark would reject it."""
+    for need in resolved.needs:
+        # An input that is a temporary view is not among these.
+        known = {name: _find_schema(inputs[name]) for name, _ in (*need.reads, *need.others) if name in inputs}
+        if not _is_lost(need.reads, known) or _has_any(need.others, known):
+            continue
+        problem = _find_rename(resolved, need, inputs)
+        if problem is None and not need.is_open and _is_lost(need.others, known):
+            problem = _to_missing(resolved, need, known)
+        if problem is not None:
+            return problem
+    return None
+
+
+def _find_schema(upstream: Upstream) -> Schema | None:
+    """The columns that a reader finds in this run; None when they are not known."""
+    work = upstream.work
+    return work[-1].effect.schema if work else upstream.state.schema
+
+
+def _is_lost(reads: Iterable[tuple[DatasetName, str]], known: Mapping[DatasetName, Schema | None]) -> bool:
+    return all((schema := known.get(name)) is not None and not _has(schema, column) for name, column in reads)
+
+
+def _has_any(reads: Iterable[tuple[DatasetName, str]], known: Mapping[DatasetName, Schema | None]) -> bool:
+    return any((schema := known.get(name)) is not None and _has(schema, column) for name, column in reads)
+
+
+def _has(schema: Schema, column: str) -> bool:
+    return any(each.key == column for each in schema.columns)
+
+
+def _find_rename(resolved: ResolvedSpec, need: NeededColumn, inputs: Mapping[DatasetName, Upstream]) -> Problem | None:
+    for name, column in need.reads:
+        for old, new, how in _find_renames(inputs[name]):
+            if old.lower() == column:
+                return Problem(
+                    "column_gone",
+                    f"{resolved.spec.name} reads {old} of {name}, which {how} renamed to {new}",
+                    hint=f"use {new} instead",
+                    location=need.location,
+                )
+    return None
+
+
+def _find_renames(upstream: Upstream) -> Iterator[tuple[str, str, str]]:
+    """The old and new names of columns that are renamed in this run, and of those that were before."""
+    for item in upstream.items:
+        for change in item.effect.column_changes or ():
+            if change.code == "column_renamed" and change.before and change.after:
+                yield change.before, change.after, "is being"
+    schema = _find_schema(upstream)
+    for column in schema.columns if schema else ():
+        yield from ((former, column.name, "was") for former in sorted(column.sources))
+
+
+def _to_missing(resolved: ResolvedSpec, need: NeededColumn, known: Mapping[DatasetName, Schema | None]) -> Problem:
+    tables = list(dict.fromkeys(name for name, _ in need.reads))
+    column = need.reads[0][1]
+    columns = {c.key: c.name for name in tables if (schema := known[name]) is not None for c in schema.columns}
+    near = nearest_names(column, columns, limit=1)
+    whose = f"{tables[0]} does not have" if len(tables) == 1 else f"none of {', '.join(map(str, tables))} has"
+    return Problem(
+        "column_missing",
+        f"{resolved.spec.name} reads {column}, a column that {whose}",
+        hint=f"did you mean {columns[near[0]]}?" if near else f"penstock schema show {tables[0]} lists its columns",
+        location=need.location,
+    )

@@ -1,0 +1,217 @@
+"""Which columns the inputs of a query must have: none that the query can do without, and the rest with their places."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from penstock.definitions.parse_cache import ParseCache
+from penstock.definitions.sql_facts import ColumnNeed
+from penstock.definitions.sql_files import read_query
+
+Schemas = dict[str, set[str]]
+KNOWN: Schemas = {"t": {"a", "b", "c", "s", "items"}, "staging.u": {"a", "d", "e"}}
+
+
+def needs_of(query: str) -> tuple[ColumnNeed, ...]:
+    return read_query(query, ParseCache(None)).needs
+
+
+def shown(query: str) -> list[str]:
+    """What is needed of each input, such as `t.a`, or `t.a|u.a` if one of two must have it."""
+    return ["|".join(f"{table}.{column}" for table, column in need.reads) for need in needs_of(query)]
+
+
+def lost(needs: tuple[ColumnNeed, ...], schemas: Schemas) -> set[str]:
+    """The columns with which a query is proven to fail."""
+    return {
+        need.reads[0][1]
+        for need in needs
+        if not need.is_open and all(c not in schemas.get(t, {c}) for t, c in (*need.reads, *need.others))
+    }
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SELECT a,\n  b FROM t WHERE B > a", ["t.a", "t.b"]),
+        ("SELECT staging.u.d FROM staging.u WHERE u.e > 1", ["staging.u.d", "staging.u.e"]),
+        ("SELECT main.t.a FROM t", ["t.a"]),
+        ("SELECT x FROM (SELECT * FROM t)", ["t.x"]),
+        ("SELECT z.x FROM (SELECT *, 1 AS y FROM t) AS z WHERE y > 0", ["t.x"]),
+        ("WITH c AS (SELECT * FROM t) SELECT c.x FROM c", ["t.x"]),
+        ("WITH c AS (SELECT t.*, u.d FROM t JOIN staging.u) SELECT x, d FROM c", ["staging.u.d", "t.x"]),
+        ("WITH t AS (SELECT * FROM t) SELECT x FROM t", ["t.x"]),
+        ("SELECT x FROM (SELECT * FROM t UNION ALL SELECT * FROM staging.u)", ["staging.u.x|t.x"]),
+        ("SELECT a FROM t, staging.u", ["staging.u.a|t.a"]),
+        ("SELECT 1 FROM t JOIN staging.u USING (a, x)", ["t.a", "staging.u.a", "t.x", "staging.u.x"]),
+        ("SELECT * EXCEPT (x) FROM t", ["t.x"]),
+        ("SELECT e FROM t LATERAL VIEW explode(x) AS e", ["t.x"]),
+        ("SELECT id AS x, concat(y, 'x') AS y FROM t", ["t.id", "t.y"]),
+        ("SELECT 1 FROM t WHERE EXISTS (SELECT d FROM staging.u)", ["staging.u.d|t.d"]),
+        ("SELECT sum(x) FROM t GROUP BY y", ["t.x", "t.y"]),
+    ],
+)
+def test_what_a_query_needs(query: str, expected: list[str]) -> None:
+    assert sorted(shown(query)) == sorted(expected)
+
+
+def test_the_first_place_of_a_name_is_told() -> None:
+    assert [(need.line, need.column) for need in needs_of("SELECT a,\n  x.b\nFROM t AS x WHERE a > x.b")] == [
+        (1, 8),
+        (2, 5),
+    ]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        # aliases
+        "SELECT a AS x, x + 1 AS y FROM t ORDER BY y",
+        "SELECT a AS x FROM t GROUP BY x HAVING x > 1",
+        "SELECT a AS x FROM t GROUP BY a HAVING EXISTS (SELECT 1 FROM staging.u WHERE d = x)",
+        "SELECT named_struct('f', 1) AS x, x.f FROM t AS x",
+        "SELECT s.f FROM t ORDER BY f",
+        "SELECT CAST(s.f AS INT) FROM t ORDER BY f",
+        "SELECT 'x' FROM t ORDER BY x",
+        "SELECT (s.f) FROM t ORDER BY f",
+        "SELECT explode(items) FROM t ORDER BY col",
+        "SELECT col FROM (SELECT explode(items) FROM t)",
+        "SELECT x FROM (SELECT 'x' FROM t)",
+        "SELECT `1` FROM (SELECT 1 FROM t)",
+        "SELECT k, v FROM (SELECT explode(items) AS (k, v) FROM t)",
+        "SELECT x.p FROM t AS x(p, q, r)",
+        "SELECT x.p, q FROM (SELECT a, b FROM t) AS x(p, q)",
+        "WITH c(x, y) AS (SELECT a, b FROM t) SELECT x FROM c",
+        "SELECT a FROM t UNION SELECT d FROM staging.u ORDER BY a",
+        "SELECT a AS x FROM t UNION SELECT d FROM staging.u ORDER BY x",
+        # fields, whole rows, names with a database
+        "SELECT s.f, s.f.g, t.s.f, main.t.s.f.g.h.i, spark_catalog.main.t.a FROM t",
+        "SELECT staging.u.a, U.A, STAGING.u.D FROM staging.u",
+        "SELECT s.f FROM staging.u AS s JOIN t",
+        "SELECT t, struct(t), to_json(struct(*)), count(t.*) FROM t",
+        "SELECT s.* FROM t",
+        "SELECT g FROM (SELECT s.* FROM t)",
+        # variables of lambdas, windows, names of arguments
+        "SELECT transform(items, x -> x.f + a), aggregate(items, 0, (x, y) -> x + y, z -> z * a) FROM t",
+        "SELECT transform(items, x -> transform(x.q, y -> y + x.z)) FROM t",
+        "SELECT exists(items, x -> x > a), map_filter(s, (k, v) -> k > v) FROM t",
+        "SELECT sum(a) OVER w, sum(b) OVER (w ROWS 1 PRECEDING) FROM t WINDOW w AS (PARTITION BY c)",
+        "SELECT my_function(x => a), main.my_function(a), struct(a AS z).z FROM t",
+        # words that are not columns
+        "SELECT current_date, current_timestamp, current_user, session_user, user, localtimestamp, current_time FROM t",
+        "SELECT current_catalog, current_database, current_schema, grouping__id, _metadata.file_path FROM t",
+        "SELECT timestampadd(DAY, 1, a), dateadd(MONTH, 1, a), timestampdiff(HOUR, a, b), extract(doy FROM a) FROM t",
+        "SELECT date_trunc(MONTH, a), trunc(a, MM), a COLLATE utf8_lcase, INTERVAL '1' DAY, INTERVAL a HOUR FROM t",
+        "SELECT trim(BOTH a FROM b), overlay(a PLACING b FROM 3), any_value(a) IGNORE NULLS FROM t",
+        "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY a), TRUE, NULL, CAST(a AS STRUCT<x: INT>) FROM t",
+        "SELECT a, sum(b) FROM t GROUP BY ALL ORDER BY ALL LIMIT ALL",
+        "SELECT /*+ REPARTITION(3, x) */ a FROM t",
+        "SELECT :x, a FROM t",
+        # subqueries see what is around them
+        "SELECT 1 FROM t WHERE EXISTS (SELECT 1 FROM staging.u WHERE d = b AND e = t.c)",
+        "SELECT (SELECT max(d) FROM staging.u AS x WHERE x.a = b) FROM t",
+        "SELECT q FROM t, LATERAL (SELECT b AS q)",
+        "SELECT 1 FROM t WHERE a IN (WITH c AS (SELECT d AS x FROM staging.u) SELECT x FROM c)",
+        "WITH c AS (SELECT 1 AS x), d AS (SELECT x FROM c) SELECT d.x FROM d, t",
+        "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r) SELECT n, a FROM r, t",
+        # sources with columns of their own, or of unknown ones
+        "SELECT x, v.y FROM VALUES (1, 2) AS v(x, y), t",
+        "SELECT col1 FROM VALUES (1, 2)",
+        "SELECT r.id, id, a FROM range(3) AS r, t",
+        "SELECT x, y.z FROM t, elsewhere",
+        "SELECT x FROM t, LATERAL explode(items) AS e(x)",
+        "SELECT col FROM t LATERAL VIEW explode(items) e",
+        "SELECT key, value, e.value FROM t LATERAL VIEW OUTER explode(s) e AS key, value",
+        "SELECT key FROM t LATERAL VIEW explode(s) AS key, value",
+        "SELECT p FROM t PIVOT (sum(a) FOR b IN ('x' AS p))",
+        "SELECT n, v FROM t UNPIVOT (v FOR n IN (a, b))",
+        "SELECT x FROM (t JOIN elsewhere)",
+        "SELECT x FROM t VERSION AS OF 3",
+        "SELECT x FROM my_function(TABLE(t))",
+        "SELECT IDENTIFIER('x') FROM t",
+        "SELECT `(a|x)?+.+` FROM t",
+        "SELECT `s.f` FROM t",
+        "FROM t |> EXTEND a AS x |> SELECT x",
+        "SELECT x FROM t NATURAL JOIN elsewhere",
+        "SELECT x FROM elsewhere",
+    ],
+)  # fmt: skip
+def test_a_query_that_may_work_is_never_accused(query: str) -> None:
+    assert lost(needs_of(query), KNOWN) == set()
+
+
+def test_a_name_behind_a_table_that_may_be_a_column_of_an_unknown_table_is_open() -> None:
+    (need,) = needs_of("SELECT x.gone FROM t AS x, range(3)")
+    assert (need.reads, need.is_open) == ((("t", "gone"),), True)
+
+
+class Queries:
+    """Random queries over known schemas: valid ones, and each column of an input that they read for certain."""
+
+    def __init__(self, seed: int, schemas: Schemas) -> None:
+        self.random = random.Random(seed)
+        self.schemas = schemas
+        self.read: set[tuple[str, str]] = set()
+        self._names = (f"n{number}" for number in range(1000))
+
+    def query(self, depth: int) -> tuple[str, list[str]]:
+        """A SELECT, and the names of its columns, which are all different."""
+        sources = [self.source(depth) for _ in range(self.random.choice((1, 1, 2)))]
+        entries, names = [], []
+        for _ in range(self.random.randint(1, 3)):
+            names.append(next(self._names))
+            entries.append(f"{self.value(sources)} AS {names[-1]}")
+        if len(sources) == 1 and self.random.random() < 0.4:
+            entries.append("*")
+            names += sources[0][2]
+        text = f"SELECT {', '.join(entries)} FROM {' JOIN '.join(text for text, _, _ in sources)}"
+        for clause, share in ((" WHERE {} > 1", 0.4), (" ORDER BY {}", 0.3)):
+            if self.random.random() < share:
+                text += clause.format(self.value(sources))
+        if depth and self.random.random() < 0.3:
+            inner, _ = self.query(0)
+            text = f"SELECT * FROM ({text}) AS {next(self._names)} WHERE EXISTS ({inner})"
+        return text, names
+
+    def source(self, depth: int) -> tuple[str, str, list[str]]:
+        alias = next(self._names)
+        if depth and self.random.random() < 0.6:
+            text, names = self.query(depth - 1)
+            return f"({text}) AS {alias}", alias, names
+        table = self.random.choice(sorted(self.schemas))
+        return f"{table} AS {alias}", alias, [f"{table}:{name}" for name in sorted(self.schemas[table])]
+
+    def value(self, sources: list[tuple[str, str, list[str]]]) -> str:
+        _, alias, names = self.random.choice(sources)
+        name = self.random.choice(names)
+        table, _, column = name.rpartition(":")
+        if table:
+            self.read.add((table, column))
+        spelled = self.random.choice((str.upper, str.lower, "`{}`".format))(column)
+        return self.random.choice(WAYS)(f"{alias}.{spelled}")
+
+
+WAYS: tuple[Callable[[str], str], ...] = (
+    "{}".format,
+    "max({})".format,
+    "coalesce({}, 0)".format,
+    "CASE WHEN {} > 1 THEN 2 END".format,
+    "sum({}) OVER (PARTITION BY 1)".format,
+    "transform(array(1), x -> x + {})".format,
+    "CAST({} AS STRING)".format,
+)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_queries_are_accused_exactly_when_a_column_that_they_read_is_gone(seed: int) -> None:
+    queries = Queries(seed, {"t": {"a", "b", "c"}, "staging.u": {"d", "e", "f"}})
+    text, _ = queries.query(3)
+    needs = needs_of(text)
+    assert lost(needs, queries.schemas) == set()
+    for table, columns in queries.schemas.items():
+        for column in columns:
+            renamed = {**queries.schemas, table: columns - {column} | {"renamed"}}
+            assert lost(needs, renamed) == ({column} if (table, column) in queries.read else set()), text
