@@ -77,7 +77,7 @@ def test_every_broken_definition_fails_a_plan_that_analyzes(shop: ProjectFolder,
     assert (found.code, set(problems)) == (1, broken)
     assert {problem["code"] for problem in problems.values()} == {
         "user_code",
-        "column_missing",  # needs no Spark
+        "column_unknown",  # needs no Spark
         "change_flow.unknown_column",
         "change_flow.expression",
     }

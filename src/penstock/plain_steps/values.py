@@ -84,6 +84,6 @@ def to_key(given: object) -> str:
     """The key of a run as text; days and times in the form of ISO 8601."""
     if isinstance(given, date):  # a datetime is one
         return given.isoformat()
-    if not isinstance(given, str) or not given:
+    if not isinstance(given, str):
         raise PipelineError(f"the key of a run must be a text or a date, not {given!r}", hint="write key='2024-01-31'")
     return given

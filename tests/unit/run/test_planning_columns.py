@@ -182,9 +182,9 @@ def test_a_column_that_never_was_is_a_problem_with_the_nearest_name(tmp_path: Pa
     for _ in range(2):  # the first build of the inputs, and later
         found = problems(shop)
         assert {(name, problem.code, str(problem.location)) for name, problem in found.items()} == {
-            ("a", "column_missing", "transformations/a.sql:1:38"),
-            ("b", "column_missing", "transformations/a.sql:2:38"),
-            ("e", "column_missing", "transformations/a.sql:6:28"),
+            ("a", "column_unknown", "transformations/a.sql:1:38"),
+            ("b", "column_unknown", "transformations/a.sql:2:38"),
+            ("e", "column_unknown", "transformations/a.sql:6:28"),
         }
         assert found["a"].message == "main.a reads custmer, a column that staging.orders does not have"
         assert found["a"].hint == "did you mean customer?"
@@ -241,8 +241,8 @@ def test_a_literal_query_that_a_python_definition_certainly_runs_is_checked_too(
     shop.specs = load_definitions(shop.project)
     found = problems(shop)
     assert {(name, problem.code, str(problem.location)) for name, problem in found.items()} == {
-        ("plain", "column_missing", "transformations/a.py:13:33"),
-        ("longer", "column_missing", "transformations/a.py:19:9"),
+        ("plain", "column_unknown", "transformations/a.py:13:33"),
+        ("longer", "column_unknown", "transformations/a.py:19:9"),
     }
 
 

@@ -84,7 +84,7 @@ def _to_missing(resolved: ResolvedSpec, need: NeededColumn, known: Mapping[Datas
     near = nearest_names(column, columns, limit=1)
     whose = f"{tables[0]} does not have" if len(tables) == 1 else f"none of {', '.join(map(str, tables))} has"
     return Problem(
-        "column_missing",
+        "column_unknown",
         f"{resolved.spec.name} reads {column}, a column that {whose}",
         hint=f"did you mean {columns[near[0]]}?" if near else f"penstock schema show {tables[0]} lists its columns",
         location=need.location,

@@ -37,8 +37,8 @@ def code(need: NeededColumn, orders: Upstream = KNOWN) -> str | None:
 @pytest.mark.parametrize(
     ("upstream", "expected"),
     [
-        (KNOWN, "column_missing"),
-        (planned(SCHEMA, ()), "column_missing"),
+        (KNOWN, "column_unknown"),
+        (planned(SCHEMA, ()), "column_unknown"),
         (planned(Schema((Column("Note", "string"),)), ()), None),
         (planned(None, ()), None),
         (planned(SCHEMA, None), None),  # a load that asks its source only when it runs
@@ -55,7 +55,7 @@ def test_the_columns_that_count_are_those_after_the_planned_work(upstream: Upstr
         ([(ORDERS, "note"), (OTHER, "note")], [], False, None),  # the other table may have it
         ([(ORDERS, "note")], [(OTHER, "o")], False, None),  # o.note may be a field there
         ([(ORDERS, "note")], [(ORDERS, "id")], False, None),
-        ([(ORDERS, "note")], [(ORDERS, "o")], False, "column_missing"),
+        ([(ORDERS, "note")], [(ORDERS, "o")], False, "column_unknown"),
         ([(ORDERS, "note")], [(ORDERS, "o")], True, None),
         ([(ORDERS, "customer")], [(OTHER, "o")], True, "column_gone"),  # it was a column of that table
         ([(ORDERS, "customer")], [(ORDERS, "id")], False, None),
