@@ -242,7 +242,7 @@ def test_every_build_ends_as_the_model_says_and_the_log_alone_says_the_same(data
 
 @pytest.mark.deep
 @pytest.mark.timeout(2400)
-@settings(max_examples=1500, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=1000, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_many_histories(data: st.DataObject) -> None:
     run(data)

@@ -27,6 +27,7 @@ VALUES = 40
 
 PAIRS = [  # what differs, in SQL, since Python cannot give such values to Spark
     ("parse_json('1')", "parse_json('1.0')"),
+    ("array(CAST(NULL AS INT))", "array(1)"),
     ("array(parse_json('1'))", "array(parse_json('2'))"),
     ("parse_json('null')", "parse_json(NULL)"),
     ("to_variant_object(named_struct('a', DATE'2024-01-01'))", """parse_json('{"a": "2024-01-01"}')"""),

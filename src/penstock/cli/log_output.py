@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from penstock import log_access as answers
+from penstock.cli.log_columns import to_lines
 from penstock.cli.results import results
 from penstock.log_access import (
     Activity,
@@ -194,12 +195,9 @@ def _cut(text: str) -> str:
 
 
 def _print_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    found = [tuple(row) for row in rows]
-    widths = [max(map(len, column)) for column in zip(head, *found, strict=True)]
     room = shutil.get_terminal_size().columns if results().isatty() else None
-    for row in (tuple(head), *found):
-        line = "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
-        _print_line(line if room is None or len(line) <= room else f"{line[: room - 1]}…")
+    for line in to_lines(head, rows, room):
+        _print_line(line)
 
 
 def _print_json(value: object) -> None:

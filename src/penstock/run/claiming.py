@@ -119,7 +119,8 @@ class Claiming:
 
     def _settle(self, item_id: str, item: Item, won: Won, rest: Item | None) -> Begun:
         """The claim is ours: is there still something to do?"""
-        current = self.replan(item) if self._is_outdated(item) else item
+        # A job run that never said how it ended may have committed.
+        current = self.replan(item) if won.fences or self._is_outdated(item) else item
         if current is None:
             return Begun(item, built_by=self.recorder.skipped(won.job_run_id, won.refs), rest=rest)
         mine = _narrowed(won, current)

@@ -15,6 +15,7 @@ from penstock.transforms.equality import fields_by_name
 _BITS = 24
 """Numbers of so many bits can be added up 2**39 times before a sum overflows."""
 _LOW_BITS = (1 << _BITS) - 1
+_PLAIN = T.IntegralType | T.DatetimeType | T.BooleanType | T.BinaryType | T.StringType
 
 
 def add_up_rows(rows: DataFrame) -> DataFrame:
@@ -53,15 +54,8 @@ def add_up_sides(sides: Sequence[DataFrame]) -> DataFrame:
 def hash_row(rows: DataFrame) -> Column:
     """A hash of a row over all columns, which differs if any value does, at any depth."""
     values = [(F.col(quote_name(field.name)), field.dataType) for field in rows.schema.fields]
-    return F.xxhash64(*_parts_of_all(values)) if values else F.lit(0).cast("bigint")
-
-
-def _parts_of_all(values: Sequence[tuple[Column, T.DataType]]) -> list[Column]:
-    """The parts of several values, and whether each is NULL: Spark's hash passes over NULLs, so that a value that moved to the
-    next column, field or element would not be noticed.
-    """
     parts = [part for value, type_ in values for part in _parts_of(value, type_)]
-    return [*parts, *(value.isNull() for value, _ in values)]
+    return F.xxhash64(*parts, *(value.isNull() for value, _ in values)) if values else F.lit(0).cast("bigint")
 
 
 def _parts_of(value: Column, type_: T.DataType) -> list[Column]:
@@ -72,21 +66,44 @@ def _parts_of(value: Column, type_: T.DataType) -> list[Column]:
     match type_:
         case T.FloatType() | T.DoubleType():  # 0.0 and -0.0 have the same hash; only zeros are worth a text
             return [value, F.when(value == 0, value.cast("string"))]
-        case T.StringType() if type_.collation != T.StringType().collation:  # 'a' and 'A' can be equal
+        case T.StringType() if _is_collated(type_):  # 'a' and 'A' can be equal
             return [value, value.cast("binary")]
         case T.VariantType():  # the numbers 1 and 1.0, or a date and its text, have the same JSON
             return [F.to_json(value), F.schema_of_variant(value)]
-        case T.ArrayType():  # the elements alone do not say where an array within an array ends
-            element = type_.elementType
-            return [F.size(value), F.transform(value, lambda item: F.struct(*_parts_of_all([(item, element)])))]
+        case T.ArrayType():
+            return _parts_of_array(value, type_.elementType)
         case T.MapType():  # maps with the same entries are equal, whatever their order
             types = (type_.keyType, type_.valueType)
             entries = F.transform(
                 F.map_entries(value),
-                lambda entry: F.struct(*_parts_of_all([(entry["key"], types[0]), (entry["value"], types[1])])),
+                lambda entry: F.struct(*_flagged((entry["key"], types[0]), (entry["value"], types[1]))),
             )
             return [F.size(value), F.array_sort(entries)]
         case T.StructType():  # the order of fields makes no difference
-            return _parts_of_all([(value[field.name], field.dataType) for field in fields_by_name(type_)])
+            return _flagged(*((value[field.name], field.dataType) for field in fields_by_name(type_)))
         case _:
             return [value]
+
+
+def _flagged(*values: tuple[Column, T.DataType]) -> list[Column]:
+    """Whether each value is NULL, and their parts: Spark passes over NULLs, so that one that moved would not be noticed."""
+    parts = [part for value, type_ in values for part in _parts_of(value, type_)]
+    return [*(value.isNull() for value, _ in values), *parts]
+
+
+def _parts_of_array(value: Column, element: T.DataType) -> list[Column]:
+    """Its size, since the elements alone do not say where an array within an array ends, and the elements.
+
+    Spark hashes elements far faster as they are: they are taken apart only where one is NULL or zero, or of another type.
+    """
+    apart = F.transform(value, lambda item: F.struct(*_flagged((item, element))))
+    if not isinstance(element, _PLAIN | T.FractionalType) or _is_collated(element):
+        return [F.size(value), apart]
+    is_fraction = isinstance(element, T.FractionalType)
+    is_odd = F.exists(value, lambda item: item.isNull() | (item == 0) if is_fraction else item.isNull())
+    return [F.size(value), is_odd, F.when(is_odd, apart), F.when(~is_odd, value)]
+
+
+def _is_collated(type_: T.DataType) -> bool:
+    """Whether texts that differ can be equal."""
+    return isinstance(type_, T.StringType) and type_.collation != T.StringType().collation

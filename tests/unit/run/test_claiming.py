@@ -101,6 +101,19 @@ def test_what_another_build_does_is_waited_for_and_not_done_again(log: EventLog)
     assert reader.planned_again == ["main.reads"], "its input was built by another build meanwhile"
 
 
+def test_what_a_build_committed_before_it_died_is_not_built_again(log: EventLog) -> None:
+    assert Build(log, "dead").begin().won is not None
+    two = Build(log, "two")
+    two.claiming.claims.standing("main.t")  # it has seen the other build once
+    two.has_work = False
+    begun: list[Any] = []
+    thread = threading.Thread(target=lambda: begun.append(two.begin()), daemon=True)
+    thread.start()
+    thread.join(20)
+    assert [each.won for each in begun] == [None]
+    assert two.planned_again == ["main.t"]
+
+
 def test_a_failure_elsewhere_is_tried_once_if_that_can_help_and_fails_alike_otherwise(log: EventLog) -> None:
     one, two = Build(log, "one"), Build(log, "two")
     assert one.begin().won is not None

@@ -179,6 +179,7 @@ class Claims:
     def are_touched(self, tables: Iterable[str], since: Position) -> bool:
         """Whether other builds had to do with one of these tables after a position that is in this build's time."""
         with self._lock:
+            self._sync()
             return any(self._book.touched(table, since, self.build_request_id) for table in tables)
 
     def standing(self, ref: str) -> Standing:
