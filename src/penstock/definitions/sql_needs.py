@@ -28,7 +28,9 @@ from penstock.definitions.sql_reads import WithReads
 from penstock.definitions.sql_text import SqlText
 
 _WORD = re.compile(r"[^\W\d]\w*")
-_NOT_COLUMNS = frozenset({"user", "localtime", "localtimestamp", "grouping__id", "_metadata", "all", "default"})
+_NOT_COLUMNS = frozenset(
+    {"user", "localtime", "localtimestamp", "grouping__id", "_metadata", "window", "all", "default"}
+)
 _NOT_COLUMN_STARTS = ("current_", "session_")
 """Functions that need no parentheses, columns that every table has, and words that sqlglot may take for columns."""
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div)

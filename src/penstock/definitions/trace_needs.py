@@ -18,6 +18,7 @@ from penstock.definitions.sql_facts import ColumnNeed
 from penstock.definitions.sql_files import read_query
 from penstock.definitions.sql_text import to_file_place
 from penstock.definitions.trace_names import Names
+from penstock.definitions.trace_reads import is_own
 from penstock.definitions.trace_sources import FunctionNode, Sources
 from penstock.errors import DefinitionError, Location
 
@@ -47,7 +48,7 @@ def _find_query(function: FunctionType, node: FunctionNode) -> ast.Constant | No
     names = Names(function, node, {}, {})
     decorators = [] if isinstance(node, ast.Lambda) else node.decorator_list
     used = [names.try_object(each.func if isinstance(each, ast.Call) else each) for each in decorators]
-    if returned is None or any(getattr(each, "__module__", None) != pipelines.__name__ for each in used):
+    if returned is None or not all(map(is_own, used)):
         return None
     call = _find_first_call(returned)
     if call is None or not isinstance(call.func, ast.Attribute) or call.func.attr != "sql" or call.keywords:

@@ -341,7 +341,12 @@ def is_followed(value: Any) -> bool:
     """Tell whether a value is a function or class that may be the project's."""
     if isinstance(value, type):
         return True
-    return plain_function(value) is not None and attribute(value, "__module__") != pipelines.__name__
+    return plain_function(value) is not None and not is_own(value)
+
+
+def is_own(value: Any) -> bool:
+    """Tell whether a function is one of those that a definition file imports from this library."""
+    return f"{attribute(value, '__module__')}.".startswith(f"{pipelines.__name__}.")
 
 
 def plain_function(value: Any) -> FunctionType | None:

@@ -35,7 +35,7 @@ from penstock.definitions.trace_names import (
     is_filled,
     parameters,
 )
-from penstock.definitions.trace_reads import Findings, FunctionScan, plain_function
+from penstock.definitions.trace_reads import Findings, FunctionScan, is_own, plain_function
 from penstock.definitions.trace_sources import FunctionNode, LoadingCall, SourceFile, Sources, imported_names, to_text
 from penstock.definitions.trace_texts import TextNames
 from penstock.definitions.trace_values import UnstableValueError, describe
@@ -300,8 +300,7 @@ class _Walk:
             return frozenset()
         names = Names(function, node, {}, {})
         called = {id(item): item.func if isinstance(item, ast.Call) else item for item in node.decorator_list}
-        is_own = pipelines.__name__
-        return frozenset(k for k, v in called.items() if getattr(names.try_object(v), "__module__", None) == is_own)
+        return frozenset(key for key, value in called.items() if is_own(names.try_object(value)))
 
     def _is_project(self, function: FunctionType) -> bool:
         return self._sources.file_of(function.__code__.co_filename) is not None

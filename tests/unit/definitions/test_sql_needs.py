@@ -107,6 +107,7 @@ def test_the_first_place_of_a_name_is_told() -> None:
         "SELECT date_trunc(MONTH, a), trunc(a, MM), a COLLATE utf8_lcase, INTERVAL '1' DAY, INTERVAL a HOUR FROM t",
         "SELECT trim(BOTH a FROM b), overlay(a PLACING b FROM 3), any_value(a) IGNORE NULLS FROM t",
         "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY a), TRUE, NULL, CAST(a AS STRUCT<x: INT>) FROM t",
+        "SELECT window, window.start, count(*) AS n FROM t GROUP BY window(a, '5 minutes')",
         "SELECT a, sum(b) FROM t GROUP BY ALL ORDER BY ALL LIMIT ALL",
         "SELECT /*+ REPARTITION(3, x) */ a FROM t",
         "SELECT :x, a FROM t",
