@@ -32,7 +32,7 @@ from penstock.run.dispatch import Limits, RetryRule
 from penstock.run.failures import FailureLimit
 from penstock.run.job_logs import JobLog, JobLogs
 from penstock.run.listeners import RunListener
-from penstock.run.ownership import check_owner
+from penstock.run.ownership import check_log, take_ownership
 from penstock.run.partition_runs import add_up, load_item
 from penstock.run.planned_runs import PlannedRun
 from penstock.run.scheduler import Scheduler
@@ -65,8 +65,9 @@ class Executor:
     def execute(self, plan: Plan, run: PlannedRun, watch: CancelWatch, hooks: Hooks) -> tuple[ItemResult, ...]:
         """Execute the plan; starts the session if there is none yet."""
         project, recorder = self.workspace.project, run.recorder
-        check_owner(self.workspace.storage, recorder.log, recorder.events.build_request_id)
+        check_log(self.workspace.storage, recorder.log)  # before a JVM starts; nothing is written if none can
         lake = self._open_lake(plan)
+        take_ownership(self.workspace.storage, recorder.log, recorder.events.build_request_id)
         with ExitStack() as stack:
             sessions = JobSessions(lake.main, partial(self._open_sibling, lake.main))
             stack.callback(sessions.close)  # after the loaders, which have made views in them

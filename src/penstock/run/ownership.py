@@ -32,8 +32,16 @@ class Owner:
     format: int = 1
 
 
-def check_owner(storage: Files, log: EventLog, build_request_id: str) -> None:
-    """ConfigError when the storage belongs to another log that machines share; the first build that works on it decides.
+def check_log(storage: Files, log: EventLog) -> None:
+    """ConfigError when the storage belongs to another log that machines share; writes nothing."""
+    with suppress(_UnreadableError):
+        owner = _read(storage)
+        if owner is not None:
+            _refuse_other(storage, log, owner)
+
+
+def take_ownership(storage: Files, log: EventLog, build_request_id: str) -> None:
+    """Record that the storage belongs to this log, if nobody has; ConfigError when another build has just done so.
 
     When it cannot be read whose it is, it belongs to this log from now on: rows are right in any case, and no table must wait.
     """
@@ -44,17 +52,25 @@ def check_owner(storage: Files, log: EventLog, build_request_id: str) -> None:
         _LOGGER.warning("%s/%s could not be read: the tables belong to %s from now on", storage.uri, PLACE, log.uri)
         _replace(storage, ours)
         return
-    if owner is None or projections.build_state(log, owner.build_request_id, strict=True) is not None:
+    if owner is None or _knows(log, owner):
         return
-    if not owner.event_log.startswith(_LOCAL):
-        raise ConfigError(
-            f"the tables in {storage.uri} belong to the event log {owner.event_log}, and this run uses {log.uri}",
-            hint=f"use that log, or move it with `penstock log copy`; if it is gone, remove {PLACE} from the storage",
-        )
+    _refuse_other(storage, log, owner)
     if not log.uri.startswith("memory:"):
         text = "the tables in %s belonged to the event log %s until now; its builds are not seen here"
         _LOGGER.warning(text, storage.uri, owner.event_log)
         _replace(storage, ours)
+
+
+def _refuse_other(storage: Files, log: EventLog, owner: Owner) -> None:
+    if not owner.event_log.startswith(_LOCAL) and not _knows(log, owner):
+        raise ConfigError(
+            f"the tables in {storage.uri} belong to the event log {owner.event_log}, and this run uses {log.uri}",
+            hint=f"use that log, or move it with `penstock log copy`; if it is gone, remove {PLACE} from the storage",
+        )
+
+
+def _knows(log: EventLog, owner: Owner) -> bool:
+    return projections.build_state(log, owner.build_request_id, strict=True) is not None
 
 
 class _UnreadableError(Exception):

@@ -19,7 +19,7 @@ from penstock.eventlog.opening import open_event_log
 from penstock.model.clock import SystemClock
 from penstock.model.recording import BuildRecorder
 from penstock.model.status import BuildStatus
-from penstock.run.ownership import PLACE, Owner, check_owner
+from penstock.run.ownership import PLACE, Owner, take_ownership
 from penstock.storage.local import LocalFiles
 
 
@@ -35,17 +35,17 @@ def test_a_shared_log_is_kept_and_a_local_one_may_be_left(
     with open_event_log(f"sqlite:///{tmp_path}/one.db") as one, open_event_log(shared) as two:
         begin(one, "a")
         begin(two, "b")
-        check_owner(storage, one, "a")
-        check_owner(storage, one, "later")
+        take_ownership(storage, one, "a")
+        take_ownership(storage, one, "later")
         assert caplog.messages == []
-        check_owner(storage, two, "b")
+        take_ownership(storage, two, "b")
         assert ["belonged to the event log sqlite:" in text for text in caplog.messages] == [True]
-        check_owner(storage, two, "b2")
+        take_ownership(storage, two, "b2")
         with pytest.raises(ConfigError, match="belong to the event log postgresql:") as caught:
-            check_owner(storage, one, "c")
+            take_ownership(storage, one, "c")
         assert "penstock log copy" in str(caught.value.hint)
         begin(one, "b")  # a copy of the log knows its builds
-        check_owner(storage, one, "c")
+        take_ownership(storage, one, "c")
 
 
 @pytest.mark.parametrize("damage", [damage for name, damage in DAMAGES.items() if name not in {"unlink", "swap"}])
@@ -55,11 +55,11 @@ def test_what_does_not_name_a_log_stops_no_table(
     storage = LocalFiles(tmp_path / "storage")
     with open_event_log(f"sqlite:///{tmp_path}/one.db") as log:
         begin(log, "a")
-        check_owner(storage, log, "a")
+        take_ownership(storage, log, "a")
         damage(tmp_path / "storage" / PLACE)
-        check_owner(storage, log, "a")
+        take_ownership(storage, log, "a")
         assert ["event_log.json could not be read" in text for text in caplog.messages] == [True]
-        check_owner(storage, log, "a")
+        take_ownership(storage, log, "a")
         assert len(caplog.messages) == 1
 
 
