@@ -16,9 +16,10 @@ from types import SimpleNamespace
 from typing import Any
 
 from builders import make_item
-from penstock.errors import PenstockError, SourceError, UserCodeError
+from penstock.errors import SourceError, UserCodeError
 from penstock.eventlog.contract import EventLog
 from penstock.eventlog.opening import open_event_log
+from penstock.lake.partition_tables import FencedError
 from penstock.model.clock import SystemClock
 from penstock.model.events import BuildCancel, Event, TaskCancel
 from penstock.model.plan import Item, Plan
@@ -63,7 +64,7 @@ class Tables:
     def commit(self, refs: Sequence[str], number: int, build: str) -> None:
         with self.lock:
             if any((table_of(ref), number) in self.fenced for ref in refs):
-                raise PenstockError("another run took over this work")
+                raise FencedError("another run took over this work")
             for ref in refs:
                 self.built.setdefault(ref, []).append(build)
 
