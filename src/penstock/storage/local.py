@@ -15,6 +15,8 @@ from typing import BinaryIO
 from penstock.errors import ConcurrentRunError, StorageError
 from penstock.model.progress import RawFile
 
+_ATTEMPTS = 10
+
 
 def is_misplaced(error: OSError) -> bool:
     """Whether a file cannot be read because something else is in its place, or in that of its folder."""
@@ -83,8 +85,7 @@ class LocalFiles:
     def create(self, path: str, content: bytes) -> None:
         target = self.root / path
         with _writing(target.parent):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".new-")
+            handle, temporary = _make_temporary(target.parent)
         try:
             with os.fdopen(handle, "wb") as stream:
                 stream.write(content)
@@ -195,6 +196,15 @@ def _sync_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def _make_temporary(folder: Path) -> tuple[int, str]:
+    """A new file in a folder, which is made if need be; another process may remove it while it is empty."""
+    for _ in range(_ATTEMPTS):
+        folder.mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):
+            return tempfile.mkstemp(dir=folder, prefix=".new-")
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(folder))
 
 
 def _open_regular(path: str, flags: int) -> int:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from penstock.storage.text.reading import TextReading
 
 _LANDED, _OWNER = "landed", "_owner.json"
+_BEGINS_NS = 60 * 10**9
+"""How long a load may take from the folder of its copies to the note that says whose it is."""
 _OLD_NS = 7 * 86_400 * 10**9
 """Copies of another machine's process, of which nobody knows whether it has ended, go after a week."""
 _JAVA_NAMES = {"iso8859-1": "ISO-8859-1", "ascii": "US-ASCII", "utf-8-sig": "UTF-8"}
@@ -99,18 +101,18 @@ def remove_landed(storage: Files, name: DatasetName) -> None:
     for file in storage.walk(folder):
         attempts.setdefault(file.path.removeprefix(f"{folder}/").partition("/")[0], []).append(file)
     for attempt, files in attempts.items():
-        newest = max(file.modified_ns or 0 for file in files)
-        if _is_ended(storage, f"{folder}/{attempt}/{_OWNER}") or newest < time.time_ns() - _OLD_NS:
+        age = time.time_ns() - max(file.modified_ns or 0 for file in files)
+        if age > _OLD_NS or _is_ended(storage, f"{folder}/{attempt}/{_OWNER}", age):
             _remove(storage, f"{folder}/{attempt}")
     storage.remove_empty_folders(folder)
 
 
-def _is_ended(storage: Files, path: str) -> bool:
+def _is_ended(storage: Files, path: str, age: int) -> bool:
     """Whether the load with this note has certainly ended: another checkout may be loading the same table right now."""
     try:
         return is_ended(Owner(**json.loads(storage.read(path))))
-    except FileNotFoundError:  # it is written before the first copy, and removed after the last one
-        return True
+    except FileNotFoundError:  # it is written before the first copy, perhaps just now, and removed after the last one
+        return age > _BEGINS_NS
     except (ValueError, TypeError):
         return False
 

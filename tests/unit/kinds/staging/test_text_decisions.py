@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -208,15 +210,22 @@ def test_places_say_how_text_is_read_and_where_copies_may_be(staging: Staging) -
     assert (copies.uri, copies.is_ours) == ("staging/t/_penstock/landed", True)
 
 
+def make_old(file: Path) -> None:
+    moment = time.time() - 120
+    os.utime(file, (moment, moment))
+
+
 def test_copies_live_as_long_as_a_load_and_those_of_a_killed_one_go_with_the_next(staging: Staging) -> None:
     staging.write("1.csv", "id,code\n1,7\n")
     staging.write("2.csv", "id,code\n2,x\n")
     staging.project.raw("t", "3", {"id": [3]})
     item = staging.decide()
     storage, raw = LocalFiles(staging.project.root / "storage"), LocalFiles(staging.project.root / "raw")
-    left, used = (f"{landed_folder(item.dataset)}/{load}/t/0.csv.parquet" for load in ("killed", "running"))
-    storage.create(left, b"")
-    storage.create(used, b"")
+    loads = ("killed", "running", "begins")
+    left, used, young = (f"{landed_folder(item.dataset)}/{load}/t/0.csv.parquet" for load in loads)
+    for copy in (left, used, young):
+        storage.create(copy, b"")
+    make_old(storage.root / left)
     note = f"{landed_folder(item.dataset)}/running/_owner.json"
     storage.create(note, json.dumps(asdict(this_process("another checkout"))).encode())
 
@@ -229,11 +238,13 @@ def test_copies_live_as_long_as_a_load_and_those_of_a_killed_one_go_with_the_nex
     by_path = {new.file.path: new for new in work.files}
     assert [by_path[f"t/{name}"].landed for name in ("1.csv", "2.csv", "3.parquet")] == [*sorted(copies)[1:], None]
     assert {column.name: column.type for column in by_path["t/1.csv"].columns} == {"id": "bigint", "code": "string"}
-    kept = [used, note]
+    kept = [used, note, young]  # the one that begins has no note yet
     assert sorted(file.path for file in storage.walk(landed_folder(item.dataset))) == sorted(kept)
     with pytest.raises(ZeroDivisionError), TextLanding(raw, storage, "run").landed(item.dataset, item.work):
         raise ZeroDivisionError
     assert sorted(file.path for file in storage.walk(landed_folder(item.dataset))) == sorted(kept)
     (storage.root / note).unlink()
+    make_old(storage.root / used)
+    make_old(storage.root / young)
     remove_landed(storage, item.dataset)
     assert not (storage.root / landed_folder(item.dataset)).exists()
