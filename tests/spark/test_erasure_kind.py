@@ -20,6 +20,7 @@ from tests.spark.test_erase import CAUTION
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.deep
 def test_a_constant_is_erased_and_stays_so(spark: Any, tmp_path: Path) -> None:
     project = ProjectFolder(tmp_path / "shop").configure(f'name: shop\nerasure: {{secrets: {{"1": "{SECRET}"}}}}\n')
     constants, copies = project.root / "constants", project.root / "copies"

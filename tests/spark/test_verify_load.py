@@ -94,6 +94,7 @@ def shop(tmp_path: Path, spark: SparkSession, postgres_server: str) -> Iterator[
         spark.sql(f"DROP DATABASE IF EXISTS {database} CASCADE")
 
 
+@pytest.mark.deep
 def test_what_the_cursor_did_not_see_is_found_and_repaired(shop: Shop, spark: SparkSession) -> None:
     names = ("crm.customers", "ref.countries", "ref.orders")
     with pytest.raises(Exception, match="has no table yet"):
