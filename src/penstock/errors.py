@@ -7,7 +7,7 @@ The exit code is 2 when the command, the project file or a definition is wrong (
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -67,6 +67,11 @@ class PenstockError(Exception):
         """What is wrong and where, without the hint."""
         return f"{self.location}: {self.message}" if self.location else self.message
 
+    @property
+    def parts(self) -> tuple[PenstockError, ...]:
+        """The errors to show, one by one: itself, unless it stands for several."""
+        return (self,)
+
     def __str__(self) -> str:
         """With the hint: in a notebook, this is all that a user sees."""
         return f"{self.text}\nhint: {self.hint}" if self.hint else self.text
@@ -101,6 +106,19 @@ class DefinitionError(PenstockError):
 
     code = "definition"
     exit_code = 2
+
+
+class SeveralDefinitionsError(DefinitionError):
+    """Several definitions cannot be used: each of `errors` says which one, and why."""
+
+    def __init__(self, errors: Sequence[DefinitionError]) -> None:
+        super().__init__("\n".join(str(error) for error in errors))
+        self.errors = tuple(errors)
+
+    @property
+    def parts(self) -> tuple[PenstockError, ...]:
+        """The errors of the definitions."""
+        return self.errors
 
 
 class UserCodeError(PenstockError):

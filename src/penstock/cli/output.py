@@ -99,9 +99,12 @@ def _print_json(value: object) -> None:
 def show_error(error: PenstockError, settings: Settings) -> None:
     """An error on stderr: what is wrong, where, and what to do; as JSON too when logs are JSON."""
     if settings.log_format == "json":
-        line = {"level": "error", "code": error.code, "message": error.text, "hint": error.hint}
-        sys.stderr.write(json.dumps(line) + "\n")
+        for part in error.parts:
+            line = {"level": "error", "code": part.code, "message": part.text, "hint": part.hint}
+            sys.stderr.write(json.dumps(line) + "\n")
         return
     from penstock.cli.text_output import make_console, print_problem
 
-    print_problem(make_console(stderr=True), error.text, error.hint)
+    console = make_console(stderr=True)
+    for part in error.parts:
+        print_problem(console, part.text, part.hint)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from penstock.definitions.mistakes import Mistakes
 from penstock.definitions.sql_files import check_condition
 from penstock.definitions.sql_text import to_file_place
 from penstock.errors import DefinitionError, Location
@@ -25,17 +26,23 @@ class _Condition:
 
 
 def check_conditions(specs: Iterable[DatasetSpec], sources: Sources, cache: ParseCache) -> None:
-    """DefinitionError for the first condition that Spark could not parse, with its place in the user's file."""
-    for spec in specs:
-        for condition in _find_conditions(spec):
-            try:
-                check_condition(condition.text, cache)
-            except DefinitionError as error:
-                raise DefinitionError(
-                    f"{condition.what}: {error.message}",
-                    hint=error.hint,
-                    location=_find_place(condition, error.location, sources),
-                ) from None
+    """DefinitionError for conditions that Spark could not parse, with their places in the user's files."""
+    mistakes = Mistakes()
+    for condition in (condition for spec in specs for condition in _find_conditions(spec)):
+        with mistakes.collected():
+            _check(condition, sources, cache)
+    mistakes.raise_found()
+
+
+def _check(condition: _Condition, sources: Sources, cache: ParseCache) -> None:
+    try:
+        check_condition(condition.text, cache)
+    except DefinitionError as error:
+        raise DefinitionError(
+            f"{condition.what}: {error.message}",
+            hint=error.hint,
+            location=_find_place(condition, error.location, sources),
+        ) from None
 
 
 def _find_conditions(spec: DatasetSpec) -> Iterator[_Condition]:

@@ -14,6 +14,7 @@ from penstock.definitions.flows import FlowNames, to_streaming_tables
 from penstock.definitions.jobs import to_job, with_jobs
 from penstock.definitions.loads import to_load
 from penstock.definitions.local_views import without_local_views
+from penstock.definitions.mistakes import Mistakes
 from penstock.definitions.parse_cache import ParseCache
 from penstock.definitions.project_modules import ProjectFiles, ProjectFinder, project_imports
 from penstock.definitions.python_files import check_callable, load_python_file
@@ -48,8 +49,9 @@ if TYPE_CHECKING:
 def load_definitions(project: Project) -> tuple[DatasetSpec, ...]:
     """Load every definition of the project, ordered by file and place.
 
-    Raises DefinitionError with the user's file and line before anything runs. Messages show paths from the
-    project's root. Inputs and cycles are checked separately, by `check_inputs` and `check_cycles`.
+    Raises DefinitionError with the user's file and line before anything runs; SeveralDefinitionsError when several are wrong.
+    Messages show paths from the project's root. Inputs and cycles are checked separately, by `check_inputs` and
+    `check_cycles`.
     """
     return load_everything(project)[0]
 
@@ -101,14 +103,12 @@ def check_inputs(specs: Iterable[DatasetSpec], known: AbstractSet[DatasetName]) 
     """Raise when a definition reads what neither a definition nor a raw folder (`known` staging names) provides."""
     specs = tuple(specs)
     names = {spec.name for spec in specs} | set(known)
+    mistakes = Mistakes()
     for spec in specs:
         for name in spec.inputs:
-            if name not in names:
-                raise DefinitionError(
-                    f"{spec.name} reads {name}, which is neither defined nor a raw folder",
-                    hint=_nearest_dataset(name, names),
-                    location=spec.location,
-                )
+            with mistakes.collected():
+                _check_input(spec, name, names)
+    mistakes.raise_found()
     views = {spec.name for spec in specs if spec.is_view}
     for spec in specs:
         for flow in spec.flows:
@@ -118,6 +118,15 @@ def check_inputs(specs: Iterable[DatasetSpec], known: AbstractSet[DatasetName]) 
                     hint="make it a materialized view, or let the flow read the tables below the view",
                     location=flow.location,
                 )
+
+
+def _check_input(spec: DatasetSpec, name: DatasetName, names: AbstractSet[DatasetName]) -> None:
+    if name not in names:
+        raise DefinitionError(
+            f"{spec.name} reads {name}, which is neither defined nor a raw folder",
+            hint=_nearest_dataset(name, names),
+            location=spec.location,
+        )
 
 
 def check_cycles(specs: Iterable[DatasetSpec]) -> None:
@@ -143,6 +152,7 @@ class _Loader:
         self.qualified_reads: list[tuple[DatasetName, Location]] = []
         self.contracts: list[tuple[str, Contract]] = []
         self.erasables: list[ErasableTable] = []
+        self._mistakes = Mistakes()
 
     def load(self) -> tuple[DatasetSpec, ...]:
         paths = find_definition_files(self._project)
@@ -150,19 +160,29 @@ class _Loader:
         python = [path for path in paths if path.suffix == ".py"]
         if python:
             specs += self._load_python(python)
-        specs += [to_load(each, self._project, each.location, self._dataset_name) for each in self._project.loads]
+        for each in self._project.loads:
+            with self._mistakes.collected():
+                specs.append(to_load(each, self._project, each.location, self._dataset_name))
         self._cache.save()
+        self._mistakes.raise_found()
         return tuple(sorted(specs, key=lambda s: (s.location.file, s.location.line or 0, s.location.column or 0)))
 
     def _load_sql(self, path: Path) -> list[DatasetSpec]:
+        specs = []
+        with self._mistakes.collected():
+            for statement in self._read_sql(path):
+                with self._mistakes.collected():
+                    specs.append(self._from_statement(self._files.shown(path), statement))
+        return specs
+
+    def _read_sql(self, path: Path) -> tuple[SqlStatement, ...]:
         file = self._files.shown(path)
         try:
             text = path.read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
             raise DefinitionError(f"this file cannot be read: {reason}", location=Location(file)) from error
-        statements = read_sql_file(file, text, self._project.vars, self._cache)
-        return [self._from_statement(file, statement) for statement in statements]
+        return read_sql_file(file, text, self._project.vars, self._cache)
 
     def _from_statement(self, file: str, statement: SqlStatement) -> DatasetSpec:
         location = Location(file, statement.line, statement.column)
@@ -206,43 +226,59 @@ class _Loader:
         return NeededColumn(reads, place, others, need.is_open)
 
     def _load_python(self, paths: list[Path]) -> list[DatasetSpec]:
-        from penstock.definitions.tracing import Tracer
-
         finder = ProjectFinder(self._files)
         with project_imports(finder, self._files):
             with collect_definitions(self._project.vars) as registry:
+                before = self._mistakes.count
                 for path in paths:
-                    load_python_file(path, self._files, finder)
+                    with self._mistakes.collected():
+                        load_python_file(path, self._files, finder)
+            if self._mistakes.count > before:
+                return []  # what the other files define may need what these do not
+            return self._from_registry(registry)
+
+    def _from_registry(self, registry: Registry) -> list[DatasetSpec]:
+        from penstock.definitions.tracing import Tracer
+
+        mistakes = self._mistakes
+        with mistakes.collected():
             self._check_complete(registry)
-            for declared in registry.declarations:
-                place = Location(self._files.shown(declared.location.file), declared.location.line)
-                self.contracts.append(from_declaration(declared, place))
-            for erasable in registry.erasables:
-                place = Location(self._files.shown(erasable.location.file), erasable.location.line)
+        for declared in registry.declarations:
+            with mistakes.collected():
+                self.contracts.append(from_declaration(declared, self._shown(declared.location)))
+        for erasable in registry.erasables:
+            with mistakes.collected():
+                place = self._shown(erasable.location)
                 self.erasables.append(to_erasable_table(erasable, self._project.database, place))
-            tracer = Tracer(self._files, self._project.vars, self._cache)
-            specs = [self._from_definition(definition, registry, tracer) for definition in registry.definitions]
-            for load in registry.loads:
-                place = Location(self._files.shown(load.location.file), load.location.line)
-                specs.append(to_load(load, self._project, place, self._dataset_name))
-            names = FlowNames(self._dataset_name, self._source_name)
+        tracer = Tracer(self._files, self._project.vars, self._cache)
+        specs: list[DatasetSpec] = []
+        for definition in registry.definitions:
+            with mistakes.collected():
+                specs.append(self._from_definition(definition, registry, tracer))
+        for load in registry.loads:
+            with mistakes.collected():
+                specs.append(to_load(load, self._project, self._shown(load.location), self._dataset_name))
+        names = FlowNames(self._dataset_name, self._source_name)
+        with mistakes.collected():
             specs += to_streaming_tables(registry.targets, registry.flows, self._files.shown, names, self._project.root)
+        with mistakes.collected():
             check_conditions(specs, tracer.sources, self._cache)
-            return specs
+        return specs
+
+    def _shown(self, place: Location) -> Location:
+        return Location(self._files.shown(place.file), place.line)
 
     def _check_complete(self, registry: Registry) -> None:
         try:
             registry.check_complete()
         except DefinitionError as error:
-            place = error.location
-            shown = Location(self._files.shown(place.file), place.line) if place else None
+            shown = self._shown(error.location) if error.location else None
             raise DefinitionError(error.message, hint=error.hint, location=shown) from None
 
     def _from_definition(self, definition: Definition, registry: Registry, tracer: Tracer) -> DatasetSpec:
         from penstock.definitions.trace_needs import find_python_needs
 
-        place = definition.location
-        location = Location(self._files.shown(place.file), place.line)
+        location = self._shown(definition.location)
         name = self._dataset_name(definition.name, location)
         check_callable(definition, location)
         trace = tracer.trace(definition.function, has_depends_on=bool(definition.depends_on))

@@ -55,6 +55,8 @@ def _replace(tokens: Sequence[Token], place: int, before: T | None) -> tuple[lis
         return [_like(token, T.VAR)], 1
     if before is T.PIPE_GT and kind in {T.SET, T.DROP}:  # as far as reads go, like columns that are added
         return [_like(token, T.VAR, "EXTEND")], 1
+    if _texts(tokens, place, 3) == ["MAX", "RECURSION", "LEVEL"] and _kind(tokens, place + 3) is T.NUMBER:
+        return [], 4
     if before is T.ALIAS and kind is T.VAR and str(token.text).upper() == "VOID":
         return [_like(token, T.INT, "INT")], 1
     if kind is T.NOT and after in _NEGATED and _is_glued(tokens, place, 2):  # !< and !>
@@ -96,6 +98,10 @@ def _find_path(tokens: Sequence[Token], place: int) -> Iterator[Token]:
         if depth < 0:
             return
         yield token
+
+
+def _texts(tokens: Sequence[Token], place: int, count: int) -> list[str]:
+    return [str(token.text).upper() for token in tokens[place : place + count]]
 
 
 def _kind(tokens: Sequence[Token], place: int) -> T | None:

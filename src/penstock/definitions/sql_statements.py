@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from sqlglot.tokenizer_core import Token, TokenType
 
+from penstock.definitions.mistakes import Mistakes
 from penstock.definitions.sql_facts import QueryFacts, SqlPartitions, SqlStatement
 from penstock.definitions.sql_parameters import find_unknown_parameter, to_parameters
 from penstock.definitions.sql_parse import find_condition_needs, find_facts, parse_condition, to_tokens
@@ -30,16 +31,19 @@ ALLOWED = "CREATE MATERIALIZED VIEW name AS SELECT ... and CREATE TEMPORARY VIEW
 
 
 def parse_statements(sql: SqlText) -> tuple[SqlStatement, ...]:
-    """Read the CREATE statements of a file; raises with the user's line and column."""
+    """Read the CREATE statements of a file; raises with the user's line and column of each one that is wrong."""
     found: list[SqlStatement] = []
+    mistakes = Mistakes()
     chunk: list[Token] = []
     for token in [*to_tokens(sql), None]:
         if token is not None and token.token_type is not TokenType.SEMICOLON:
             chunk.append(token)
             continue
         if chunk:
-            found.append(_StatementReader(sql, chunk).read())
+            with mistakes.collected():
+                found.append(_StatementReader(sql, chunk).read())
         chunk = []
+    mistakes.raise_found()
     return tuple(found)
 
 

@@ -211,6 +211,7 @@ def test_the_conditions_of_a_flow_are_checked(folder: Folder) -> None:
         "SELECT a FROM t WHERE a !< 1 AND a !> 2",
         "SELECT values, max(values) FROM t WHERE values = 1 GROUP BY values",
         "SELECT v:a.b, v:a[0].c::int FROM t",
+        "WITH RECURSIVE r(n) MAX RECURSION LEVEL 9 AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT n, a FROM r, t",
         "SELECT CAST(a AS ARRAY<INT>) FROM t WHERE a > 1",
     ],
 )
