@@ -17,7 +17,8 @@ from yaml import safe_load
 from penstock.config.json_schema import project_schema
 from penstock.config.project_file import load_project
 from penstock.config.template import write_sample_project
-from penstock.definitions.loading import check_cycles, check_inputs, load_definitions
+from penstock.definitions.checking import check_cycles, check_inputs
+from penstock.definitions.loading import load_definitions
 from penstock.model.names import DatasetName
 from penstock.model.project import Project
 from penstock.model.spec import DatasetSpec

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from penstock.definitions.loading import check_cycles, check_inputs
+from penstock.definitions.checking import check_cycles, check_inputs
 from penstock.errors import DefinitionError, PenstockError, UsageError
 from penstock.kinds.protocol import Kind, Workspace
 from penstock.lake.progress import read_table_state

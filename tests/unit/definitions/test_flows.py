@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from penstock.config.project_file import load_project
-from penstock.definitions.loading import check_inputs, load_definitions
+from penstock.definitions.checking import check_inputs
+from penstock.definitions.loading import load_definitions
 from penstock.errors import DefinitionError
 from penstock.model.changes import FeedFiles, SnapshotFunction
 from penstock.model.names import DatasetName

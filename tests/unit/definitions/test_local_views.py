@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.definitions.loading import check_inputs
+from penstock.definitions.checking import check_inputs
 from penstock.errors import DefinitionError
 from penstock.model.names import DatasetName
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.definitions.conftest import Folder
 
-from penstock.definitions.loading import check_inputs
+from penstock.definitions.checking import check_inputs
 from penstock.errors import DefinitionError, SeveralDefinitionsError
 
 HEAD = "from penstock import pipelines as dp\n"
