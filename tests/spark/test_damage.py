@@ -44,6 +44,7 @@ def test_a_damaged_file_is_healed_or_refused(open_scene: OpenScene) -> None:
 
 
 @pytest.mark.deep
+@pytest.mark.timeout(2400)
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
 def test_every_damaged_file_is_healed_or_refused(scene: Scene, damage: str, open_scene: OpenScene) -> None:
