@@ -6,7 +6,7 @@ STAMP := .venv/.installed
 # uv trusts the certificates of this machine, where it has any, as pip does: a company's proxy may have its own.
 export UV_SYSTEM_CERTS := $(if $(wildcard /etc/ssl/certs/ca-certificates.crt),true,false)
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-fast test-spark test-deep coverage lint fmt types bench bench-eventlog bench-staging bench-cdc bench-erasure bench-loads bench-backfill docs lock clean
+.PHONY: help setup java demo test test-fast test-spark test-deep coverage lint fmt types bench bench-eventlog bench-staging bench-cdc bench-erasure bench-loads bench-backfill bench-cutoff docs lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -83,6 +83,9 @@ bench-loads: setup ## Measure loads from PostgreSQL: whole tables beside bare Sp
 
 bench-backfill: setup ## Measure backfills: 90 days beside a bare Spark job and one by one, a plan over 50,000 partitions, no-op job runs
 	$(BIN)/python benchmarks/backfill.py
+
+bench-cutoff: setup ## Measure early cut-off: what hashing rows costs while they are written, and what it saves below
+	$(BIN)/python benchmarks/cutoff.py
 
 docs: $(STAMP) ## Generate the command reference and the schema of penstock.yml
 	$(BIN)/python -m penstock.config.json_schema > docs/penstock.schema.json
