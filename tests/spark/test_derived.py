@@ -228,6 +228,33 @@ def test_an_edited_helper_two_imports_away_recomputes(shop: ProjectFolder, open_
     assert shop.rows("main.scaled") == [(30.0,), (60.0,), (90.0,)]
 
 
+SETTING_PY = """
+from penstock import pipelines as dp
+
+
+@dp.materialized_view
+def a_sets():
+    dp.spark.sql("SET spark.sql.ansi.enabled = false")
+    dp.spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    dp.spark.conf.set("spark.penstock.test", "1")
+    return dp.read("staging.orders").selectExpr("1 / 0 AS x")
+"""
+
+
+def test_settings_of_one_definition_are_not_those_of_another(
+    shop: ProjectFolder, open_shop: Open, spark: SparkSession
+) -> None:
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    shop.define("a.py", SETTING_PY)
+    shop.define("b.sql", "CREATE MATERIALIZED VIEW b AS SELECT 1 / 0 AS x FROM a_sets;")
+    engine = open_shop()
+    found = by_name(engine.run(engine.request(["a_sets", "b", "staging.orders"])))
+    assert (found["a_sets"].outcome.value, found["b"].outcome.value) == ("pass", "error")
+    assert "DIVIDE_BY_ZERO" in str(found["b"].problem)
+    assert spark.conf.get("spark.sql.session.timeZone") == zone
+    assert spark.conf.get("spark.penstock.test", None) is None
+
+
 def test_what_is_not_deterministic_is_recomputed_and_the_plan_says_why(shop: ProjectFolder, open_shop: Open) -> None:
     shop.define("now.sql", "CREATE MATERIALIZED VIEW now_rows AS\nSELECT id, current_date() AS d FROM staging.orders")
     open_shop().run()

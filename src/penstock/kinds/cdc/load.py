@@ -31,6 +31,7 @@ from penstock.model.progress import ConsumedFile, InputMark, RawFile, TableState
 from penstock.model.project import Scalar
 from penstock.model.results import Batch, LoadResult
 from penstock.model.types import quote_name
+from penstock.session.keeping import settings_kept
 from penstock.storage.addresses import without_scheme
 from penstock.tombstones.suppression import Suppression
 from penstock.transforms.feeds import CHANGE, DELETE, TRUNCATE, decode_debezium, decode_events
@@ -120,11 +121,12 @@ class FlowLoad:
         """One snapshot after the other, as long as the function returns one; each is compared with the result of the last one."""
         known = known_snapshot(state.payload, flow.name)
         is_new = not state.exists
-        while (found := ask_for_snapshot(self.lake.session, flow, source, known, self.variables)) is not None:
-            current = self.lake.read(name) if not is_new else None
-            batch = to_snapshot_changes(flow, found.rows, current, found.sequence)
-            yield replace(batch, source={flow.name: to_snapshot_mark(found.version)})
-            known, is_new = found.version, False
+        with settings_kept(self.lake.session):
+            while (found := ask_for_snapshot(self.lake.session, flow, source, known, self.variables)) is not None:
+                current = self.lake.read(name) if not is_new else None
+                batch = to_snapshot_changes(flow, found.rows, current, found.sequence)
+                yield replace(batch, source={flow.name: to_snapshot_mark(found.version)})
+                known, is_new = found.version, False
 
     def _read_dataset(
         self, name: DatasetName, flow: FlowSpec, source: DatasetName, state: TableState[CdcProgress]

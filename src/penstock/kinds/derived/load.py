@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,7 @@ from penstock.model.project import Scalar
 from penstock.model.results import ExpectationOutcome, LoadResult
 from penstock.model.spec import DatasetSpec, OnViolation, TableLayout
 from penstock.pipelines.partitions import PartitionContext
+from penstock.session.keeping import settings_kept
 from penstock.tombstones.suppression import Suppression
 from penstock.transforms.expectations import keep_dropped
 from penstock.transforms.suppress import Screen, check_key_columns
@@ -89,7 +91,11 @@ class DerivedLoad:
 
     def load(self, item: DerivedItem) -> LoadResult:
         """Compute the dataset and replace its table in one commit; or remove rows that its input no longer has."""
-        with self.local.made_by({self.lake.session, self.lake.main}, item.work.resolved):
+        resolved = item.work.resolved
+        with ExitStack() as stack:
+            stack.enter_context(self.local.made_by({self.lake.session, self.lake.main}, resolved))
+            if any(spec.function is not None for spec in (resolved.spec, *resolved.views.values())):
+                stack.enter_context(settings_kept(self.lake.session))
             return self._load(item)
 
     def _load(self, item: DerivedItem) -> LoadResult:
