@@ -255,6 +255,31 @@ def test_settings_of_one_definition_are_not_those_of_another(
     assert spark.conf.get("spark.penstock.test", None) is None
 
 
+@pytest.mark.parametrize("value", ["''", "'__HIVE_DEFAULT_PARTITION__'", "X''", "X'FF'"])
+def test_a_partition_value_that_delta_cannot_keep_is_refused(empty_project: ProjectFolder, value: str) -> None:
+    """Delta would give NULL back for an empty text, and other bytes for those that are not text."""
+    query = "CREATE MATERIALIZED VIEW t PARTITIONED BY (s) AS SELECT s, 1 AS v FROM VALUES ({}), (NULL) AS t (s);"
+    empty_project.define("t.sql", query.format("'a'" if value.startswith("'") else "X'41'"))
+    assert not open_engine(empty_project.root, environment={}).run().has_failed
+    before = sorted(map(repr, empty_project.rows("main.t")))
+    empty_project.define("t.sql", query.format(value))
+    problem = open_engine(empty_project.root, environment={}).run().items[0].problem
+    assert "the partition column s has a value that Delta cannot keep" in str(problem)
+    assert sorted(map(repr, empty_project.rows("main.t"))) == before
+
+
+def test_a_variant_that_differs_by_the_types_of_its_parts_has_changed(empty_project: ProjectFolder) -> None:
+    query = "CREATE MATERIALIZED VIEW a AS SELECT parse_json('{}') AS v;"
+    reader = "CREATE MATERIALIZED VIEW b AS SELECT schema_of_variant(variant_get(v, '$[0]')) AS t FROM a;"
+    empty_project.define("b.sql", reader)
+    seen = []
+    for text in ("[1, 1.0]", "[1.0, 1]"):
+        empty_project.define("a.sql", query.format(text))
+        assert not open_engine(empty_project.root, environment={}).run().has_failed
+        seen += empty_project.rows("main.b")
+    assert seen[0] != seen[1]
+
+
 def test_what_is_not_deterministic_is_recomputed_and_the_plan_says_why(shop: ProjectFolder, open_shop: Open) -> None:
     shop.define("now.sql", "CREATE MATERIALIZED VIEW now_rows AS\nSELECT id, current_date() AS d FROM staging.orders")
     open_shop().run()

@@ -47,6 +47,7 @@ from penstock.session.jobs import check_not_cancelled, session_of
 from penstock.session.losses import best_effort
 from penstock.session.siblings import sibling_of
 from penstock.storage.files import Files
+from penstock.transforms.partition_columns import refuse_unstorable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
@@ -260,8 +261,9 @@ class Lake:
         """Replace the whole table, its schema and its layout in one commit under this number."""
         complete = complete_layout(layout, type_from_json(rows.schema.jsonValue()))
         statement = replace_statement(self.files.spark_path(name.path), number, complete)
+        storable = refuse_unstorable(rows, layout.partition_cols)
         with self.writing(name, replaces=True):
-            rows.sparkSession.sql(statement, rows=rows)
+            rows.sparkSession.sql(statement, rows=storable)
         return self._read_back(name, number)
 
     def restate(self, name: DatasetName, standing: Manifest, build_request_id: str) -> Commit:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from penstock.errors import ConcurrentRunError, StorageError
 from penstock.lake.delta_log import DamagedLogError, check_commits
 from penstock.model.names import DatasetName
+from penstock.model.spec import UNSTORABLE_PARTITION
 from penstock.storage.files import Files
 
 _CONFLICTS = ("DELTA_CONCURRENT", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
@@ -30,6 +31,10 @@ _REFUSALS = {
     re.compile(r"DELTA_NOT_NULL_CONSTRAINT_VIOLATED\][^\n]*?column: ?([^\n]+?)[.]?(?:\n|$| SQLSTATE)"): (
         "the table does not allow NULL in {}",
         "fix the source, or allow it: ALTER TABLE ... ALTER COLUMN ... DROP NOT NULL",
+    ),
+    re.compile(UNSTORABLE_PARTITION + r"\[([^\n]*?)\]"): (
+        "the partition column {} has a value that Delta cannot keep there: an empty text, or bytes that are not text",
+        "replace these values, such as with nullif(column, ''), or do not partition by this column",
     ),
     re.compile(r"(?:DELTA_CANNOT_MODIFY_APPEND_ONLY)"): (
         "the table has delta.appendOnly = true, but rows must be replaced",

@@ -79,6 +79,10 @@ class NeededColumn:
     """Such a meaning is possible for something whose columns are not known."""
 
 
+UNSTORABLE_PARTITION = "PENSTOCK_UNSTORABLE_PARTITION"
+"""How a failed write says that a partition column has a value that a table cannot keep; the column follows in brackets."""
+
+
 @dataclass(frozen=True, slots=True)
 class TableLayout:
     """How a table is stored and described."""

@@ -41,6 +41,7 @@ from penstock.model.spec import TableLayout
 from penstock.model.tombstones import SuppressedKeys
 from penstock.model.types import quote_name
 from penstock.tombstones.suppression import Suppression, check_unmarked
+from penstock.transforms.partition_columns import refuse_unstorable
 from penstock.transforms.replay import Stored
 from penstock.transforms.suppress import TOMBSTONE
 
@@ -328,7 +329,7 @@ class ChangeLoad:
         begun = self.lake.begin_append(manifest, name, manifest.parent)
         self._keep_aside(name, begun.number, left_out, is_all=False)
         fault_point("changes.before_commit", str(name))
-        rows = difference.rows(begun.number)
+        rows = refuse_unstorable(difference.rows(begun.number), self.layout.partition_cols)
         if difference.removed > _MANY:
             commit = self.lake.merge(rows, difference.removed_rows(), name, begun.number)
         elif difference.removed:

@@ -6,6 +6,7 @@ Spark can observe, unlike CREATE TABLE AS SELECT.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from penstock.lake.row_sums import RowSums, read_sums, write_sums
 from penstock.lake.schemas import read_schema
 from penstock.model.progress import TableState
 from penstock.transforms.checksums import add_up_rows, hash_row, sums_of
+from penstock.transforms.partition_columns import refuse_unstorable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from penstock.lake.tables import Lake
 
 _HASH = "__penstock_row_hash"
+_VARIANT = re.compile(r"(?:^|[<,:])variant(?:$|[>,])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,8 @@ class SameRows:
         """Replace the rows, and add up what is written."""
         hashed = rows.withColumn(_HASH, hash_row(rows))
         watched = hashed.observe(self._seen, *sums_of(F.col(_HASH))).drop(_HASH)
-        return self.lake.overwrite(watched, self.item.dataset, number, columns=False)
+        storable = refuse_unstorable(watched, self.item.work.resolved.spec.layout.partition_cols)
+        return self.lake.overwrite(storable, self.item.dataset, number, columns=False)
 
     def settle(self, commit: Commit) -> Commit:
         """If the rows are the same, state so in a commit of its own: then readers have nothing to do.
@@ -92,9 +96,13 @@ def find_same_rows(lake: Lake, item: DerivedItem, rows: DataFrame) -> SameRows |
 
 
 def _has_columns(lake: Lake, item: DerivedItem, rows: DataFrame) -> bool:
-    """Whether the table has exactly the columns of these rows."""
+    """Whether the table has exactly the columns of these rows, of types that can be compared by a hash.
+
+    Nothing that Spark can hash tells [1, 1.0] from [1.0, 1] in a VARIANT: such a table always counts as changed.
+    """
     columns = [(column.name, column.type) for column in read_schema(lake.files, item.dataset).columns]
-    return columns == [(column.name, column.dataType.simpleString()) for column in rows.schema.fields]
+    found = [(column.name, column.dataType.simpleString()) for column in rows.schema.fields]
+    return columns == found and not any(_VARIANT.search(type_) for _, type_ in found)
 
 
 def _to_sums(found: dict[str, Any]) -> RowSums:

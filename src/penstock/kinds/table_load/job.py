@@ -30,6 +30,7 @@ from penstock.model.wording import counted
 from penstock.storage.addresses import to_glob_literal
 from penstock.tombstones.suppression import Suppression
 from penstock.transforms.conform import conform_field
+from penstock.transforms.partition_columns import refuse_unstorable
 from penstock.transforms.suppress import TOMBSTONE, Screen, check_key_columns
 
 ROWS = "__penstock_rows"
@@ -215,6 +216,10 @@ class Job:
     def layout(self) -> TableLayout:
         layout = self.work.spec.layout
         return replace(layout, table_properties=(_VECTORS, *layout.table_properties)) if self.keys else layout
+
+    def storable(self, rows: DataFrame) -> DataFrame:
+        """The rows; writing them fails if a partition column has a value that the table would read back as another one."""
+        return refuse_unstorable(rows, self.layout.partition_cols)
 
     def restate(self, payload: LoadProgress) -> LoadResult:
         """Nothing changed: the progress moves in an empty commit, if the next plan needs to know; else there is none."""

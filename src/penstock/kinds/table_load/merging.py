@@ -30,7 +30,7 @@ def merge_rows(
     With `is_changed`, no row is what the table has. Then the table's other columns need not be read to compare them.
     """
     screen = job.screen()
-    changes = screen.drop(rows)
+    changes = job.storable(screen.drop(rows))
     if gone is not None:
         changes = changes.withColumns(_marks(payload, is_gone=False))
         keys = gone.select(*map(quote, job.keys)).withColumns(_marks(payload, is_gone=True))
@@ -114,7 +114,7 @@ def merge_history(job: Job, rows: DataFrame, payload: LoadProgress) -> LoadResul
             f"WHEN MATCHED THEN UPDATE SET t.{END_AT} = s.{AT} "  # noqa: S608
             f"WHEN NOT MATCHED AND NOT s.{IS_GONE} THEN INSERT ({into}) VALUES ({values})"
         )
-        commit = job.lake.merge_into(changes, condition, job.name, begun.number, clauses)
+        commit = job.lake.merge_into(job.storable(changes), condition, job.name, begun.number, clauses)
     finally:
         changes.unpersist()
     fault_point("load.after_commit", str(job.name))

@@ -189,7 +189,7 @@ def _append(job: Job, rows: DataFrame, payload: LoadProgress, stored: DataFrame 
     begun = job.begin_append(payload)
     suppressed = job.keep_aside(rows, screen, begun.number, is_all=False)
     fault_point("load.before_commit", str(job.name))
-    commit = job.lake.append(kept, job.name, begun.number)
+    commit = job.lake.append(job.storable(kept), job.name, begun.number)
     fault_point("load.after_commit", str(job.name))
     return LoadResult(commit.version, written(commit), suppressed=suppressed)
 
