@@ -52,7 +52,7 @@ NESTED = (
 )
 SHARES = """
 CREATE MATERIALIZED VIEW shares AS
-SELECT customer, count(*) AS orders, max(amount) AS total FROM staging.orders WHERE amount > 0 GROUP BY customer
+SELECT customer, count(*) AS total FROM staging.orders WHERE amount > 0 GROUP BY customer
 """
 READER = "CREATE MATERIALIZED VIEW reader_{number} AS SELECT customer, total + {number} AS total FROM {source}"
 
