@@ -72,7 +72,9 @@ def _list_by_table(files: LocalFiles, collected: _Collected) -> None:
     for link in files.dead_links(""):
         if _find_ending(link) is not None:
             _place(RawFile(link, 0), True, collected)
-        elif is_name_part(link) and not _is_hidden(link):  # not the folder of a table that was removed: what is in it is unknown
+        elif is_name_part(link) and not _is_hidden(
+            link
+        ):  # not the folder of a table that was removed: what is in it is unknown
             _add_table(link, collected)
             collected.unlisted[link.lower()] = _dead(files, link)
     for folder in files.folders(""):
