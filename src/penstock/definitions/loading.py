@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from penstock.definitions.checking import check_duplicates, check_views
 from penstock.definitions.conditions import check_conditions
 from penstock.definitions.declarations import from_declaration, to_erasable_table
+from penstock.definitions.definition_files import find_definition_files, is_sql
 from penstock.definitions.flows import FlowNames, to_streaming_tables
 from penstock.definitions.guesses import Guesses
 from penstock.definitions.jobs import to_job, with_jobs
@@ -81,23 +82,6 @@ def load_everything(project: Project) -> tuple[tuple[DatasetSpec, ...], Project]
     return specs, with_jobs(replace(project, staging=contracts, erasure=erasure), specs)
 
 
-def find_definition_files(project: Project) -> tuple[Path, ...]:
-    """The .py and .sql files that the project's globs name, sorted."""
-    files = ProjectFiles(project.root)
-    found: set[Path] = set()
-    for pattern in project.libraries:
-        if Path(pattern).is_absolute() or ".." in Path(pattern).parts:
-            raise DefinitionError(
-                f"the glob {pattern!r} leaves the project",
-                hint="write it from the project's folder, such as transformations/**",
-                location=Location(files.shown(project.file)),
-            )
-        # "**" alone means every file below, in all versions of Python.
-        pattern = f"{pattern.rstrip('/')}/*" if pattern.rstrip("/").endswith("**") else pattern  # noqa: PLW2901
-        found.update(path for path in files.root.glob(pattern) if _is_definition_file(path, files))
-    return tuple(sorted(found))
-
-
 class _Loader:
     """One load of one project."""
 
@@ -113,8 +97,8 @@ class _Loader:
 
     def load(self) -> tuple[DatasetSpec, ...]:
         paths = find_definition_files(self._project)
-        specs = [spec for path in paths if path.suffix == ".sql" for spec in self._load_sql(path)]
-        python = [path for path in paths if path.suffix == ".py"]
+        specs = [spec for path in paths if is_sql(path) for spec in self._load_sql(path)]
+        python = [path for path in paths if not is_sql(path)]
         if python:
             specs += self._load_python(python)
         for each in self._project.loads:
@@ -297,9 +281,3 @@ class _Loader:
                     f"reads {text!r}, which is not a valid dataset name: use name or database.name", location=location
                 ) from None
         return tuple(found)
-
-
-def _is_definition_file(path: Path, files: ProjectFiles) -> bool:
-    inside = path.relative_to(files.root).parts
-    is_hidden = any(part.startswith(".") or part == "__pycache__" for part in inside)
-    return path.suffix in {".py", ".sql"} and not is_hidden and path.is_file() and files.is_project_file(path)

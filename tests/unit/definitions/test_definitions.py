@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock.definitions.checking import check_cycles, check_inputs
-from penstock.definitions.loading import find_definition_files
+from penstock.definitions.definition_files import find_definition_files
 from penstock.definitions.project_modules import loaded_project_modules
 from penstock.errors import DefinitionError
 from penstock.model.names import DatasetName
