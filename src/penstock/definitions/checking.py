@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
@@ -12,6 +13,7 @@ from penstock.model.names import DatasetName
 from penstock.model.nearest import nearest_names
 from penstock.model.spec import DatasetSpec, OnViolation
 
+_SEPARATOR = re.compile(r"[\s,+]")
 _EVERY_READ = (
     "every name in the code counts, also in a branch that is not taken: to choose one, write "
     'dp.read(dp.var("source", "staging.orders"))'
@@ -38,6 +40,21 @@ def check_duplicates(specs: tuple[DatasetSpec, ...]) -> None:
                 hint="rename one of them",
                 location=taken.location,
             )
+
+
+def check_tags(specs: Iterable[DatasetSpec]) -> None:
+    """Raise for a tag that no selector can name: spaces, commas and plus signs separate selectors."""
+    mistakes = Mistakes()
+    for spec in specs:
+        for tag in spec.tags:
+            if not tag or _SEPARATOR.search(tag):
+                with mistakes.collected():
+                    raise DefinitionError(
+                        f"{spec.name} has the tag {tag!r}, which no selector can name",
+                        hint="write tags without spaces, commas and plus signs, such as 'my_team'",
+                        location=spec.location,
+                    )
+    mistakes.raise_found()
 
 
 def check_views(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.definitions.checking import check_duplicates, check_views
+from penstock.definitions.checking import check_duplicates, check_tags, check_views
 from penstock.definitions.conditions import check_conditions
 from penstock.definitions.declarations import from_declaration, to_erasable_table
 from penstock.definitions.definition_files import find_definition_files, is_sql
@@ -61,6 +61,7 @@ def load_everything(project: Project) -> tuple[tuple[DatasetSpec, ...], Project]
     loader = _Loader(project)
     specs = loader.guesses.settle(without_local_views(loader.load(), project.database))
     check_duplicates(specs)
+    check_tags(specs)
     check_views(specs, loader.qualified_reads, project.database)
     contracts = dict(project.staging)
     for table, contract in loader.contracts:
