@@ -121,7 +121,7 @@ def _run(arguments: list[str]) -> int:
     except PenstockError as error:
         code = _report(error, arguments)
     except typer.TyperException as error:
-        message = error.format_message()
+        message = error.format_message().replace("Value error, ", "")  # how typer says that a choice is wrong
         hint = "--full-refresh-all refreshes every table" if "'--full-refresh'" in message else "see `penstock --help`"
         code = _report(UsageError(message, hint=hint), arguments)
     except KeyboardInterrupt as error:
