@@ -26,6 +26,7 @@ from penstock.cli import (
     tombstone,
     verify,
 )
+from penstock.cli.leaving import leave
 from penstock.cli.options import current_settings, with_default_values, with_project_options
 from penstock.cli.results import own_stdout, results
 from penstock.cli.signals import show_stop, stop_signals
@@ -104,9 +105,13 @@ def main(arguments: list[str] | None = None) -> None:
 
     130 after Ctrl-C and 143 after SIGTERM, as shells report it.
     """
-    if arguments is None:
-        own_stdout()
-        arguments = sys.argv[1:]
+    if arguments is not None:
+        sys.exit(_run(arguments))
+    own_stdout()
+    leave(_run(sys.argv[1:]))
+
+
+def _run(arguments: list[str]) -> int:
     try:
         with stop_signals():
             given = with_default_values(arguments) or ["--help"]
@@ -116,7 +121,7 @@ def main(arguments: list[str] | None = None) -> None:
     except PenstockError as error:
         code = _report(error, arguments)
     except typer.TyperException as error:
-        message = error.format_message()
+        message = error.format_message().replace("Value error, ", "")  # how typer says that a choice is wrong
         hint = "--full-refresh-all refreshes every table" if "'--full-refresh'" in message else "see `penstock --help`"
         code = _report(UsageError(message, hint=hint), arguments)
     except KeyboardInterrupt as error:
@@ -133,7 +138,7 @@ def main(arguments: list[str] | None = None) -> None:
         if os.environ.get(TRACE):
             raise
         code = _report(_unexpected(error), arguments)
-    sys.exit(code if isinstance(code, int) else 0)
+    return code if isinstance(code, int) else 0
 
 
 def _unexpected(error: Exception) -> PenstockError:

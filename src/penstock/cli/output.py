@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.cli.options import Settings
-from penstock.cli.results import results
+from penstock.cli.results import keep_results_apart, results
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ def make_output(settings: Settings) -> Output:
         return JsonOutput()
     from penstock.cli.text_output import TextOutput, make_console
 
+    keep_results_apart()  # before the console takes the stream of results, also where the project is opened later
     return TextOutput(make_console())
 
 

@@ -39,7 +39,8 @@ AllowHistoryLoss = Annotated[
     ),
 ]
 Wait = Annotated[
-    float, typer.Option("--wait", help="Seconds to wait while another process runs this project; 0 = do not wait.")
+    float,
+    typer.Option("--wait", min=0.0, help="Seconds to wait while another process runs this project; 0 = do not wait."),
 ]
 DropRetired = Annotated[bool, typer.Option("--drop-retired", help="Drop staging tables whose raw folder is gone.")]
 FullRefreshAll = Annotated[bool, typer.Option("--full-refresh-all", help="Rebuild every selected dataset.")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
@@ -11,6 +12,12 @@ from penstock.model.graph import CycleError, order
 from penstock.model.names import DatasetName
 from penstock.model.nearest import nearest_names
 from penstock.model.spec import DatasetSpec, OnViolation
+
+_SEPARATOR = re.compile(r"[\s,+]")
+_EVERY_READ = (
+    "every name in the code counts, also in a branch that is not taken: to choose one, write "
+    'dp.read(dp.var("source", "staging.orders"))'
+)
 
 
 def check_duplicates(specs: tuple[DatasetSpec, ...]) -> None:
@@ -33,6 +40,21 @@ def check_duplicates(specs: tuple[DatasetSpec, ...]) -> None:
                 hint="rename one of them",
                 location=taken.location,
             )
+
+
+def check_tags(specs: Iterable[DatasetSpec]) -> None:
+    """Raise for a tag that no selector can name: spaces, commas and plus signs separate selectors."""
+    mistakes = Mistakes()
+    for spec in specs:
+        for tag in spec.tags:
+            if not tag or _SEPARATOR.search(tag):
+                with mistakes.collected():
+                    raise DefinitionError(
+                        f"{spec.name} has the tag {tag!r}, which no selector can name",
+                        hint="write tags without spaces, commas and plus signs, such as 'my_team'",
+                        location=spec.location,
+                    )
+    mistakes.raise_found()
 
 
 def check_views(
@@ -85,9 +107,11 @@ def check_inputs(specs: Iterable[DatasetSpec], known: AbstractSet[DatasetName]) 
 
 def _check_input(spec: DatasetSpec, name: DatasetName, names: AbstractSet[DatasetName]) -> None:
     if name not in names:
+        near = _nearest_dataset(name, names)
+        advice = None if spec.function is None else _EVERY_READ
         raise DefinitionError(
             f"{spec.name} reads {name}, which is neither defined nor a raw folder",
-            hint=_nearest_dataset(name, names),
+            hint=near or advice,
             location=spec.location,
         )
 

@@ -7,10 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.definitions.checking import check_duplicates, check_views
+from penstock.definitions.checking import check_duplicates, check_tags, check_views
 from penstock.definitions.conditions import check_conditions
 from penstock.definitions.declarations import from_declaration, to_erasable_table
+from penstock.definitions.definition_files import find_definition_files, is_sql
 from penstock.definitions.flows import FlowNames, to_streaming_tables
+from penstock.definitions.guesses import Guesses
 from penstock.definitions.jobs import to_job, with_jobs
 from penstock.definitions.loads import to_load
 from penstock.definitions.local_views import without_local_views
@@ -57,8 +59,9 @@ def load_definitions(project: Project) -> tuple[DatasetSpec, ...]:
 def load_everything(project: Project) -> tuple[tuple[DatasetSpec, ...], Project]:
     """Load every definition; and the project with what the files declare about tables added to penstock.yml."""
     loader = _Loader(project)
-    specs = without_local_views(loader.load(), project.database)
+    specs = loader.guesses.settle(without_local_views(loader.load(), project.database))
     check_duplicates(specs)
+    check_tags(specs)
     check_views(specs, loader.qualified_reads, project.database)
     contracts = dict(project.staging)
     for table, contract in loader.contracts:
@@ -80,23 +83,6 @@ def load_everything(project: Project) -> tuple[tuple[DatasetSpec, ...], Project]
     return specs, with_jobs(replace(project, staging=contracts, erasure=erasure), specs)
 
 
-def find_definition_files(project: Project) -> tuple[Path, ...]:
-    """The .py and .sql files that the project's globs name, sorted."""
-    files = ProjectFiles(project.root)
-    found: set[Path] = set()
-    for pattern in project.libraries:
-        if Path(pattern).is_absolute() or ".." in Path(pattern).parts:
-            raise DefinitionError(
-                f"the glob {pattern!r} leaves the project",
-                hint="write it from the project's folder, such as transformations/**",
-                location=Location(files.shown(project.file)),
-            )
-        # "**" alone means every file below, in all versions of Python.
-        pattern = f"{pattern.rstrip('/')}/*" if pattern.rstrip("/").endswith("**") else pattern  # noqa: PLW2901
-        found.update(path for path in files.root.glob(pattern) if _is_definition_file(path, files))
-    return tuple(sorted(found))
-
-
 class _Loader:
     """One load of one project."""
 
@@ -107,12 +93,13 @@ class _Loader:
         self.qualified_reads: list[tuple[DatasetName, Location]] = []
         self.contracts: list[tuple[str, Contract]] = []
         self.erasables: list[ErasableTable] = []
+        self.guesses = Guesses(project.database)
         self._mistakes = Mistakes()
 
     def load(self) -> tuple[DatasetSpec, ...]:
         paths = find_definition_files(self._project)
-        specs = [spec for path in paths if path.suffix == ".sql" for spec in self._load_sql(path)]
-        python = [path for path in paths if path.suffix == ".py"]
+        specs = [spec for path in paths if is_sql(path) for spec in self._load_sql(path)]
+        python = [path for path in paths if not is_sql(path)]
         if python:
             specs += self._load_python(python)
         for each in self._project.loads:
@@ -238,13 +225,14 @@ class _Loader:
         check_callable(definition, location)
         trace = tracer.trace(definition.function, has_depends_on=bool(definition.depends_on))
         needs = find_python_needs(definition.function, tracer.sources, self._cache)
+        reads, remarks = self.guesses.take(name, trace, definition.depends_on)
         return DatasetSpec(
             name=name,
             kind=definition.kind,
             location=location,
-            inputs=self._input_names((*trace.inputs, *definition.depends_on), location),
+            inputs=self._input_names((*reads, *definition.depends_on), location),
             fingerprint=trace.fingerprint,
-            untraced=trace.untraced,
+            untraced=(*trace.untraced, *remarks),
             earlier_fingerprint=trace.earlier,
             layout=definition.layout,
             expectations=registry.expectations_of(definition.function),
@@ -294,9 +282,3 @@ class _Loader:
                     f"reads {text!r}, which is not a valid dataset name: use name or database.name", location=location
                 ) from None
         return tuple(found)
-
-
-def _is_definition_file(path: Path, files: ProjectFiles) -> bool:
-    inside = path.relative_to(files.root).parts
-    is_hidden = any(part.startswith(".") or part == "__pycache__" for part in inside)
-    return path.suffix in {".py", ".sql"} and not is_hidden and path.is_file() and files.is_project_file(path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+import signal
 import sys
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from penstock.definitions.project_modules import ProjectFiles, ProjectFinder
 from penstock.definitions.user_output import user_output
-from penstock.errors import DefinitionError, Location, message_of
+from penstock.errors import DefinitionError, Location, StoppedError, message_of
 from penstock.pipelines.registry import Definition
 
 if TYPE_CHECKING:
@@ -52,9 +53,15 @@ def user_code(files: ProjectFiles, file: Path) -> Iterator[None]:
         location = Location(files.shown(place), error.lineno, error.offset or None)
         raise DefinitionError(f"Python syntax error: {error.msg}", location=location) from error
     except BaseException as error:
-        if isinstance(error, KeyboardInterrupt):
+        if _is_stop(error):
             raise
         raise _failed(error, files, file) from error
+
+
+def _is_stop(error: BaseException) -> bool:
+    """Whether it is what Ctrl-C raises: where another handler than Python's own is in place, that is a StoppedError."""
+    is_python = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    return isinstance(error, StoppedError) or (is_python and isinstance(error, KeyboardInterrupt))
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from penstock.definitions.loading import find_definition_files
+from penstock.definitions.definition_files import find_definition_files
 from penstock.definitions.project_modules import loaded_project_modules
 from penstock.model.nearest import did_you_mean
 from penstock.model.project import Project

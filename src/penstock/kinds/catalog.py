@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from penstock.definitions.checking import check_cycles, check_inputs
+from penstock.definitions.definition_files import find_ignored_files
 from penstock.errors import DefinitionError, PenstockError, UsageError
 from penstock.kinds.protocol import Kind, Workspace
 from penstock.lake.progress import read_table_state
@@ -115,6 +116,7 @@ def open_catalog(workspace: Workspace, kinds: tuple[Kind, ...]) -> Catalog:
             datasets[name] = replace(datasets[name], readers=(*datasets[name].readers, spec))
     unusable = tuple(item for each in found for item in each.unusable)
     warnings = (*(text for each in found for text in each.warnings), *find_mixed_forms(workspace.project.erasure))
+    warnings += find_ignored_files(workspace.project)
     unknown = find_unknown(workspace.project.schedules, set(map(str, datasets)))
     warnings += tuple(
         f"penstock.yml has a schedule for {name}, which is not a dataset of this project" for name in unknown

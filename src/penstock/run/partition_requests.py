@@ -15,7 +15,7 @@ from penstock.model.partitions.ordinals import Ordinals, to_ordinals, union
 from penstock.model.partitions.refs import PartitionRef, split_ref
 from penstock.model.partitions.requests import Slice, read_request
 from penstock.model.partitions.schemes import ColumnScheme, Countable, Scheme
-from penstock.run.selection import select_datasets
+from penstock.run.selection import DefinitionPaths, select_datasets
 
 _SELECTORS = frozenset("+:*?[, ")
 
@@ -67,10 +67,11 @@ def _add_inputs(catalog: Catalog, wanted: dict[DatasetName, Ordinals | None]) ->
 
 
 def _resolve(catalog: Catalog, ref: str, now: datetime) -> Iterable[tuple[DatasetName, Ordinals | None]] | PartitionRef:
-    database = catalog.workspace.project.database
+    project = catalog.workspace.project
     if _SELECTORS & set(ref.partition("/")[0]):  # a partition has its slash after a plain name; `path:a/b.sql` has not
         tags = {name: dataset.tags for name, dataset in catalog.datasets.items()}
-        chosen = select_datasets(catalog.graph, tags, (ref,), (), database, "build", catalog.files)
+        paths = DefinitionPaths(catalog.files, project.root)
+        chosen = select_datasets(catalog.graph, tags, (ref,), (), project.database, "build", paths)
         return [(name, None) for name in sorted(chosen)]
     found = read_ref(catalog, ref, now)
     if isinstance(found, Slice):

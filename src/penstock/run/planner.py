@@ -21,7 +21,7 @@ from penstock.model.partitions.declared import PartitionRequest
 from penstock.model.plan import Action, Item, Plan, PlanLine, Problem, Reason, Upstream, Wishes, WorkItem
 from penstock.model.progress import TableState
 from penstock.run.partition_requests import Asked, find_scheme, resolve_refs
-from penstock.run.selection import select_datasets
+from penstock.run.selection import DefinitionPaths, select_datasets
 from penstock.storage.files import Files
 from penstock.tombstones.suppression import Suppressions
 
@@ -261,10 +261,9 @@ def _select(catalog: Catalog, request: PlanRequest) -> frozenset[DatasetName]:
     chosen = frozenset(catalog.graph)
     if request.select or request.exclude:
         tags = {name: dataset.tags for name, dataset in catalog.datasets.items()}
-        database = catalog.workspace.project.database
-        chosen = select_datasets(
-            catalog.graph, tags, request.select, request.exclude, database, request.selected_by, catalog.files
-        )
+        project = catalog.workspace.project
+        given = (request.select, request.exclude, project.database, request.selected_by)
+        chosen = select_datasets(catalog.graph, tags, *given, DefinitionPaths(catalog.files, project.root))
     if request.exclude and not chosen:
         raise UsageError(
             f"--exclude {' '.join(request.exclude)}: nothing is left, because it excludes all that is selected",

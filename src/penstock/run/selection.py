@@ -14,18 +14,32 @@ A selector that selects nothing is an error: a typo must not look like "nothing 
 
 from __future__ import annotations
 
+import itertools
+import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from pathlib import Path, PurePath
 
 from penstock.errors import UsageError
 from penstock.model.graph import downstream, upstream
 from penstock.model.names import DatasetName, to_dataset_name
 from penstock.model.nearest import nearest_names
 
-_SELECTOR = re.compile(r"(?P<up>[0-9]{0,6}\+)?(?:(?P<method>[A-Za-z_]+):)?(?P<body>[^+:,]+)(?P<down>\+[0-9]{0,6})?\Z")
+_SELECTOR = re.compile(
+    r"(?P<up>[0-9]{0,6}\+)?(?:(?P<method>[A-Za-z_]+):)?(?P<body>[^+:,]+(?::[^+:,]+)*)(?P<down>\+[0-9]{0,6})?\Z"
+)
+_ANY_FOLDERS = re.compile(r"(?:(?<=/)|^)\*\*/")
 _WILDCARD = re.compile(r"[*?\[]")
+
+
+@dataclass(frozen=True, slots=True)
+class DefinitionPaths:
+    """The files of definitions, from the project's folder, and that folder."""
+
+    files: Mapping[DatasetName, str]
+    root: Path
 
 
 def select_datasets(
@@ -35,13 +49,13 @@ def select_datasets(
     exclude: Sequence[str],
     default_database: str,
     selected_by: str = "--select",
-    paths: Mapping[DatasetName, str] | None = None,
+    paths: DefinitionPaths | None = None,
 ) -> frozenset[DatasetName]:
     """Return the datasets that `--select` names (all, if it names none) without those that `--exclude` names.
 
-    `selected_by` is what the user typed before the names; `paths` has the files of definitions, from the project's folder.
+    `selected_by` is what the user typed before the names; `paths` says where definitions are.
     """
-    scope = _Scope(graph, tags, default_database.lower(), paths or {})
+    scope = _Scope(graph, tags, default_database.lower(), paths or DefinitionPaths({}, Path()))
     chosen = scope.union(selected_by, select) if select else frozenset(graph)
     return chosen - scope.union("--exclude", exclude)
 
@@ -53,7 +67,7 @@ class _Scope:
     graph: Mapping[DatasetName, frozenset[DatasetName]]
     tags: Mapping[DatasetName, frozenset[str]]
     default_database: str
-    paths: Mapping[DatasetName, str]
+    paths: DefinitionPaths
 
     def union(self, option: str, arguments: Sequence[str]) -> frozenset[DatasetName]:
         found: frozenset[DatasetName] = frozenset()
@@ -96,7 +110,11 @@ class _Scope:
         if method not in {None, "tag", "path"}:
             raise UsageError(f"{option} {text}: unknown method `{method}:`", hint="the methods are `tag:` and `path:`")
         if method == "path":
-            found, what, hint = self._below(body), "is defined there", "`penstock show NAME` says where a dataset is"
+            found, what, hint = (
+                self._below(body),
+                "is defined there",
+                "`penstock show NAME` says where a dataset is",
+            )
         elif method == "tag":
             found, what, hint = self._tagged(body), "has this tag", f"tags: {', '.join(self._all_tags()) or 'none'}"
         else:
@@ -106,13 +124,16 @@ class _Scope:
             raise UsageError(f"{option} {text}: no dataset {what}{near}", hint=hint)
         return found
 
+    def _from_root(self, body: str) -> str:
+        """A path as files are called here: from the project's folder."""
+        if PurePath(body).is_absolute():
+            place, root = Path(body).resolve(), self.paths.root.resolve()
+            return place.relative_to(root).as_posix() if place.is_relative_to(root) else str(place)
+        return posixpath.normpath(body)
+
     def _below(self, body: str) -> frozenset[DatasetName]:
-        place = body.removeprefix("./").rstrip("/")
-        return frozenset(
-            name
-            for name, file in self.paths.items()
-            if name in self.graph and (file == place or file.startswith(f"{place}/") or fnmatchcase(file, place))
-        )
+        is_named = _to_test(self._from_root(body))
+        return frozenset(name for name, file in self.paths.files.items() if name in self.graph and is_named(file))
 
     def _tagged(self, pattern: str) -> frozenset[DatasetName]:
         return frozenset(
@@ -140,6 +161,14 @@ class _Scope:
 
     def _all_tags(self) -> list[str]:
         return sorted({tag for name in self.graph for tag in self.tags.get(name, frozenset())})
+
+
+def _to_test(place: str) -> Callable[[str], bool]:
+    """Whether a file is this one, below this folder, or named by this glob, in which `**/` stands for any folders or none."""
+    parts = _ANY_FOLDERS.split(place)
+    between = itertools.product(("**/", ""), repeat=len(parts) - 1)
+    globs = ["".join(itertools.chain(*zip(parts, (*folders, ""), strict=True))) for folders in between]
+    return lambda file: place in {file, "."} or file.startswith(f"{place}/") or any(fnmatchcase(file, g) for g in globs)
 
 
 def _depth(sign: str) -> int | None:

@@ -32,16 +32,28 @@ class LocalFiles:
         self.reader_options: dict[str, str] | None = None
 
     def walk(self, prefix: str) -> list[RawFile]:
+        return [file for file, mode in self.walk_all(prefix) if stat.S_ISREG(mode)]
+
+    def walk_all(self, prefix: str) -> list[tuple[RawFile, int]]:
+        """All that is below the prefix with its mode: files, folders, pipes, and links that lead nowhere."""
         start = self.root / prefix if prefix else self.root
         above = (os.path.realpath(start),)
-        found = [RawFile(path, status.st_size, status.st_mtime_ns) for path, status in _walk(start, prefix, above)]
-        return sorted(found, key=lambda file: file.path)
+        found = [
+            (RawFile(path, status.st_size, status.st_mtime_ns), status.st_mode)
+            for path, status in _walk(start, prefix, above)
+        ]
+        return sorted(found, key=lambda each: each[0].path)
 
     def names(self, prefix: str) -> list[str]:
         return sorted(entry.name for entry in _scan(self.root / prefix) if _leads_somewhere(entry) and entry.is_file())
 
     def folders(self, prefix: str) -> list[str]:
         return sorted(entry.name for entry in _scan(self.root / prefix) if _leads_somewhere(entry) and entry.is_dir())
+
+    def dead_links(self, prefix: str) -> list[str]:
+        """Names of the links directly in a folder that lead nowhere, such as to a mount that is missing."""
+        looked = [(entry.name, _look_at(entry)) for entry in _scan(self.root / prefix) if entry.is_symlink()]
+        return sorted(name for name, status in looked if status and stat.S_ISLNK(status.st_mode))
 
     def entries(self, prefix: str) -> list[str]:
         """Everything that a folder has, files or not: what is in the place of a file must not look as if there were none."""
@@ -235,19 +247,31 @@ def _scan(folder: Path) -> list[os.DirEntry[str]]:
 
 
 def _walk(folder: Path, prefix: str, above: tuple[str, ...]) -> Iterator[tuple[str, os.stat_result]]:
-    """The files below a folder; `above` has the real paths of the folders that lead to it, and its own."""
+    """What is below a folder; `above` has the real paths of the folders that lead to it, and its own."""
     for entry in _scan(folder):
-        path = f"{prefix}/{entry.name}" if prefix else entry.name
-        if not _leads_somewhere(entry):
+        status = _look_at(entry)
+        if status is None:
             continue
-        if entry.is_dir():
+        path = f"{prefix}/{entry.name}" if prefix else entry.name
+        yield path, status
+        if stat.S_ISDIR(status.st_mode):
             yield from _walk(Path(entry.path), path, (*above, _follow(entry, above)))
-        elif entry.is_file():
-            try:
-                status = entry.stat()
-            except FileNotFoundError:  # removed since the folder was listed
-                continue
-            yield path, status
+
+
+def _look_at(entry: os.DirEntry[str]) -> os.stat_result | None:
+    """The status of what it is or leads to, of the link itself if it leads nowhere; None if it is gone since it was listed."""
+    try:
+        with suppress(FileNotFoundError):
+            return entry.stat()
+    except PermissionError as error:
+        raise _denied(Path(entry.path)) from error
+    except OSError as error:
+        if not is_misplaced(error):
+            raise
+    try:
+        return os.lstat(entry.path)
+    except FileNotFoundError:
+        return None
 
 
 def _leads_somewhere(entry: os.DirEntry[str]) -> bool:

@@ -43,6 +43,7 @@ def test_only_results_reach_stdout(shop: ProjectFolder) -> None:
     ("code", "said"),
     [
         ("raise GeneratorExit", "a.py:1: loading this file failed with GeneratorExit"),
+        ("raise KeyboardInterrupt", "a.py:1: loading this file failed with KeyboardInterrupt"),
         ("import asyncio; raise asyncio.CancelledError", "failed with CancelledError"),
         ("class E(Exception):\n def __str__(self): 1/0\nraise E", "a.py:3: loading this file failed with E"),
         ("import sys; sys.stdout.close(); 1/0", "failed with ZeroDivisionError"),
@@ -66,3 +67,9 @@ def test_with_a_detailed_exit_code_everything_that_is_wrong_is_one(shop: Project
     shop.define("a.sql", "CREATE MATERIALIZED VIEW a AS SELECT a,, b")
     assert penstock("plan", "--detailed-exitcode").code == 1
     assert penstock("plan").code == 2
+
+
+def test_ctrl_c_while_a_file_is_loaded_stops_the_command(shop: ProjectFolder) -> None:
+    shop.define("a.py", "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    done = shop.penstock("plan", check=130)
+    assert "stopped by Ctrl-C" in done.stderr

@@ -24,6 +24,8 @@ COMMANDS = ("plan", "run", "rebuild", "ls", "show", "history", "init", "demo", "
         (["show", "orders", "--rows", "many"], "--rows"),
         (["plan", "--log-format", "xml"], "xml"),
         (["run", "--wait", "long"], "--wait"),
+        (["run", "--wait", "-1"], "--wait"),
+        (["ls", "--graph", "foo"], "'--graph': 'foo' is not one of"),
         (["plan", "--select", "nothing"], "nothing"),
         (["plan", "--select", "totls"], "did you mean `totals`"),
         (["plan", "--select", ""], "--select is empty"),

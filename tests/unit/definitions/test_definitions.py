@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock.definitions.checking import check_cycles, check_inputs
-from penstock.definitions.loading import find_definition_files
+from penstock.definitions.definition_files import find_definition_files
 from penstock.definitions.project_modules import loaded_project_modules
 from penstock.errors import DefinitionError
 from penstock.model.names import DatasetName
@@ -268,3 +268,15 @@ print(len(specs), [m for m in ("pyspark", "sqlglot", "pydantic") if m in sys.mod
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "2 []"
+
+
+@pytest.mark.parametrize("tag", ["my team", "a,b", "", "a+", "\t"])
+@pytest.mark.parametrize("is_sql", [True, False])
+def test_tags_that_no_selector_can_name_are_refused(tag: str, is_sql: bool, folder: Folder) -> None:
+    view = "CREATE MATERIALIZED VIEW {} TAGS ('{}') AS SELECT 1 AS a;"
+    sql = f"{view.format('good', 'team:sales')}\n{view.format('t', tag)}"
+    python = f"{HEAD}\n@dp.table(tags=['good', {tag!r}])\ndef t(): ...\n"
+    folder.write(f"transformations/a.{'sql' if is_sql else 'py'}", sql if is_sql else python)
+    with pytest.raises(DefinitionError, match=r"main\.t has the tag .*, which no selector can name") as caught:
+        folder.load()
+    assert str(caught.value.location).startswith(f"transformations/a.{'sql:2' if is_sql else 'py:3'}")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from builders import write_raw
+from penstock.errors import StorageError
 from penstock.model.plan import Plan
 from shops import Shop
 
@@ -72,6 +74,43 @@ def test_a_table_that_is_a_link_to_all_tables_is_refused(shop: Shop) -> None:
     (shop.raw.root / "all").symlink_to(shop.raw.root)
     plan = shop.plan()
     assert [item.id for item in plan.items if item.problem] == ["staging.all"]
+
+
+def _unmount(folder: Path) -> None:
+    shutil.rmtree(folder)
+    folder.symlink_to("/no_such_mount")
+
+
+def _unmount_a_file(folder: Path) -> None:
+    (folder / "1.parquet").unlink()
+    (folder / "1.parquet").symlink_to("/no_such_mount")
+
+
+def _link_to_itself(folder: Path) -> None:
+    (folder / "2.parquet").symlink_to("2.parquet")
+
+
+@pytest.mark.parametrize("how", [_unmount, _unmount_a_file, _link_to_itself])
+def test_a_link_that_leads_nowhere_is_a_problem_of_its_table_and_nothing_that_was_removed(
+    how: Callable[[Path], None], shop: Shop
+) -> None:
+    shop.text = "name: shop\nstaging:\n  orders: {on_removed_files: rebuild}\n"
+    shop.done()
+    how(shop.raw.root / "orders")
+    plan = shop.plan(drop_retired=True)
+    (problem,) = [item.problem for item in plan.items if item.problem]
+    assert problem.code == "raw_file"
+    assert problem.message.endswith("is a link that leads nowhere")
+    assert (_actions(plan)["staging.orders"], _actions(plan)["staging.customers"]) == ("skip", "none")
+
+
+@pytest.mark.parametrize("target", ["/no_such_mount", "raw"])
+def test_raw_that_is_a_link_that_leads_nowhere_stops_the_plan(target: str, shop: Shop) -> None:
+    shop.done()
+    shutil.rmtree(shop.raw.root)
+    shop.raw.root.symlink_to(target)
+    with pytest.raises(StorageError, match="which is not a folder"):
+        shop.plan(drop_retired=True)
 
 
 def test_a_link_to_another_place_is_followed(shop: Shop, tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from penstock.errors import UsageError
 from penstock.model.graph import downstream, upstream
 from penstock.model.names import DatasetName, to_dataset_name
-from penstock.run.selection import select_datasets
+from penstock.run.selection import DefinitionPaths, select_datasets
 
 READS = {
     "staging.orders": "",
@@ -22,7 +24,7 @@ READS = {
     "report": "revenue customers",
     "mart.report_daily": "report",
 }
-TAGS = {"clean_orders": "nightly core", "clean_customers": "nightly", "report": "core"}
+TAGS = {"clean_orders": "nightly core", "clean_customers": "nightly", "report": "core team:sales"}
 
 
 def name(text: str) -> DatasetName:
@@ -55,13 +57,22 @@ PATHS = {
         ("path:./transformations/sales/", "clean_orders revenue"),
         ("path:transformations/sales/revenue.py", "revenue"),
         ("path:transformations/*.sql", "clean_orders customers"),
+        ("path:transformations/**/customers.sql", "customers"),
+        ("path:**/revenue.py", "revenue"),
+        ("path:**/sales/**/*.sql", "clean_orders"),
+        ("path:transformations/**", "clean_orders customers revenue"),
+        ("path:/home/shop/transformations/sales", "clean_orders revenue"),
+        ("path:/home/shop/transformations/**/customers.sql", "customers"),
+        ("path:/home/shop", "clean_orders customers revenue"),
+        ("path:.", "clean_orders customers revenue"),
         ("path:transformations/customers.sql+", "customers report mart.report_daily"),
     ],
 )
 def test_definitions_are_selected_by_their_files(selector: str, found: str) -> None:
-    assert select_datasets(GRAPH, TAGGED, [selector], (), "main", paths=PATHS) == names(found)
+    paths = DefinitionPaths(PATHS, Path("/home/shop"))
+    assert select_datasets(GRAPH, TAGGED, [selector], (), "main", paths=paths) == names(found)
     with pytest.raises(UsageError, match="no dataset is defined there"):
-        select_datasets(GRAPH, TAGGED, ["path:elsewhere"], (), "main", paths=PATHS)
+        select_datasets(GRAPH, TAGGED, ["path:elsewhere"], (), "main", paths=paths)
 
 
 @pytest.mark.parametrize(
@@ -75,6 +86,7 @@ def test_definitions_are_selected_by_their_files(selector: str, found: str) -> N
         (["customers"], "customers"),  # the project's database first
         (["orders"], "staging.orders"),  # then any other
         (["staging.customers"], "staging.customers"),
+        (["tag:team:sales"], "report"),
         (["+revenue"], "revenue clean_orders staging.orders staging.products"),
         (["1+revenue"], "revenue clean_orders staging.products"),
         (["0+revenue"], "revenue"),

@@ -14,6 +14,8 @@ from penstock.model.plan import Problem, Upstream
 from penstock.model.schema import Schema
 from penstock.model.spec import NeededColumn
 
+_MOST_SHOWN = 12
+
 
 def find_lost_column(resolved: ResolvedSpec, inputs: Mapping[DatasetName, Upstream]) -> Problem | None:
     """The first name in the definition, or in a view that it reads, with which Spark would reject it."""
@@ -86,6 +88,12 @@ def _to_missing(resolved: ResolvedSpec, need: NeededColumn, known: Mapping[Datas
     return Problem(
         "column_unknown",
         f"{resolved.spec.name} reads {column}, a column that {whose}",
-        hint=f"did you mean {columns[near[0]]}?" if near else f"penstock schema show {tables[0]} lists its columns",
+        hint=f"did you mean {columns[near[0]]}?" if near else _list_columns(tables, list(columns.values())),
         location=need.location,
     )
+
+
+def _list_columns(tables: list[DatasetName], columns: list[str]) -> str:
+    """The columns that there are: before the first run, no command could list them."""
+    shown = f"{', '.join(columns[:_MOST_SHOWN])}{', ...' if len(columns) > _MOST_SHOWN else ''}"
+    return f"{' and '.join(map(str, tables))} {'has' if len(tables) == 1 else 'have'} {shown or 'no columns'}"

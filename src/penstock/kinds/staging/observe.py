@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -55,8 +56,9 @@ def open_raw(project: Project) -> Files | None:
     if project.raw is None:
         return None
     files = open_files(project.raw.path, project.configuration)
-    if isinstance(files, LocalFiles) and files.root.exists() and not files.root.is_dir():
-        raise StorageError(f"raw is {project.raw.path}, which is not a folder")
+    if isinstance(files, LocalFiles) and not files.root.is_dir() and os.path.lexists(files.root):
+        hint = "if it is a link, restore what it leads to, such as a mount"
+        raise StorageError(f"raw is {project.raw.path}, which is not a folder", hint=hint)
     if isinstance(files, LocalFiles) and project.raw.is_declared and not files.root.exists():
         raise StorageError(
             f"the raw folder {project.raw.path} does not exist", hint="create it, or correct raw: in penstock.yml"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import stat
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from penstock.errors import StorageError
@@ -25,7 +26,7 @@ class RawListing:
     colliding: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Tables with the spellings of their name in raw, where there are several: it is unknown whether they are one table."""
     ignored: tuple[str, ...] = ()
-    """Files of a known format that do not fit the layout."""
+    """What has the name of a raw file, and does not fit the layout or is no file."""
     unlisted: Mapping[str, StorageError] = field(default_factory=dict)
     """Tables whose folder cannot be listed, and why."""
 
@@ -44,11 +45,15 @@ def list_raw(files: Files, layout: str) -> RawListing:
     by_folder = layout.startswith("{table}/")
     if by_folder:
         for folder in files.folders(""):
-            if not folder.startswith((".", "_")):
-                collected.tables.setdefault(folder.lower(), [])
-                collected.spellings.setdefault(folder.lower(), set()).add(folder)
-    for file in _list_by_table(files, collected) if by_folder and isinstance(files, LocalFiles) else files.walk(""):
-        _place(file, by_folder, collected)
+            if not _is_hidden(folder):
+                _add_table(folder, collected)
+    if not isinstance(files, LocalFiles):
+        for file in files.walk(""):
+            _place(file, by_folder, collected)
+    elif by_folder:
+        _list_by_table(files, collected)
+    else:
+        _list_batches(files, collected)
     bad = {name for name in collected.tables if not is_name_part(name) or name.endswith(QUARANTINE_SUFFIX)}
     twice = {name for name, spellings in collected.spellings.items() if len(spellings) > 1} - bad
     return RawListing(
@@ -60,28 +65,90 @@ def list_raw(files: Files, layout: str) -> RawListing:
     )
 
 
-def _list_by_table(files: LocalFiles, collected: _Collected) -> Iterator[RawFile]:
+def _list_by_table(files: LocalFiles, collected: _Collected) -> None:
     """The files of each table's folder; a folder that cannot be listed does not keep the others from it."""
-    yield from (RawFile(name, 0) for name in files.names(""))  # they belong to no table
+    for name in files.names(""):  # they belong to no table
+        _place(RawFile(name, 0), True, collected)
+    for link in files.dead_links(""):
+        if _find_ending(link) is not None:
+            _place(RawFile(link, 0), True, collected)
+        elif is_name_part(link) and not _is_hidden(
+            link
+        ):  # not the folder of a table that was removed: what is in it is unknown
+            _add_table(link, collected)
+            collected.unlisted[link.lower()] = _dead(files, link)
     for folder in files.folders(""):
-        if not folder.startswith((".", "_")):
+        if not _is_hidden(folder):
             try:
-                yield from files.walk(folder)
+                _place_all(files, folder, True, collected)
             except StorageError as error:
                 collected.unlisted[folder.lower()] = error
 
 
-def _place(file: RawFile, by_folder: bool, collected: _Collected) -> None:
-    parts = file.path.split("/")
-    ending = _find_ending(file.path)
-    if ending is None or any(part.startswith((".", "_")) for part in parts):
-        return
+def _list_batches(files: LocalFiles, collected: _Collected) -> None:
+    """The files of all batches; StorageError when one of them cannot be listed, because any table can have a file in it."""
+    for link in files.dead_links(""):
+        if not _is_hidden(link) and _find_ending(link) is None:
+            raise _dead(files, link)
+    _place_all(files, "", False, collected)
+
+
+def _place_all(files: LocalFiles, folder: str, by_folder: bool, collected: _Collected) -> None:
+    others = []
+    for file, mode in files.walk_all(folder):
+        if stat.S_ISREG(mode):
+            _place(file, by_folder, collected)
+        elif stat.S_ISLNK(mode):
+            _place_dead(files, file, by_folder, collected)
+        elif _find_loadable(file.path) is not None:
+            others.append((file.path, "a folder" if stat.S_ISDIR(mode) else "not a file"))
+    known = tuple(collected.ignored)
+    collected.ignored += [f"{path} ({what})" for path, what in others if not _has_below(path, known)]
+
+
+def _has_below(folder: str, paths: tuple[str, ...]) -> bool:
+    return any(path.startswith(f"{folder}/") for path in paths)
+
+
+def _place_dead(files: LocalFiles, link: RawFile, by_folder: bool, collected: _Collected) -> None:
+    """A file whose content is unknown is not one that was removed: its table must wait for it."""
+    table = _place(link, by_folder, collected)
+    if table is not None:
+        collected.unlisted.setdefault(table, _dead(files, link.path))
+
+
+def _dead(files: LocalFiles, path: str) -> StorageError:
+    return StorageError(
+        f"{files.root / path} is a link that leads nowhere",
+        hint="restore what it leads to, such as a mount, or remove the link",
+    )
+
+
+def _place(file: RawFile, by_folder: bool, collected: _Collected) -> str | None:
+    """Give a file to its table, which is returned; None when it belongs to none."""
+    ending, parts = _find_loadable(file.path), file.path.split("/")
+    if ending is None:
+        return None
     if len(parts) != 2:
         collected.ignored.append(file.path)
-        return
+        return None
     table = parts[0] if by_folder else parts[1].removesuffix(ending)
-    collected.tables.setdefault(table.lower(), []).append(file)
-    collected.spellings.setdefault(table.lower(), set()).add(table)
+    _add_table(table, collected).append(file)
+    return table.lower()
+
+
+def _add_table(spelled: str, collected: _Collected) -> list[RawFile]:
+    collected.spellings.setdefault(spelled.lower(), set()).add(spelled)
+    return collected.tables.setdefault(spelled.lower(), [])
+
+
+def _find_loadable(path: str) -> str | None:
+    """The ending of what a raw file could be; None where a part of its path is hidden too."""
+    return None if any(map(_is_hidden, path.split("/"))) else _find_ending(path)
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith((".", "_"))
 
 
 def _find_ending(path: str) -> str | None:

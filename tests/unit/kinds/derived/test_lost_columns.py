@@ -65,3 +65,12 @@ def test_whatever_else_a_name_may_mean_counts(
     reads: list[tuple[DatasetName, str]], others: list[tuple[DatasetName, str]], is_open: bool, expected: str | None
 ) -> None:
     assert code(NeededColumn(tuple(reads), HERE, tuple(others), is_open)) == expected
+
+
+def test_the_hint_names_columns_that_no_command_could_list_before_the_first_run() -> None:
+    wide = Schema(tuple(Column(f"c{index}", "string") for index in range(20)))
+    need = NeededColumn(((ORDERS, "note"),), HERE)
+    resolved = resolve_views(make_spec("a", "staging.orders", needs=(need,)), {})
+    found = find_lost_column(resolved, {ORDERS: planned(wide, ())})
+    assert found is not None
+    assert found.hint == "staging.orders has c0, c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, ..."

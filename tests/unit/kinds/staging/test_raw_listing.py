@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
+from penstock.errors import StorageError
 from penstock.kinds.staging.raw_files import RawListing, hash_content, list_raw
 from penstock.storage.local import LocalFiles
 
@@ -65,6 +68,41 @@ def test_parquet_files_that_do_not_fit_the_layout_are_told(
     listing = _list(raw, layout, paths)
     assert listing.ignored == ignored
     assert list(listing.tables) == ["a"]
+
+
+@pytest.mark.parametrize("layout", [BY_TABLE, BY_BATCH])
+def test_what_is_no_file_but_has_the_name_of_one_is_told(layout: str, raw: LocalFiles) -> None:
+    _list(raw, layout, "a/1.parquet a/2.parquet/ a/3.parquet/part.parquet a/_4.parquet/ a/other/")
+    os.mkfifo(raw.root / "a/5.csv")
+    os.mkfifo(raw.root / "a/_6.csv")
+    (raw.root / "a/deep").mkdir()
+    (raw.root / "a/deep/7.csv").symlink_to("nowhere")
+    ignored = ("a/2.parquet (a folder)", "a/3.parquet/part.parquet", "a/5.csv (not a file)", "a/deep/7.csv")
+    assert list_raw(raw, layout).ignored == ignored
+
+
+@pytest.mark.parametrize(
+    ("layout", "links", "unlisted"),
+    [
+        (BY_TABLE, "a b/2.parquet _c .d notes.txt loose.csv b/notes b/_3.parquet", "a b"),
+        (BY_BATCH, "1/a.parquet b.csv _2 1/_c.csv 1/notes", "a"),
+    ],
+)
+def test_a_link_that_leads_nowhere_is_not_taken_for_what_was_removed(
+    layout: str, links: str, unlisted: str, raw: LocalFiles
+) -> None:
+    _list(raw, layout, "b/ 1/")
+    for link in links.split():
+        (raw.root / link).symlink_to("/no_such_mount")
+    listing = list_raw(raw, layout)
+    assert " ".join(sorted(listing.unlisted)) == unlisted
+    assert listing.unlisted.keys() <= listing.tables.keys()
+
+
+def test_a_batch_that_leads_nowhere_could_have_files_of_every_table(raw: LocalFiles) -> None:
+    (raw.root / "2024").symlink_to("2024")
+    with pytest.raises(StorageError, match="2024 is a link that leads nowhere"):
+        list_raw(raw, BY_BATCH)
 
 
 @pytest.mark.parametrize(
