@@ -20,6 +20,9 @@ _VALUES = frozenset({T.VAR, T.NUMBER, T.STRING, T.L_PAREN, T.IDENTIFIER})
 _BEFORE_QUERY = frozenset({None, T.UNION, T.EXCEPT, T.INTERSECT, T.ALL, T.DISTINCT})
 _BEFORE_SUBQUERY = _BEFORE_QUERY | {T.FROM, T.JOIN, T.IN, T.EXISTS, T.ALIAS, T.L_PAREN}
 
+_SETS = frozenset({T.UNION, T.EXCEPT, T.INTERSECT})
+_STARTS = frozenset({T.SELECT, T.FROM, T.VALUES})
+
 
 def without_tables(tokens: Sequence[Token]) -> list[Token]:
     """The tokens with `SELECT * FROM t` for each query `TABLE t`, which sqlglot takes for a table called TABLE."""
@@ -36,6 +39,7 @@ def without_tables(tokens: Sequence[Token]) -> list[Token]:
 
 def to_readable(tokens: Sequence[Token]) -> list[Token]:
     """The tokens with Spark's own forms replaced."""
+    tokens = _with_brackets(tokens)
     found: list[Token] = []
     place = 0
     while place < len(tokens):
@@ -43,6 +47,38 @@ def to_readable(tokens: Sequence[Token]) -> list[Token]:
         found += replaced
         place += used
     return found
+
+
+def _with_brackets(tokens: Sequence[Token]) -> list[Token]:
+    """The tokens with brackets around each query that follows `|> UNION` or similar."""
+    opened: set[int] = set()
+    closed: dict[int, int] = {}
+    for place, token in enumerate(tokens):
+        if token.token_type in _SETS and _kind(tokens, place - 1) is T.PIPE_GT:
+            start = place + 1
+            while _kind(tokens, start) in {T.ALL, T.DISTINCT}:
+                start += 1
+            if _kind(tokens, start) in _STARTS:
+                opened.add(start)
+                end = _find_end(tokens, start)
+                closed[end] = closed.get(end, 0) + 1
+    found: list[Token] = []
+    for place, token in enumerate(tokens):
+        found += [_like(token, T.L_PAREN, "(")] if place in opened else []
+        found.append(token)
+        found += [_like(token, T.R_PAREN, ")")] * closed.get(place + 1, 0)
+    return found
+
+
+def _find_end(tokens: Sequence[Token], start: int) -> int:
+    """Where the query ends that starts here: at the next pipe, a closing bracket, or the end."""
+    depth = 0
+    for place in range(start, len(tokens)):
+        kind = tokens[place].token_type
+        if depth == 0 and kind in {T.PIPE_GT, T.R_PAREN}:
+            return place
+        depth += {T.L_PAREN: 1, T.R_PAREN: -1}.get(kind, 0)
+    return len(tokens)
 
 
 def _replace(tokens: Sequence[Token], place: int, before: T | None) -> tuple[list[Token], int]:

@@ -251,3 +251,39 @@ def test_sql_of_which_a_part_is_unknown_is_not_accused(folder: Folder) -> None:
         'first = dp.read("staging.orders").where("a > 1").selectExpr("*", "a AS b")\n'
         'return spark.sql(f"SELECT {columns} FROM staging.orders")'
     )
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT regexp_replace(status, 'x') AS s FROM staging.orders",
+        "SELECT MAP(order_id) AS s FROM staging.orders",
+        "SELECT 'a' { : 1 } FROM staging.orders",
+    ],
+)
+def test_where_the_parser_itself_fails_the_definition_is_named(query: str, folder: Folder) -> None:
+    folder.write("transformations/a.sql", f"\nCREATE MATERIALIZED VIEW a AS\n{query};\n")
+    with pytest.raises(DefinitionError) as caught:
+        folder.load()
+    assert str(caught.value.location).startswith("transformations/a.sql:3:")
+
+
+def test_in_an_expectation_and_in_python_the_parser_may_fail_too(folder: Folder) -> None:
+    condition = "regexp_replace(status, 'x') = 'y'"
+    folder.write(
+        "transformations/a.sql",
+        f"CREATE MATERIALIZED VIEW a (CONSTRAINT c EXPECT ({condition})) AS SELECT status FROM staging.orders",
+    )
+    folder.load()
+    (folder.root / "transformations/a.sql").unlink()
+    spec = folder.define("return spark.sql(\"SELECT regexp_replace(status, 'x') FROM staging.orders\")")
+    assert "cannot be read" in spec.untraced[0].text
+
+
+@pytest.mark.parametrize(
+    "operand", ["UNION ALL TABLE u", "UNION ALL SELECT * FROM u", "EXCEPT ALL FROM u", "UNION ALL TABLE u |> WHERE a"]
+)
+def test_a_query_after_a_set_operator_in_a_pipe_needs_no_brackets(operand: str) -> None:
+    assert read_query(f"FROM t |> {operand}", ParseCache(None)).inputs == ("t", "u")
+    assert read_query(f"SELECT * FROM (FROM t |> {operand})", ParseCache(None)).inputs == ("t", "u")
+    assert read_query("FROM t |> UNION ALL VALUES (1)", ParseCache(None)).inputs == ("t",)
