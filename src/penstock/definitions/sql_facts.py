@@ -59,13 +59,32 @@ class ColumnNeed:
     """A name in a query, with its place, that Spark must find in one of the inputs, or else it rejects the query."""
 
     reads: tuple[tuple[str, str], ...]
-    """The input as written, and the column in lower case: one of these must exist, or one of `others`."""
+    """The input as written, and the column in lower case: one of these must exist, or one of `others`. Without any, the name
+    is certainly nowhere: what the query selects from has only `known`."""
     line: int
     column: int
     others: tuple[tuple[str, str], ...] = ()
     """Other meanings that are allowed but unlikely: in `t.a`, a column `t` of any table, with a field `a`."""
     is_open: bool = False
     """Such a meaning is possible for something whose columns are not known here."""
+    name: str = ""
+    """In lower case."""
+    is_qualifier: bool = False
+    """It stands before a dot, and no table of the query is called so."""
+    known: tuple[str, ...] = ()
+    """Names that could be meant: other columns; tables, if it stands before a dot."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResultColumns:
+    """The columns that the result of a query may have: those of these names, and all columns of these inputs as written."""
+
+    names: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
+    is_open: bool = True
+    """It may have columns of any name."""
+    has_texts: bool = False
+    """It may have columns whose names are not words, such as `sum(a)`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +107,7 @@ class QueryFacts:
     columns: Columns = field(default_factory=dict)
     """An input that is absent may be read as a whole."""
     needs: tuple[ColumnNeed, ...] = ()
+    result: ResultColumns = ResultColumns()
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,10 +206,19 @@ def facts_from_json(value: Mapping[str, Any]) -> QueryFacts:
             _typed(n["column"], int),
             _pairs(n["others"]),
             _typed(n["is_open"], bool),
+            _typed(n["name"], str),
+            _typed(n["is_qualifier"], bool),
+            _texts(n["known"]),
         )
         for n in value["needs"]
     )
-    return QueryFacts(_typed(value["fingerprint"], str), _texts(value["inputs"]), tuple(remarks), columns, needs)
+    result = _result(value["result"])
+    return QueryFacts(_typed(value["fingerprint"], str), _texts(value["inputs"]), tuple(remarks), columns, needs, result)
+
+
+def _result(value: Any) -> ResultColumns:
+    flags = _typed(value["is_open"], bool), _typed(value["has_texts"], bool)
+    return ResultColumns(_texts(value["names"]), _texts(value["inputs"]), *flags)
 
 
 def _pairs(values: Any) -> tuple[tuple[str, str], ...]:

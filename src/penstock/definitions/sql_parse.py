@@ -20,6 +20,7 @@ from penstock.definitions.sql_facts import ColumnNeed, QueryFacts
 from penstock.definitions.sql_grammar import check_grammar
 from penstock.definitions.sql_needs import find_needs
 from penstock.definitions.sql_reads import WithReads, find_inputs, find_remarks, find_with_reads, to_fingerprint
+from penstock.definitions.sql_results import check_names, check_widths
 from penstock.definitions.sql_text import SqlSyntaxError, SqlText, find_unclosed, to_offset
 from penstock.errors import DefinitionError, Location, PenstockError
 
@@ -27,12 +28,12 @@ _QUERY_STARTS = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "("})
 _SPARK = Dialect.get_or_raise("spark")
 
 
-def parse_query(sql: SqlText) -> QueryFacts:
-    """Read what one query reads; raises when it is not a query."""
+def parse_query(sql: SqlText, *, is_whole: bool = True) -> QueryFacts:
+    """Read what one query reads; raises when it is not a query. A text that is not whole has something in its holes."""
     tokens = to_tokens(sql)
     while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
         tokens.pop()
-    return find_facts(sql, tokens)
+    return find_facts(sql, tokens, is_whole=is_whole)
 
 
 def parse_with_reads(sql: SqlText) -> tuple[exp.Expr, WithReads]:
@@ -86,16 +87,20 @@ def to_tokens(sql: SqlText) -> list[Token]:
         ) from error
 
 
-def find_facts(sql: SqlText, tokens: list[Token]) -> QueryFacts:
-    """What the query of these tokens reads."""
+def find_facts(sql: SqlText, tokens: list[Token], *, is_stored: bool = False, is_whole: bool = True) -> QueryFacts:
+    """What the query of these tokens reads; its result may become a table."""
     with _located(sql, tokens):
         query = _parse(sql, tokens)
+        if is_whole:
+            check_widths(query, sql)
+        if is_stored:
+            check_names(query, sql)
         with_reads = find_with_reads(query, sql, tokens)
         inputs, reads = find_inputs(query, sql, tokens, with_reads)
         remarks = sorted([*find_remarks(tokens, sql), *reads], key=lambda remark: (remark.line, remark.column))
         columns = find_columns(query, inputs, tokens, sql, with_reads)
-        needs = find_needs(query, tokens, sql, with_reads)
-        return QueryFacts(to_fingerprint(query, tokens), inputs, tuple(remarks), columns, needs)
+        needs, result = find_needs(query, tokens, sql, with_reads)
+        return QueryFacts(to_fingerprint(query, tokens), inputs, tuple(remarks), columns, needs, result)
 
 
 @contextmanager

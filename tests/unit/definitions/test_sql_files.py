@@ -249,3 +249,57 @@ def test_a_cache_that_cannot_be_written_does_no_harm(tmp_path: Path) -> None:
     cache = ParseCache(tmp_path / "cache" / "sql.json")
     read("CREATE MATERIALIZED VIEW a AS SELECT 1", cache)
     cache.save()
+
+
+@pytest.mark.parametrize(
+    ("query", "column"),
+    [
+        ("SELECT id, ID FROM t", 12),
+        ("SELECT o.id, x.id FROM t AS o JOIN u AS x", 16),
+        ("SELECT a AS n, b AS `n` FROM t", 21),
+        ("(SELECT a AS n, b AS n FROM t) UNION ALL SELECT 1, 2", 22),
+    ],
+)
+def test_two_columns_of_one_name_cannot_be_stored(query: str, column: int, folder: Folder) -> None:
+    folder.write("transformations/a.sql", f"CREATE TEMPORARY VIEW v AS {query};\nCREATE MATERIALIZED VIEW a AS\n{query}")
+    with pytest.raises(DefinitionError, match="two columns of the result are called") as caught:
+        folder.load()
+    assert str(caught.value.location) == f"transformations/a.sql:3:{column}"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT 1, 2 UNION SELECT a FROM t",
+        "SELECT a FROM t UNION ALL SELECT a, b FROM t",
+        "SELECT a FROM t UNION ALL SELECT a FROM t UNION ALL (SELECT a, b + 1 FROM t)",
+        "SELECT x FROM (SELECT a AS x FROM t EXCEPT SELECT a, b FROM t)",
+    ],
+)
+def test_a_union_of_different_widths_is_a_mistake(query: str) -> None:
+    with pytest.raises(DefinitionError, match="must have the same number of columns"):
+        read_query(query, ParseCache(None))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT 1, 2 UNION ALL SELECT * FROM t",
+        "SELECT a FROM t UNION ALL SELECT t.* FROM t",
+        "SELECT a, b FROM t UNION ALL SELECT explode(m) FROM t",
+        "SELECT a, b FROM t UNION ALL SELECT explode(m) AS (k, v) FROM t",
+        "SELECT a, b FROM t UNION ALL SELECT stack(1, 1, 2) FROM t",
+        "SELECT a, b FROM t UNION ALL VALUES (1, 2)",
+        "SELECT a, b FROM t UNION ALL SELECT named_struct('a', 1, 'b', 2).* FROM t",
+        "SELECT a, b FROM t UNION ALL TABLE t",
+        "SELECT a, b FROM t UNION BY NAME SELECT b, a FROM t",
+        "SELECT a, a FROM t",
+        "SELECT a AS x, x AS y FROM t UNION ALL (SELECT 1, 2 LIMIT 1)",
+    ],
+)
+def test_what_may_have_the_same_width_is_no_mistake(query: str) -> None:
+    read_query(query, ParseCache(None))
+
+
+def test_the_width_of_a_query_with_an_unknown_part_is_not_known(folder: Folder) -> None:
+    folder.define('return spark.sql(f"SELECT {dp.variable(chr(97))} FROM t UNION ALL SELECT a, b FROM t")')

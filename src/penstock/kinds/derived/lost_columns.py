@@ -5,7 +5,7 @@ Only what is proven counts: an input whose columns the plan does not know may ha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from penstock.kinds.derived.values import ResolvedSpec
 from penstock.model.names import DatasetName
@@ -13,6 +13,9 @@ from penstock.model.nearest import nearest_names
 from penstock.model.plan import Problem, Upstream
 from penstock.model.schema import Schema
 from penstock.model.spec import NeededColumn
+
+_MOST_NAMES = 10
+"""How many names a hint lists."""
 
 
 def find_lost_column(resolved: ResolvedSpec, inputs: Mapping[DatasetName, Upstream]) -> Problem | None:
@@ -79,13 +82,28 @@ def _find_renames(upstream: Upstream) -> Iterator[tuple[str, str, str]]:
 
 def _to_missing(resolved: ResolvedSpec, need: NeededColumn, known: Mapping[DatasetName, Schema | None]) -> Problem:
     tables = list(dict.fromkeys(name for name, _ in need.reads))
-    column = need.reads[0][1]
+    column = need.name or need.reads[0][1]
     columns = {c.key: c.name for name in tables if (schema := known[name]) is not None for c in schema.columns}
+    columns = {**{name: name for name in need.known}, **({} if need.is_qualifier else columns)}
     near = nearest_names(column, columns, limit=1)
-    whose = f"{tables[0]} does not have" if len(tables) == 1 else f"none of {', '.join(map(str, tables))} has"
     return Problem(
         "column_unknown",
-        f"{resolved.spec.name} reads {column}, a column that {whose}",
-        hint=f"did you mean {columns[near[0]]}?" if near else f"penstock schema show {tables[0]} lists its columns",
+        f"{resolved.spec.name} reads {column}{_why_missing(need, tables)}",
+        hint=f"did you mean {columns[near[0]]}?" if near else _advice(need, tables),
         location=need.location,
     )
+
+
+def _why_missing(need: NeededColumn, tables: Sequence[DatasetName]) -> str:
+    if need.is_qualifier:
+        return ", which is neither a table nor a column of this query"
+    if not tables:
+        return ", a column that nothing in this query has"
+    whose = f"{tables[0]} does not have" if len(tables) == 1 else f"none of {', '.join(map(str, tables))} has"
+    return f", a column that {whose}"
+
+
+def _advice(need: NeededColumn, tables: Sequence[DatasetName]) -> str | None:
+    if tables and not need.is_qualifier:
+        return f"penstock schema show {tables[0]} lists its columns"
+    return f"there is {', '.join(need.known[:_MOST_NAMES])}" if need.known else None
