@@ -6,7 +6,7 @@ Needs sqlglot's tokens; see `sql_parse`. The text of a query is never changed, a
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 
 from sqlglot.tokenizer_core import Token
 from sqlglot.tokenizer_core import TokenType as T
@@ -19,27 +19,32 @@ _AFTER_NAME = frozenset(
 _VALUES = frozenset({T.VAR, T.NUMBER, T.STRING, T.L_PAREN, T.IDENTIFIER})
 _BEFORE_QUERY = frozenset({None, T.UNION, T.EXCEPT, T.INTERSECT, T.ALL, T.DISTINCT})
 _BEFORE_SUBQUERY = _BEFORE_QUERY | {T.FROM, T.JOIN, T.IN, T.EXISTS, T.ALIAS, T.L_PAREN}
-
+_BEFORE_ARGUMENT = frozenset({T.L_PAREN, T.COMMA, T.FARROW})
+_AFTER_ARGUMENT = frozenset({T.PARTITION_BY, T.DISTRIBUTE_BY, T.WITH, T.ORDER_BY, T.SORT_BY})
+_SORTED = (T.ORDER_BY, "ORDER BY")
+_PIPED = {T.DISTRIBUTE_BY: _SORTED, T.CLUSTER_BY: _SORTED, T.SORT_BY: _SORTED, T.LIMIT: _SORTED, T.OFFSET: _SORTED}
+"""What stands for a step after |> that sqlglot does not know, as far as reads go."""
 _SETS = frozenset({T.UNION, T.EXCEPT, T.INTERSECT})
 _STARTS = frozenset({T.SELECT, T.FROM, T.VALUES})
 
 
-def without_tables(tokens: Sequence[Token]) -> list[Token]:
-    """The tokens with `SELECT * FROM t` for each query `TABLE t`, which sqlglot takes for a table called TABLE."""
+def to_plain(tokens: Sequence[Token]) -> list[Token]:
+    """The tokens with `SELECT * FROM t` for each query `TABLE t`, and without the X before bytes: sqlglot takes both for names."""
     found: list[Token] = []
     for place, token in enumerate(tokens):
-        outer, before = _kind(tokens, place - 2), _kind(tokens, place - 1)
+        outer, before, after = (_kind(tokens, place + each) for each in (-2, -1, 1))
         is_query = before in _BEFORE_QUERY or (before is T.L_PAREN and outer in _BEFORE_SUBQUERY)
-        if token.token_type is T.TABLE and is_query and _kind(tokens, place + 1) is not T.L_PAREN:
-            found += [_like(token, T.SELECT, "SELECT"), _like(token, T.STAR, "*"), _like(token, T.FROM, "FROM")]
-        else:
+        is_bytes = token.token_type is T.VAR and str(token.text).upper() == "X" and after is T.STRING
+        if token.token_type is T.TABLE and is_query and after is not T.L_PAREN:
+            found += _select_all(token)
+        elif not is_bytes or before in {T.DOT, T.ALIAS}:
             found.append(token)
     return found
 
 
 def to_readable(tokens: Sequence[Token]) -> list[Token]:
     """The tokens with Spark's own forms replaced."""
-    tokens = _with_brackets(tokens)
+    tokens = _with_brackets(_without_partitioning(tokens))
     found: list[Token] = []
     place = 0
     while place < len(tokens):
@@ -70,15 +75,32 @@ def _with_brackets(tokens: Sequence[Token]) -> list[Token]:
     return found
 
 
-def _find_end(tokens: Sequence[Token], start: int) -> int:
-    """Where the query ends that starts here: at the next pipe, a closing bracket, or the end."""
+def _find_end(tokens: Sequence[Token], start: int, ends: Set[T] = frozenset({T.PIPE_GT})) -> int:
+    """Where what starts here ends: at one of these words, a closing bracket, or the end."""
     depth = 0
     for place in range(start, len(tokens)):
         kind = tokens[place].token_type
-        if depth == 0 and kind in {T.PIPE_GT, T.R_PAREN}:
+        if depth == 0 and (kind is T.R_PAREN or kind in ends):
             return place
         depth += {T.L_PAREN: 1, T.R_PAREN: -1}.get(kind, 0)
     return len(tokens)
+
+
+def _without_partitioning(tokens: Sequence[Token]) -> list[Token]:
+    """The tokens without what follows a table in `f(TABLE(t) PARTITION BY a ORDER BY b)`."""
+    found: list[Token] = []
+    place = 0
+    while place < len(tokens):
+        token = tokens[place]
+        is_argument = token.token_type is T.TABLE and _kind(tokens, place - 1) in _BEFORE_ARGUMENT
+        if not is_argument or _kind(tokens, place + 1) is not T.L_PAREN:
+            found.append(token)
+            place += 1
+            continue
+        end = _find_end(tokens, place + 2) + 1
+        found += tokens[place:end]
+        place = _find_end(tokens, end, {T.COMMA}) if _kind(tokens, end) in _AFTER_ARGUMENT else end
+    return found
 
 
 def _replace(tokens: Sequence[Token], place: int, before: T | None) -> tuple[list[Token], int]:
@@ -89,8 +111,24 @@ def _replace(tokens: Sequence[Token], place: int, before: T | None) -> tuple[lis
         return [_like(token, T.VAR)], 1
     if kind is T.VALUES and (after is None or after in _AFTER_NAME):  # a column of this name
         return [_like(token, T.VAR)], 1
+    if kind is T.OFFSET and before is not T.PIPE_GT and after not in {T.NUMBER, T.L_PAREN, T.COLON}:  # a column of this name
+        return [_like(token, T.VAR)], 1
     if before is T.PIPE_GT and kind in {T.SET, T.DROP}:  # as far as reads go, like columns that are added
         return [_like(token, T.VAR, "EXTEND")], 1
+    if before is T.PIPE_GT and kind in _PIPED:
+        return [_like(token, *_PIPED[kind])], 1
+    if kind is T.CLUSTER_BY and before is T.L_PAREN and _kind(tokens, place - 2) is T.OVER:
+        return [_like(token, T.PARTITION_BY, "PARTITION BY")], 1
+    if kind is T.TABLE and before is T.R_PAREN and after in {T.VAR, T.IDENTIFIER}:  # after WITH x AS (...)
+        return _select_all(token), 1
+    if place == 0 and kind is T.VALUES and any(each.token_type is T.PIPE_GT for each in tokens):
+        return [*_select_all(token), token], 1
+    if kind is T.STRING and before is T.RAW_STRING and _is_glued(tokens, place - 1, 2):  # r'it''s'
+        return [], 1
+    if before is T.DOT and str(token.text).isidentifier():  # a keyword as the name of a column
+        return [_like(token, T.VAR)], 1
+    if before is T.ALIAS and _texts(tokens, place, 4) == ["GEOGRAPHY", "(", "ANY", ")"]:
+        return [_like(token, T.INT, "INT")], 4
     if _texts(tokens, place, 3) == ["MAX", "RECURSION", "LEVEL"] and _kind(tokens, place + 3) is T.NUMBER:
         return [], 4
     if before is T.ALIAS and kind is T.VAR and str(token.text).upper() == "VOID":
@@ -106,6 +144,10 @@ def _replace(tokens: Sequence[Token], place: int, before: T | None) -> tuple[lis
             inside = [_like(token, T.L_BRACKET, "["), _like(token, T.STRING, shown), _like(token, T.R_BRACKET, "]")]
             return inside, 1 + len(path)
     return [token], 1
+
+
+def _select_all(token: Token) -> list[Token]:
+    return [_like(token, T.SELECT, "SELECT"), _like(token, T.STAR, "*"), _like(token, T.FROM, "FROM")]
 
 
 def _is_shift(tokens: Sequence[Token], place: int) -> bool:

@@ -15,8 +15,9 @@ from sqlglot.errors import ErrorLevel, ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.definitions.sql_columns import find_columns
-from penstock.definitions.sql_dialect import to_readable, without_tables
+from penstock.definitions.sql_dialect import to_plain, to_readable
 from penstock.definitions.sql_facts import ColumnNeed, QueryFacts
+from penstock.definitions.sql_foreign import check_foreign
 from penstock.definitions.sql_grammar import check_grammar
 from penstock.definitions.sql_needs import find_needs
 from penstock.definitions.sql_reads import WithReads, find_inputs, find_remarks, find_with_reads, to_fingerprint
@@ -127,6 +128,7 @@ def _parse(sql: SqlText, tokens: list[Token]) -> exp.Expr:
     if tokens[0].text.upper() not in _QUERY_STARTS:
         raise _not_a_query(sql, tokens[0])
     check_grammar(sql, tokens)
+    check_foreign(sql, tokens)
     parsed = _parse_tokens(sql, tokens)
     query = parsed[0] if len(parsed) == 1 else None
     if not isinstance(query, exp.Query | exp.Values):
@@ -136,7 +138,7 @@ def _parse(sql: SqlText, tokens: list[Token]) -> exp.Expr:
 
 def _parse_tokens(sql: SqlText, tokens: list[Token]) -> list[exp.Expr | None]:
     """As sqlglot reads the query; if it cannot, as it reads the query with forms that only Spark knows replaced."""
-    known = without_tables(tokens)
+    known = to_plain(tokens)
     try:
         return _SPARK.parser(error_level=ErrorLevel.IMMEDIATE).parse(known, sql.text)
     except RecursionError:
