@@ -159,6 +159,7 @@ class _Loader:
             tags=statement.tags,
             sql=statement.query,
             query_line=statement.query_line,
+            query_column=statement.query_column,
             columns=self._columns(facts),
             needs=tuple(self._need(need, Location(file, need.line, need.column)) for need in facts.needs),
             result=self._result(facts),

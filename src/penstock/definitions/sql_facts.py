@@ -137,6 +137,8 @@ class SqlStatement:
     query: str
     query_line: int
     facts: QueryFacts
+    query_column: int | None = None
+    """None if the query has variables or parameters: Spark counts columns after these are filled in."""
     comment: str | None = None
     partition_cols: tuple[str, ...] = ()
     cluster_by: tuple[str, ...] = ()
@@ -163,6 +165,7 @@ def statement_from_json(value: Mapping[str, Any]) -> SqlStatement:
         column=_typed(value["column"], int),
         query=_typed(value["query"], str),
         query_line=_typed(value["query_line"], int),
+        query_column=None if value["query_column"] is None else _typed(value["query_column"], int),
         facts=facts_from_json(value["facts"]),
         comment=None if value["comment"] is None else _typed(value["comment"], str),
         partition_cols=_texts(value["partition_cols"]),
@@ -213,7 +216,9 @@ def facts_from_json(value: Mapping[str, Any]) -> QueryFacts:
         for n in value["needs"]
     )
     result = _result(value["result"])
-    return QueryFacts(_typed(value["fingerprint"], str), _texts(value["inputs"]), tuple(remarks), columns, needs, result)
+    return QueryFacts(
+        _typed(value["fingerprint"], str), _texts(value["inputs"]), tuple(remarks), columns, needs, result
+    )
 
 
 def _result(value: Any) -> ResultColumns:

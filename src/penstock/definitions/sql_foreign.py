@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
+from itertools import pairwise
 
 from sqlglot.tokenizer_core import Token
 from sqlglot.tokenizer_core import TokenType as T
@@ -69,7 +70,9 @@ def _find_limits(_: SqlText, words: Sequence[Word], places: Places) -> Iterator[
     for place, word in enumerate(words):
         first, second, third = places.texts(place + 1, 3)
         if word.kind is T.LIMIT and second == "," and word.after is T.NUMBER:
-            yield _Foreign(words[place + 2], "LIMIT takes one number", f"Spark writes this LIMIT {third} OFFSET {first}")
+            yield _Foreign(
+                words[place + 2], "LIMIT takes one number", f"Spark writes this LIMIT {third} OFFSET {first}"
+            )
         if word.kind is T.FETCH and first in {"FIRST", "NEXT"}:
             yield _Foreign(word, "Spark has no FETCH", "Spark writes this LIMIT 5")
 
@@ -88,7 +91,9 @@ def _find_orders(_: SqlText, words: Sequence[Word], places: Places) -> Iterator[
         if word.kind in {T.ASC, T.DESC} and word.after in {T.ASC, T.DESC} and not is_name:
             yield _Foreign(words[place + 1], f"{word.text} {words[place + 1].text} contradicts itself")
         if word.kind is T.ORDER_BY and places.function_around(place) in _AGGREGATES:
-            advice = "sort what it returns, as in array_sort(collect_list(a)), or use listagg(a) WITHIN GROUP (ORDER BY b)"
+            advice = (
+                "sort what it returns, as in array_sort(collect_list(a)), or use listagg(a) WITHIN GROUP (ORDER BY b)"
+            )
             yield _Foreign(word, "a function cannot have ORDER BY", advice)
 
 
@@ -116,7 +121,7 @@ def _find_operators(_: SqlText, words: Sequence[Word], places: Places) -> Iterat
         if word.text == "AT" and following == ["TIME", "ZONE"] and word.before not in BEFORE_VALUE:
             advice = "use from_utc_timestamp(a, 'Europe/Paris') or to_utc_timestamp(a, 'Europe/Paris')"
             yield _Foreign(word, "Spark has no AT TIME ZONE", advice)
-        if word.kind is T.L_BRACKET and (word.before in BEFORE_VALUE):
+        if word.kind is T.L_BRACKET and word.before in BEFORE_VALUE:
             yield _Foreign(word, "a list is not written in square brackets", "write array(1, 2)")
         if word.kind is T.ISNULL and following[0] != "(" and places.is_condition(place - 1):
             yield _Foreign(word, "Spark has no ISNULL", "write IS NULL")
@@ -131,7 +136,7 @@ def _find_clauses(_: SqlText, words: Sequence[Word], places: Places) -> Iterator
 
 
 def _find_days(_: SqlText, words: Sequence[Word], __: Places) -> Iterator[_Foreign]:
-    for before, word in zip(words, words[1:], strict=False):
+    for before, word in pairwise(words):
         is_literal = word.kind is T.STRING and before.text in {"DATE", "TIMESTAMP"} and before.before is not T.DOT
         match = _DAY.fullmatch(str(word.token.text)) if is_literal else None
         if match is not None and int(match[1]) and not _is_day(*map(int, match.groups())):

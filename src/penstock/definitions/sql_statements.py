@@ -86,6 +86,7 @@ class _StatementReader(SqlWords):
             column=start.column or 1,
             query=text,
             query_line=self.sql.location(query[0].start).line or 1,
+            query_column=self._find_column(query),
             facts=self._with_conditions(find_facts(self.sql, query, is_stored=not kind.is_view), text),
             comment=self._comment,
             partition_cols=self._columns.get("PARTITIONED BY", ()),
@@ -96,6 +97,11 @@ class _StatementReader(SqlWords):
             partitions=self._to_partitions(),
             job=tuple(sorted(self._job.items())),
         )
+
+    def _find_column(self, query: list[Token]) -> int | None:
+        """Where the query begins in its line, unless values are filled in."""
+        is_filled = any(query[0].start <= start <= query[-1].end for start, _, _ in self.sql.shifts)
+        return None if is_filled or self._partitions is not None else self.sql.location(query[0].start).column
 
     def _with_conditions(self, facts: QueryFacts, query: str) -> QueryFacts:
         """The facts with what the expectations and the layout need."""

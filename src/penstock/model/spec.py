@@ -134,6 +134,8 @@ class DatasetSpec:
     sql: str | None = None
     query_line: int | None = None
     """The line of the file on which the SQL query begins, to translate Spark's positions."""
+    query_column: int | None = None
+    """The column where it begins; None if Spark sees other columns, because values are filled in."""
     function: Callable[..., Any] | None = None
     """Called without arguments; with a `pipelines.PartitionContext` if the dataset is partitioned and it has a parameter."""
     columns: Mapping[DatasetName, frozenset[str]] = field(default_factory=dict)

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,6 +15,9 @@ from penstock.definitions.sql_facts import SqlStatement
 from penstock.definitions.sql_files import read_query, read_sql_file
 from penstock.errors import DefinitionError
 from penstock.model.project import Scalar
+
+if TYPE_CHECKING:
+    from conftest import Folder
 
 VARS: dict[str, Scalar] = {"day": "2024-01-01", "limit": 5, "flag": True}
 
@@ -261,7 +265,9 @@ def test_a_cache_that_cannot_be_written_does_no_harm(tmp_path: Path) -> None:
     ],
 )
 def test_two_columns_of_one_name_cannot_be_stored(query: str, column: int, folder: Folder) -> None:
-    folder.write("transformations/a.sql", f"CREATE TEMPORARY VIEW v AS {query};\nCREATE MATERIALIZED VIEW a AS\n{query}")
+    folder.write(
+        "transformations/a.sql", f"CREATE TEMPORARY VIEW v AS {query};\nCREATE MATERIALIZED VIEW a AS\n{query}"
+    )
     with pytest.raises(DefinitionError, match="two columns of the result are called") as caught:
         folder.load()
     assert str(caught.value.location) == f"transformations/a.sql:3:{column}"
@@ -302,3 +308,17 @@ def test_what_may_have_the_same_width_is_no_mistake(query: str) -> None:
 
 def test_the_width_of_a_query_with_an_unknown_part_is_not_known(folder: Folder) -> None:
     folder.define('return spark.sql(f"SELECT {dp.variable(chr(97))} FROM t UNION ALL SELECT a, b FROM t")')
+
+
+@pytest.mark.parametrize(
+    ("text", "column"),
+    [
+        ("CREATE MATERIALIZED VIEW a AS SELECT 1 AS n", 31),
+        ("-- ${day}\nCREATE MATERIALIZED VIEW a COMMENT '${day}' AS\n  SELECT 1 AS n", 3),
+        ("CREATE MATERIALIZED VIEW a AS SELECT '${day}' AS n", None),
+        ("CREATE MATERIALIZED VIEW a PARTITIONED BY DAY (day) START '2024-01-01' AS SELECT :partition AS day", None),
+    ],
+)
+def test_the_column_where_a_query_begins_is_kept_where_spark_counts_alike(text: str, column: int | None) -> None:
+    (statement,) = read(text)
+    assert statement.query_column == column

@@ -103,5 +103,5 @@ def test_a_foreign_form_in_python_and_in_an_expectation_has_a_place_too(folder: 
     with pytest.raises(DefinitionError, match="LIMIT takes one number") as caught:
         folder.define('return spark.sql("SELECT a FROM t LIMIT 10, 5")')
     assert str(caught.value.location) == "transformations/a.py:6:47"
-    with pytest.raises(DefinitionError, match="the expectation 'c': .* no type TEXT"):
+    with pytest.raises(DefinitionError, match=r"the expectation 'c': .* no type TEXT"):
         folder.define("...", decorator='@dp.materialized_view\n@dp.expect("c", "CAST(a AS TEXT) > 1")')

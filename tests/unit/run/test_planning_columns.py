@@ -200,7 +200,10 @@ NOWHERE = {
     "SELECT nosuch.id FROM staging.orders": (8, "neither a table nor a column"),
     "SELECT nosuch.* FROM staging.orders": (8, "neither a table nor a column"),
     "SELECT o.id FROM staging.orders AS o WHERE o.id = x.id": (51, "neither a table nor a column"),
-    "SELECT id FROM staging.orders QUALIFY row_number() OVER (ORDER BY nosuch) = 1": (67, "staging.orders does not have"),
+    "SELECT id FROM staging.orders QUALIFY row_number() OVER (ORDER BY nosuch) = 1": (
+        67,
+        "staging.orders does not have",
+    ),
     "SELECT customer FROM tv": (8, "a column that nothing in this query has"),
     "SELECT customer FROM of_tv": (8, "a column that nothing in this query has"),
     "SELECT tv.nosuch FROM tv": (11, "a column that nothing in this query has"),
