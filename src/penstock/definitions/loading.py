@@ -37,6 +37,7 @@ from penstock.model.spec import (
     Expectation,
     NeededColumn,
     OnViolation,
+    ResultColumns,
     TableLayout,
     Untraced,
 )
@@ -145,8 +146,10 @@ class _Loader:
             tags=statement.tags,
             sql=statement.query,
             query_line=statement.query_line,
+            query_column=statement.query_column,
             columns=self._columns(facts),
             needs=tuple(self._need(need, Location(file, need.line, need.column)) for need in facts.needs),
+            result=self._result(facts),
             partitioning=to_partitioning(given, self._source_name, location) if given is not None else None,
             job=to_job(dict(statement.job), location),
         )
@@ -165,7 +168,12 @@ class _Loader:
             tuple((to_dataset_name(text, self._project.database), column) for text, column in pairs)
             for pairs in (need.reads, need.others)
         )
-        return NeededColumn(reads, place, others, need.is_open)
+        return NeededColumn(reads, place, others, need.is_open, need.name, need.is_qualifier, need.known)
+
+    def _result(self, facts: QueryFacts) -> ResultColumns:
+        given = facts.result
+        inputs = tuple(to_dataset_name(text, self._project.database) for text in given.inputs)
+        return ResultColumns(frozenset(given.names), inputs, given.is_open, given.has_texts)
 
     def _load_python(self, paths: list[Path]) -> list[DatasetSpec]:
         finder = ProjectFinder(self._files)

@@ -6,7 +6,8 @@ Needs sqlglot's tokens; see `sql_parse`. The text of a query is never changed, a
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
+from typing import TypeAlias
 
 from sqlglot.tokenizer_core import Token
 from sqlglot.tokenizer_core import TokenType as T
@@ -18,24 +19,33 @@ _AFTER_NAME = frozenset(
 """What follows a column, and never the word VALUES of a list of rows."""
 _VALUES = frozenset({T.VAR, T.NUMBER, T.STRING, T.L_PAREN, T.IDENTIFIER})
 _BEFORE_QUERY = frozenset({None, T.UNION, T.EXCEPT, T.INTERSECT, T.ALL, T.DISTINCT})
+_Replaced: TypeAlias = tuple[list[Token], int]
 _BEFORE_SUBQUERY = _BEFORE_QUERY | {T.FROM, T.JOIN, T.IN, T.EXISTS, T.ALIAS, T.L_PAREN}
+_BEFORE_ARGUMENT = frozenset({T.L_PAREN, T.COMMA, T.FARROW})
+_AFTER_ARGUMENT = frozenset({T.PARTITION_BY, T.DISTRIBUTE_BY, T.WITH, T.ORDER_BY, T.SORT_BY})
+_PIPED = frozenset({T.DISTRIBUTE_BY, T.CLUSTER_BY, T.SORT_BY, T.LIMIT, T.OFFSET})
+"""Steps after |> that sqlglot may not know; they read as ORDER BY does."""
+_SETS = frozenset({T.UNION, T.EXCEPT, T.INTERSECT})
+_STARTS = frozenset({T.SELECT, T.FROM, T.VALUES})
 
 
-def without_tables(tokens: Sequence[Token]) -> list[Token]:
-    """The tokens with `SELECT * FROM t` for each query `TABLE t`, which sqlglot takes for a table called TABLE."""
+def to_plain(tokens: Sequence[Token]) -> list[Token]:
+    """The tokens with `SELECT * FROM t` for each query `TABLE t`, and without X before bytes: sqlglot takes both for names."""
     found: list[Token] = []
     for place, token in enumerate(tokens):
-        outer, before = _kind(tokens, place - 2), _kind(tokens, place - 1)
+        outer, before, after = (_kind(tokens, place + each) for each in (-2, -1, 1))
         is_query = before in _BEFORE_QUERY or (before is T.L_PAREN and outer in _BEFORE_SUBQUERY)
-        if token.token_type is T.TABLE and is_query and _kind(tokens, place + 1) is not T.L_PAREN:
-            found += [_like(token, T.SELECT, "SELECT"), _like(token, T.STAR, "*"), _like(token, T.FROM, "FROM")]
-        else:
+        is_bytes = token.token_type is T.VAR and str(token.text).upper() == "X" and after is T.STRING
+        if token.token_type is T.TABLE and is_query and after is not T.L_PAREN:
+            found += _select_all(token)
+        elif not is_bytes or before in {T.DOT, T.ALIAS}:
             found.append(token)
     return found
 
 
 def to_readable(tokens: Sequence[Token]) -> list[Token]:
     """The tokens with Spark's own forms replaced."""
+    tokens = _with_brackets(_without_partitioning(tokens))
     found: list[Token] = []
     place = 0
     while place < len(tokens):
@@ -45,20 +55,114 @@ def to_readable(tokens: Sequence[Token]) -> list[Token]:
     return found
 
 
-def _replace(tokens: Sequence[Token], place: int, before: T | None) -> tuple[list[Token], int]:
+def _with_brackets(tokens: Sequence[Token]) -> list[Token]:
+    """The tokens with brackets around each query that follows `|> UNION` or similar."""
+    opened: set[int] = set()
+    closed: dict[int, int] = {}
+    for place, token in enumerate(tokens):
+        if token.token_type in _SETS and _kind(tokens, place - 1) is T.PIPE_GT:
+            start = place + 1
+            while _kind(tokens, start) in {T.ALL, T.DISTINCT}:
+                start += 1
+            if _kind(tokens, start) in _STARTS:
+                opened.add(start)
+                end = _find_end(tokens, start)
+                closed[end] = closed.get(end, 0) + 1
+    found: list[Token] = []
+    for place, token in enumerate(tokens):
+        found += [_like(token, T.L_PAREN, "(")] if place in opened else []
+        found.append(token)
+        found += [_like(token, T.R_PAREN, ")")] * closed.get(place + 1, 0)
+    return found
+
+
+def _find_end(tokens: Sequence[Token], start: int, ends: Set[T] = frozenset({T.PIPE_GT})) -> int:
+    """Where what starts here ends: at one of these words, a closing bracket, or the end."""
+    depth = 0
+    for place in range(start, len(tokens)):
+        kind = tokens[place].token_type
+        if depth == 0 and (kind is T.R_PAREN or kind in ends):
+            return place
+        depth += {T.L_PAREN: 1, T.R_PAREN: -1}.get(kind, 0)
+    return len(tokens)
+
+
+def _without_partitioning(tokens: Sequence[Token]) -> list[Token]:
+    """The tokens without what follows a table in `f(TABLE(t) PARTITION BY a ORDER BY b)`."""
+    found: list[Token] = []
+    place = 0
+    while place < len(tokens):
+        token = tokens[place]
+        is_argument = token.token_type is T.TABLE and _kind(tokens, place - 1) in _BEFORE_ARGUMENT
+        if not is_argument or _kind(tokens, place + 1) is not T.L_PAREN:
+            found.append(token)
+            place += 1
+            continue
+        end = _find_end(tokens, place + 2) + 1
+        found += tokens[place:end]
+        place = _find_end(tokens, end, {T.COMMA}) if _kind(tokens, end) in _AFTER_ARGUMENT else end
+    return found
+
+
+def _replace(tokens: Sequence[Token], place: int, before: T | None) -> _Replaced:
     """What stands for the next tokens, and for how many of them."""
+    for find in (_to_name, _to_step, _to_query, _to_value, _to_operator):
+        found = find(tokens, place, before)
+        if found is not None:
+            return found
+    return [tokens[place]], 1
+
+
+def _to_name(tokens: Sequence[Token], place: int, before: T | None) -> _Replaced | None:
+    """A keyword that is the name of a column or function here."""
     token, after = tokens[place], _kind(tokens, place + 1)
     kind = token.token_type
-    if kind is T.WINDOW and after is T.L_PAREN:  # the function, not the clause
-        return [_like(token, T.VAR)], 1
-    if kind is T.VALUES and (after is None or after in _AFTER_NAME):  # a column of this name
-        return [_like(token, T.VAR)], 1
-    if before is T.PIPE_GT and kind in {T.SET, T.DROP}:  # as far as reads go, like columns that are added
+    is_function = kind is T.WINDOW and after is T.L_PAREN
+    is_column = kind is T.VALUES and (after is None or after in _AFTER_NAME)
+    is_offset = kind is T.OFFSET and before is not T.PIPE_GT and after not in {T.NUMBER, T.L_PAREN, T.COLON}
+    is_field = before is T.DOT and kind is not T.VAR and str(token.text).isidentifier()
+    return ([_like(token, T.VAR)], 1) if is_function or is_column or is_offset or is_field else None
+
+
+def _to_step(tokens: Sequence[Token], place: int, before: T | None) -> _Replaced | None:
+    """A step after |>, as far as reads go: SET and DROP are like columns that are added."""
+    token = tokens[place]
+    if before is not T.PIPE_GT:
+        return None
+    if token.token_type in {T.SET, T.DROP}:
         return [_like(token, T.VAR, "EXTEND")], 1
+    return ([_like(token, T.ORDER_BY, "ORDER BY")], 1) if token.token_type in _PIPED else None
+
+
+def _to_query(tokens: Sequence[Token], place: int, before: T | None) -> _Replaced | None:
+    token, after = tokens[place], _kind(tokens, place + 1)
+    kind = token.token_type
+    if kind is T.CLUSTER_BY and before is T.L_PAREN and _kind(tokens, place - 2) is T.OVER:
+        return [_like(token, T.PARTITION_BY, "PARTITION BY")], 1
+    if kind is T.TABLE and before is T.R_PAREN and after in {T.VAR, T.IDENTIFIER}:  # after WITH x AS (...)
+        return _select_all(token), 1
+    if place == 0 and kind is T.VALUES and any(each.token_type is T.PIPE_GT for each in tokens):
+        return [*_select_all(token), token], 1
     if _texts(tokens, place, 3) == ["MAX", "RECURSION", "LEVEL"] and _kind(tokens, place + 3) is T.NUMBER:
         return [], 4
-    if before is T.ALIAS and kind is T.VAR and str(token.text).upper() == "VOID":
+    return None
+
+
+def _to_value(tokens: Sequence[Token], place: int, before: T | None) -> _Replaced | None:
+    """Texts and types."""
+    token = tokens[place]
+    if token.token_type is T.STRING and before is T.RAW_STRING and _is_glued(tokens, place - 1, 2):  # r'it''s'
+        return [], 1
+    if before is T.ALIAS and _texts(tokens, place, 4) == ["GEOGRAPHY", "(", "ANY", ")"]:
+        return [_like(token, T.INT, "INT")], 4
+    if before is T.ALIAS and token.token_type is T.VAR and str(token.text).upper() == "VOID":
         return [_like(token, T.INT, "INT")], 1
+    return None
+
+
+def _to_operator(tokens: Sequence[Token], place: int, before: T | None) -> _Replaced | None:
+    token, after = tokens[place], _kind(tokens, place + 1)
+    kind = token.token_type
     if kind is T.NOT and after in _NEGATED and _is_glued(tokens, place, 2):  # !< and !>
         return [_like(tokens[place + 1], *_NEGATED[after])], 2
     if kind is T.GT and _is_shift(tokens, place):
@@ -69,7 +173,11 @@ def _replace(tokens: Sequence[Token], place: int, before: T | None) -> tuple[lis
             shown = "".join(str(each.text) for each in path)
             inside = [_like(token, T.L_BRACKET, "["), _like(token, T.STRING, shown), _like(token, T.R_BRACKET, "]")]
             return inside, 1 + len(path)
-    return [token], 1
+    return None
+
+
+def _select_all(token: Token) -> list[Token]:
+    return [_like(token, T.SELECT, "SELECT"), _like(token, T.STAR, "*"), _like(token, T.FROM, "FROM")]
 
 
 def _is_shift(tokens: Sequence[Token], place: int) -> bool:

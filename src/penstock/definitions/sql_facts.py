@@ -59,13 +59,32 @@ class ColumnNeed:
     """A name in a query, with its place, that Spark must find in one of the inputs, or else it rejects the query."""
 
     reads: tuple[tuple[str, str], ...]
-    """The input as written, and the column in lower case: one of these must exist, or one of `others`."""
+    """The input as written, and the column in lower case: one of these must exist, or one of `others`. Without any, the name
+    is certainly nowhere: what the query selects from has only `known`."""
     line: int
     column: int
     others: tuple[tuple[str, str], ...] = ()
     """Other meanings that are allowed but unlikely: in `t.a`, a column `t` of any table, with a field `a`."""
     is_open: bool = False
     """Such a meaning is possible for something whose columns are not known here."""
+    name: str = ""
+    """In lower case."""
+    is_qualifier: bool = False
+    """It stands before a dot, and no table of the query is called so."""
+    known: tuple[str, ...] = ()
+    """Names that could be meant: other columns; tables, if it stands before a dot."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResultColumns:
+    """The columns that the result of a query may have: those of these names, and all columns of these inputs as written."""
+
+    names: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
+    is_open: bool = True
+    """It may have columns of any name."""
+    has_texts: bool = False
+    """It may have columns whose names are not words, such as `sum(a)`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +107,7 @@ class QueryFacts:
     columns: Columns = field(default_factory=dict)
     """An input that is absent may be read as a whole."""
     needs: tuple[ColumnNeed, ...] = ()
+    result: ResultColumns = ResultColumns()
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +137,8 @@ class SqlStatement:
     query: str
     query_line: int
     facts: QueryFacts
+    query_column: int | None = None
+    """None if the query has variables or parameters: Spark counts columns after these are filled in."""
     comment: str | None = None
     partition_cols: tuple[str, ...] = ()
     cluster_by: tuple[str, ...] = ()
@@ -143,6 +165,7 @@ def statement_from_json(value: Mapping[str, Any]) -> SqlStatement:
         column=_typed(value["column"], int),
         query=_typed(value["query"], str),
         query_line=_typed(value["query_line"], int),
+        query_column=None if value["query_column"] is None else _typed(value["query_column"], int),
         facts=facts_from_json(value["facts"]),
         comment=None if value["comment"] is None else _typed(value["comment"], str),
         partition_cols=_texts(value["partition_cols"]),
@@ -186,10 +209,21 @@ def facts_from_json(value: Mapping[str, Any]) -> QueryFacts:
             _typed(n["column"], int),
             _pairs(n["others"]),
             _typed(n["is_open"], bool),
+            _typed(n["name"], str),
+            _typed(n["is_qualifier"], bool),
+            _texts(n["known"]),
         )
         for n in value["needs"]
     )
-    return QueryFacts(_typed(value["fingerprint"], str), _texts(value["inputs"]), tuple(remarks), columns, needs)
+    result = _result(value["result"])
+    return QueryFacts(
+        _typed(value["fingerprint"], str), _texts(value["inputs"]), tuple(remarks), columns, needs, result
+    )
+
+
+def _result(value: Any) -> ResultColumns:
+    flags = _typed(value["is_open"], bool), _typed(value["has_texts"], bool)
+    return ResultColumns(_texts(value["names"]), _texts(value["inputs"]), *flags)
 
 
 def _pairs(values: Any) -> tuple[tuple[str, str], ...]:

@@ -21,12 +21,15 @@ _ORDER = {
     T.GROUP_BY: 2,
     T.HAVING: 3,
     T.ORDER_BY: 4,
-    T.SORT_BY: 4,
     T.CLUSTER_BY: 4,
     T.DISTRIBUTE_BY: 4,
-    T.LIMIT: 5,
+    T.SORT_BY: 5,
+    T.LIMIT: 6,
+    T.OFFSET: 7,
 }
 """In which order a query has its clauses."""
+_LATEST_BEFORE_SET = 3
+"""A query that has a clause after this one must be in brackets before UNION or similar."""
 _SETS = frozenset({T.UNION, T.INTERSECT, T.EXCEPT})
 _CLAUSES = frozenset({*_ORDER, *_SETS, T.FROM, T.JOIN, T.ON, T.QUALIFY, T.SEMICOLON})
 _NEEDS_MORE = frozenset({*_ORDER, T.PARTITION_BY, T.SELECT, T.FROM, T.ON, T.QUALIFY, T.IN, T.EXISTS, T.ALIAS, T.UNION})
@@ -38,7 +41,7 @@ _OPERATORS = frozenset(
 )
 _UNFINISHED = _OPERATORS - {T.GT, T.MOD}
 """Operators after which something must come; > also ends a type."""
-_BEFORE_VALUE = frozenset(
+BEFORE_VALUE = frozenset(
     {*_ORDER, *_OPERATORS, *_BRACKETS, T.COMMA, T.SELECT, T.DISTINCT, T.ALIAS, T.PARTITION_BY, T.FROM, T.JOIN, T.ON}
 ) | {T.AND, T.OR, T.NOT, T.CASE, T.WHEN, T.THEN, T.ELSE, T.BETWEEN, T.LIKE, T.RLIKE}
 """Where a name or a value must follow."""
@@ -48,7 +51,7 @@ _NAMES = frozenset({T.LIMIT, T.HAVING, T.QUALIFY, T.EXISTS, T.VALUES, T.ON, T.US
 
 def check_grammar(sql: SqlText, tokens: Sequence[Token]) -> None:
     """SqlSyntaxError names the first place that Spark could not read."""
-    words = _to_words(tokens)
+    words = to_words(tokens)
     found = [*_find_commas(words), *_find_empty(words), *_find_brackets(words)]
     if not any(token.text == "|>" for token in tokens):  # after a pipe, clauses come in any order
         found += _find_disorder(words)
@@ -58,7 +61,7 @@ def check_grammar(sql: SqlText, tokens: Sequence[Token]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Word:
+class Word:
     """A token with what it is here: a keyword can be a name."""
 
     token: Token
@@ -68,6 +71,7 @@ class _Word:
 
     @property
     def text(self) -> str:
+        """In upper case."""
         return str(self.token.text).upper()
 
     @property
@@ -76,41 +80,46 @@ class _Word:
         return self.after is None or self.after in _CLOSING or self.after in _CLAUSES
 
 
-def _to_words(tokens: Sequence[Token]) -> list[_Word]:
+def to_words(tokens: Sequence[Token]) -> list[Word]:
+    """The tokens with what they are where they stand."""
     kinds: list[T] = []
     following = [*(token.token_type for token in tokens[1:]), None]
     for token, after in zip(tokens, following, strict=True):
-        kinds.append(T.VAR if _is_name(token.token_type, kinds[-1] if kinds else None, after) else token.token_type)
+        before = kinds[-1] if kinds else None
+        is_field = before is T.DOT and str(token.text).isidentifier()
+        kinds.append(T.VAR if is_field or _is_name(token.token_type, before, after) else token.token_type)
     return [
-        _Word(token, kind, before, after)
+        Word(token, kind, before, after)
         for token, kind, before, after in zip(tokens, kinds, [None, *kinds], [*kinds[1:], None], strict=False)
     ]
 
 
 def _is_name(kind: T, before: T | None, after: T | None) -> bool:
     if kind is T.FROM:
-        return before is T.DOT or (before in _BEFORE_VALUE and after in {T.FROM, T.COMMA, *_OPERATORS})
+        return before is T.DOT or (before in BEFORE_VALUE and after in {T.FROM, T.COMMA, *_OPERATORS})
     if kind is T.SELECT:
         return before in {T.DOT, T.SELECT, T.COMMA}
+    if kind is T.OFFSET:
+        return after is not T.NUMBER
     if kind is T.WHERE:  # FILTER (WHERE ...)
-        return before is T.DOT or (before in _BEFORE_VALUE and before is not T.L_PAREN)
-    return kind in _NAMES and (before is T.DOT or before in _BEFORE_VALUE)
+        return before is T.DOT or (before in BEFORE_VALUE and before is not T.L_PAREN)
+    return kind in _NAMES and (before is T.DOT or before in BEFORE_VALUE)
 
 
-_Mistake: TypeAlias = tuple[_Word, str]
+_Mistake: TypeAlias = tuple[Word, str]
 
 
-def _find_commas(words: Sequence[_Word]) -> Iterator[_Mistake]:
+def _find_commas(words: Sequence[Word]) -> Iterator[_Mistake]:
     for word in words:
         if word.kind is not T.COMMA:
             continue
-        if word.before is None or word.before in _BEFORE_VALUE:
+        if word.before is None or word.before in BEFORE_VALUE:
             yield word, "nothing is before this comma"
         elif word.is_last:
             yield word, "nothing follows this comma"
 
 
-def _find_empty(words: Sequence[_Word]) -> Iterator[_Mistake]:
+def _find_empty(words: Sequence[Word]) -> Iterator[_Mistake]:
     has_types = any(word.kind is T.LT for word in words)
     for word in words:
         is_distinct = word.kind is T.DISTINCT and word.before is T.SELECT
@@ -121,8 +130,8 @@ def _find_empty(words: Sequence[_Word]) -> Iterator[_Mistake]:
             yield word, "this list is empty"
 
 
-def _find_brackets(words: Sequence[_Word]) -> Iterator[_Mistake]:
-    opened: list[_Word] = []
+def _find_brackets(words: Sequence[Word]) -> Iterator[_Mistake]:
+    opened: list[Word] = []
     for word in words:
         if word.kind in _BRACKETS:
             opened.append(word)
@@ -135,15 +144,18 @@ def _find_brackets(words: Sequence[_Word]) -> Iterator[_Mistake]:
         yield opened[-1], f"{opened[-1].text!r} is not closed"
 
 
-def _find_disorder(words: Sequence[_Word]) -> Iterator[_Mistake]:
+def _find_disorder(words: Sequence[Word]) -> Iterator[_Mistake]:
     """Clauses of one query that come too late."""
-    last: list[_Word | None] = [None]
+    last: list[Word | None] = [None]
     for word in words:
         if word.kind is T.L_PAREN:
             last.append(None)
         elif word.kind is T.R_PAREN and len(last) > 1:
             last.pop()
         elif word.kind in _SETS or word.kind is T.SELECT:
+            known = last[-1]
+            if known is not None and _ORDER[known.kind] > _LATEST_BEFORE_SET and word.kind in _SETS:
+                yield word, f"a query with {known.text} must be in brackets before {word.text}"
             last[-1] = None
         elif word.kind in _ORDER:
             known = last[-1]

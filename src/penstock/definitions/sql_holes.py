@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from penstock.definitions.sql_facts import UNKNOWN_PART, QueryFacts, SqlRemark
+from penstock.definitions.sql_facts import UNKNOWN_PART, QueryFacts, ResultColumns, SqlRemark
 from penstock.definitions.sql_parse import parse_query, to_tokens
 from penstock.definitions.sql_reads import is_text
 from penstock.definitions.sql_text import HOLE, SqlText
@@ -54,7 +54,7 @@ def _fillings(text: str) -> Iterator[tuple[tuple[str, ...], str, int | None]]:
 
 
 def _without_holes(filled: str, structural: int | None, *, is_all_words: bool) -> QueryFacts:
-    facts = parse_query(SqlText("query", filled, filled))
+    facts = parse_query(SqlText("query", filled, filled), is_whole=False)
     tokens = to_tokens(SqlText("query", filled, filled))
     unknown = [name for name in facts.inputs if _WORD in name.lower()]
     inputs = [name for name in facts.inputs if name not in unknown]
@@ -70,4 +70,4 @@ def _without_holes(filled: str, structural: int | None, *, is_all_words: bool) -
     elif not is_all_words or any(_WORD in token.text and not is_text(token) for token in tokens):
         text = "runs SQL with a part that is known only at run time"
         remarks.append(SqlRemark(UNKNOWN_PART, text, 1, 1))
-    return replace(facts, inputs=tuple(inputs), remarks=tuple(remarks), columns={}, needs=())
+    return replace(facts, inputs=tuple(inputs), remarks=tuple(remarks), columns={}, needs=(), result=ResultColumns())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token
@@ -23,7 +23,7 @@ from penstock.definitions.sql_columns import (
     is_in_hint,
     selects_around,
 )
-from penstock.definitions.sql_facts import ColumnNeed
+from penstock.definitions.sql_facts import ColumnNeed, ResultColumns
 from penstock.definitions.sql_reads import WithReads
 from penstock.definitions.sql_text import SqlText
 
@@ -33,6 +33,10 @@ _NOT_COLUMNS = frozenset(
 )
 _NOT_COLUMN_STARTS = ("current_", "session_")
 """Functions that need no parentheses, columns that every table has, and words that sqlglot may take for columns."""
+_NAMESPACES = frozenset({"session", "system", "builtin"})
+"""What may stand before the name of a variable of the session."""
+_CHANGING = ("pivots", "joins", "laterals")
+"""What gives an entry of FROM other columns than its list of aliases says."""
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div)
 _FUNCTIONS = (exp.Count, exp.Sum, exp.Max, exp.Min, exp.Avg, exp.Window, exp.Case, exp.Coalesce, exp.Upper, exp.Lower)
 _CALLED_BY_TEXT = (*_ARITHMETIC, *_FUNCTIONS)
@@ -77,17 +81,19 @@ class _Source:
     shape: _Shape
 
 
-def find_needs(query: exp.Expr, tokens: list[Token], sql: SqlText, with_reads: WithReads) -> tuple[ColumnNeed, ...]:
-    """What the inputs must have so that each column that is certainly read can be found, in the order of the text."""
+def find_needs(
+    query: exp.Expr, tokens: list[Token], sql: SqlText, with_reads: WithReads
+) -> tuple[tuple[ColumnNeed, ...], ResultColumns]:
+    """What must exist so that each column that is certainly read can be found, in the order of the text; and the result."""
     if hides_names(tokens):
-        return ()
+        return (), ResultColumns()
     needs = _Needs(sql, with_reads)
     found = {need for column in query.find_all(exp.Column) if (need := needs.of_column(column)) is not None}
     found.update(need for join in query.find_all(exp.Join) for need in needs.of_using(join))
     first: dict[object, ColumnNeed] = {}
     for need in sorted(found, key=lambda each: (each.line, each.column)):
-        first.setdefault((need.reads, need.others, need.is_open), need)
-    return tuple(first.values())
+        first.setdefault((need.reads, need.others, need.is_open, need.name), need)
+    return tuple(first.values()), needs.of_result(query)
 
 
 class _Needs:
@@ -101,27 +107,47 @@ class _Needs:
 
     def of_column(self, column: exp.Column) -> ColumnNeed | None:
         """What must exist for this name; None when it may be found in any case."""
-        names = [part.name.lower() for part in column.parts]
+        is_star = isinstance(column.this, exp.Star)
+        parts = column.parts[:-1] if is_star else column.parts
+        names = [part.name.lower() for part in parts]
         selects = list(selects_around(column))
-        if not selects or not _is_certain(column, names, selects):
+        if not selects or not names or not _is_certain(column, parts[0], names, selects):
             return None
         visible = [source for select in selects for source in self._sources_of(select)]
         everything = _union([s.shape for s in visible] + [_entries_seen(column, select) for select in selects])
-        if len(names) == 1:
-            if names[0] in {source.name for source in visible} or everything.may_make(names[0]):
-                return None
-            return self._to_need(everything, names[0], column.this)
-        owned = _find_owners(visible, names)
+        owned = _find_owners(visible, [*names, "*"] if is_star else names)
+        if len(names) == 1 and not is_star:
+            is_row = names[0] in {source.name for source in visible}
+            return None if is_row else self._to_need(everything, names[0], parts[0])
+        if not owned:
+            return self._of_qualifier(everything, parts[0], visible)
         # In `address.city` the first word may be a column too, even if a table is called so.
-        if not owned or any(shape.may_make(name) for name, shape in owned) or names[0] in everything.names:
+        if is_star or any(shape.may_make(name) for name, shape in owned) or names[0] in everything.names:
             return None
         reads = tuple(sorted({(table, name) for name, shape in owned for table in shape.inputs}))
         others = tuple((table, names[0]) for table in sorted(everything.inputs))
-        return ColumnNeed(reads, *self._place(column.this), others, everything.may_make(names[0])) if reads else None
+        is_open, known = everything.may_make(names[0]), _to_known(_union(shape for _, shape in owned))
+        return ColumnNeed(reads, *self._place(column.this), others, is_open, owned[0][0], known=known)
+
+    def of_result(self, query: exp.Expr) -> ResultColumns:
+        """What the result may have."""
+        shape = self._shape_of(query)
+        return ResultColumns(tuple(sorted(shape.names)), tuple(sorted(shape.inputs)), shape.is_open, shape.has_texts)
+
+    def _of_qualifier(self, everything: _Shape, word: exp.Expr, visible: list[_Source]) -> ColumnNeed | None:
+        """What must exist for the first word of `x.y`, if no table is called so: a column with fields."""
+        name = word.name.lower()
+        if name in _NAMESPACES or name.startswith("__"):
+            return None
+        need = self._to_need(everything, name, word)
+        tables = tuple(sorted({source.name for source in visible if source.name}))
+        return replace(need, is_qualifier=True, known=tables) if need is not None else None
 
     def _to_need(self, shape: _Shape, name: str, word: exp.Expr) -> ColumnNeed | None:
+        if shape.may_make(name):
+            return None
         reads = tuple((table, name) for table in sorted(shape.inputs))
-        return ColumnNeed(reads, *self._place(word)) if reads else None
+        return ColumnNeed(reads, *self._place(word), name=name, known=_to_known(shape))
 
     def _place(self, word: exp.Expr) -> tuple[int, int]:
         location = self._sql.location(word.meta["start"])
@@ -138,7 +164,7 @@ class _Needs:
         for name in join.args.get("using") or ():
             for side in (sources[:right], sources[right : right + 1]):
                 shape = _union(source.shape for source in side)
-                if isinstance(name.meta.get("start"), int) and not shape.may_make(name.name.lower()):
+                if isinstance(name.meta.get("start"), int):
                     yield from filter(None, [self._to_need(shape, name.name.lower(), name)])
 
     def _sources_of(self, select: exp.Select) -> list[_Source]:
@@ -154,7 +180,7 @@ class _Needs:
         is_named = isinstance(alias, exp.TableAlias)
         renamed = alias.columns if isinstance(alias, exp.TableAlias) else []
         shape = self._shape_of_source(node)
-        if renamed:
+        if renamed and not any(node.args.get(key) for key in _CHANGING):
             shape = _Shape(frozenset(column.name.lower() for column in renamed))
         return _Source(node.alias_or_name.lower(), isinstance(node, exp.Table) and not is_named, shape)
 
@@ -201,9 +227,10 @@ class _Needs:
         return _to_name(entry)
 
 
-def _is_certain(column: exp.Column, names: list[str], selects: list[exp.Select]) -> bool:
+def _is_certain(column: exp.Column, first: exp.Expr, names: list[str], selects: list[exp.Select]) -> bool:
     """Whether a word must be a column of what is in FROM: not an alias, a variable of a lambda or something special."""
-    if isinstance(column.this, exp.Star) or is_in_hint(column) or not isinstance(column.this.meta.get("start"), int):
+    words = (first, first if isinstance(column.this, exp.Star) else column.this)
+    if is_in_hint(column) or not all(isinstance(word.meta.get("start"), int) for word in words):
         return False
     if names[0] in _NOT_COLUMNS or names[0].startswith(_NOT_COLUMN_STARTS) or "_metadata" in names or not all(names):
         return False
@@ -225,6 +252,11 @@ def _find_owners(sources: Iterable[_Source], names: list[str]) -> list[tuple[str
 def _is_called(source: _Source, names: list[str]) -> bool:
     """Whether these words may name the source; `main.t` also names a table that is written as `t`."""
     return bool(names) and source.name == names[-1] and (len(names) == 1 or source.is_qualified)
+
+
+def _to_known(shape: _Shape) -> tuple[str, ...]:
+    """The columns that it has, if it has no others."""
+    return () if shape.inputs else tuple(sorted(name for name in shape.names if _WORD.fullmatch(name)))
 
 
 def _union(shapes: Iterable[_Shape]) -> _Shape:
@@ -293,4 +325,4 @@ def _find_with_query(table: exp.Table) -> exp.CTE | None:
 
 
 def _is_unusual(select: exp.Select) -> bool:
-    return not has_only(select, SELECT_ARGS | {"laterals"})
+    return not has_only(select, SELECT_ARGS | {"laterals", "qualify"})

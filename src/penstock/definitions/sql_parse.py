@@ -6,7 +6,8 @@ sqlglot parses the query; its text is never rewritten.
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
@@ -14,31 +15,34 @@ from sqlglot.errors import ErrorLevel, ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.definitions.sql_columns import find_columns
-from penstock.definitions.sql_dialect import to_readable, without_tables
+from penstock.definitions.sql_dialect import to_plain, to_readable
 from penstock.definitions.sql_facts import ColumnNeed, QueryFacts
+from penstock.definitions.sql_foreign import check_foreign
 from penstock.definitions.sql_grammar import check_grammar
 from penstock.definitions.sql_needs import find_needs
 from penstock.definitions.sql_reads import WithReads, find_inputs, find_remarks, find_with_reads, to_fingerprint
+from penstock.definitions.sql_results import check_names, check_widths
 from penstock.definitions.sql_text import SqlSyntaxError, SqlText, find_unclosed, to_offset
-from penstock.errors import DefinitionError, Location
+from penstock.errors import DefinitionError, Location, PenstockError
 
 _QUERY_STARTS = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "("})
 _SPARK = Dialect.get_or_raise("spark")
 
 
-def parse_query(sql: SqlText) -> QueryFacts:
-    """Read what one query reads; raises when it is not a query."""
+def parse_query(sql: SqlText, *, is_whole: bool = True) -> QueryFacts:
+    """Read what one query reads; raises when it is not a query. A text that is not whole has something in its holes."""
     tokens = to_tokens(sql)
     while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
         tokens.pop()
-    return find_facts(sql, tokens)
+    return find_facts(sql, tokens, is_whole=is_whole)
 
 
 def parse_with_reads(sql: SqlText) -> tuple[exp.Expr, WithReads]:
     """The parsed query, and which of its tables are names of WITH queries."""
     tokens = to_tokens(sql)
-    query = _parse(sql, tokens)
-    return query, find_with_reads(query, sql, tokens)
+    with _located(sql, tokens):
+        query = _parse(sql, tokens)
+        return query, find_with_reads(query, sql, tokens)
 
 
 def parse_condition(text: str) -> None:
@@ -48,7 +52,8 @@ def parse_condition(text: str) -> None:
     tokens = to_tokens(sql)
     if len(tokens) == 1:
         raise SqlSyntaxError("the condition is empty", location=sql.location(0))
-    query = _parse(sql, tokens)
+    with _located(sql, tokens):
+        query = _parse(sql, tokens)
     if any(each is not query for each in query.find_all(exp.Query)):
         raise SqlSyntaxError(
             "a condition cannot have a subquery",
@@ -83,15 +88,38 @@ def to_tokens(sql: SqlText) -> list[Token]:
         ) from error
 
 
-def find_facts(sql: SqlText, tokens: list[Token]) -> QueryFacts:
-    """What the query of these tokens reads."""
-    query = _parse(sql, tokens)
-    with_reads = find_with_reads(query, sql, tokens)
-    inputs, reads = find_inputs(query, sql, tokens, with_reads)
-    remarks = sorted([*find_remarks(tokens, sql), *reads], key=lambda remark: (remark.line, remark.column))
-    columns = find_columns(query, inputs, tokens, sql, with_reads)
-    needs = find_needs(query, tokens, sql, with_reads)
-    return QueryFacts(to_fingerprint(query, tokens), inputs, tuple(remarks), columns, needs)
+def find_facts(sql: SqlText, tokens: list[Token], *, is_stored: bool = False, is_whole: bool = True) -> QueryFacts:
+    """What the query of these tokens reads; its result may become a table."""
+    with _located(sql, tokens):
+        query = _parse(sql, tokens)
+        if is_whole:
+            check_widths(query, sql)
+        if is_stored:
+            check_names(query, sql)
+        with_reads = find_with_reads(query, sql, tokens)
+        inputs, reads = find_inputs(query, sql, tokens, with_reads)
+        remarks = sorted([*find_remarks(tokens, sql), *reads], key=lambda remark: (remark.line, remark.column))
+        columns = find_columns(query, inputs, tokens, sql, with_reads)
+        needs, result = find_needs(query, tokens, sql, with_reads)
+        return QueryFacts(to_fingerprint(query, tokens), inputs, tuple(remarks), columns, needs, result)
+
+
+@contextmanager
+def _located(sql: SqlText, tokens: list[Token]) -> Iterator[None]:
+    """Any failure of the parser, or of a walk over what it made of this text, is an error about the text."""
+    start = sql.location(tokens[0].start if tokens else 0)
+    try:
+        yield
+    except PenstockError:
+        raise
+    except RecursionError as error:
+        raise DefinitionError("this query is nested too deeply", location=start) from error
+    except Exception as error:
+        raise DefinitionError(
+            f"this SQL cannot be read ({type(error).__name__} in the parser)",
+            hint="a function in it may have too few arguments",
+            location=start,
+        ) from error
 
 
 def _parse(sql: SqlText, tokens: list[Token]) -> exp.Expr:
@@ -100,10 +128,8 @@ def _parse(sql: SqlText, tokens: list[Token]) -> exp.Expr:
     if tokens[0].text.upper() not in _QUERY_STARTS:
         raise _not_a_query(sql, tokens[0])
     check_grammar(sql, tokens)
-    try:
-        parsed = _parse_tokens(sql, tokens)
-    except RecursionError as error:
-        raise DefinitionError("this query is nested too deeply", location=sql.location(tokens[0].start)) from error
+    check_foreign(sql, tokens)
+    parsed = _parse_tokens(sql, tokens)
     query = parsed[0] if len(parsed) == 1 else None
     if not isinstance(query, exp.Query | exp.Values):
         raise _not_a_query(sql, tokens[0])
@@ -112,13 +138,15 @@ def _parse(sql: SqlText, tokens: list[Token]) -> exp.Expr:
 
 def _parse_tokens(sql: SqlText, tokens: list[Token]) -> list[exp.Expr | None]:
     """As sqlglot reads the query; if it cannot, as it reads the query with forms that only Spark knows replaced."""
-    known = without_tables(tokens)
+    known = to_plain(tokens)
     try:
         return _SPARK.parser(error_level=ErrorLevel.IMMEDIATE).parse(known, sql.text)
-    except ParseError as error:
-        with suppress(ParseError):
+    except RecursionError:
+        raise
+    except Exception as error:  # the parser stumbles over some forms instead of refusing them
+        with suppress(Exception):
             return _SPARK.parser(error_level=ErrorLevel.IMMEDIATE).parse(to_readable(known), sql.text)
-        raise _syntax_error(sql, error) from error
+        raise (_syntax_error(sql, error) if isinstance(error, ParseError) else error) from error
 
 
 def _not_a_query(sql: SqlText, token: Token) -> DefinitionError:

@@ -86,7 +86,8 @@ class _StatementReader(SqlWords):
             column=start.column or 1,
             query=text,
             query_line=self.sql.location(query[0].start).line or 1,
-            facts=self._with_conditions(find_facts(self.sql, query), text),
+            query_column=self._find_column(query),
+            facts=self._with_conditions(find_facts(self.sql, query, is_stored=not kind.is_view), text),
             comment=self._comment,
             partition_cols=self._columns.get("PARTITIONED BY", ()),
             cluster_by=self._columns.get("CLUSTER BY", ()),
@@ -97,8 +98,13 @@ class _StatementReader(SqlWords):
             job=tuple(sorted(self._job.items())),
         )
 
+    def _find_column(self, query: list[Token]) -> int | None:
+        """Where the query begins in its line, unless values are filled in."""
+        is_filled = any(query[0].start <= start <= query[-1].end for start, _, _ in self.sql.shifts)
+        return None if is_filled or self._partitions is not None else self.sql.location(query[0].start).column
+
     def _with_conditions(self, facts: QueryFacts, query: str) -> QueryFacts:
-        """The facts with what the expectations need."""
+        """The facts with what the expectations and the layout need."""
         needs = list(facts.needs)
         for condition, start in self._conditions:
             for need, offset in find_condition_needs(condition, query):
@@ -190,7 +196,15 @@ class _StatementReader(SqlWords):
                 hint=f"write one of {', '.join(UNITS)}, or (column) to only store the table in folders",
             )
         else:
-            self._columns[clause] = self._read_list(lambda: self.identifier("a column"))
+            self._columns[clause] = self._read_list(self._read_column)
+
+    def _read_column(self) -> str:
+        """A column that the result must have."""
+        first = self.next
+        name = self.identifier("a column")
+        start = self.tokens[first].start
+        self._conditions.append((self.sql.text[start : self.tokens[self.next - 1].end + 1], start))
+        return name
 
     def _read_job(self) -> bool:
         """A clause that says when or how the dataset is run; False when another one comes."""

@@ -16,7 +16,8 @@ from penstock.model.spec import DatasetSpec
 
 _CODED = re.compile(r"\[[A-Z][A-Z0-9_.]+\][^\n]*")
 _LONGEST = 400
-_POSITION = re.compile(r"line (\d+),? pos(?:ition)? (\d+)")
+_POSITION = re.compile(r"line (\d+),? pos(ition)? (\d+)")
+"""Spark counts lines from 1, what it calls `pos` from 0, and what it calls `position` from 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +28,11 @@ class UserCode:
     spec: DatasetSpec
 
     @contextmanager
-    def boundary(self, doing: str) -> Iterator[None]:
-        """Turn any exception of the block into an error with the user's line; errors of the engine only get the line added."""
+    def boundary(self, doing: str, *, is_query: bool = True) -> Iterator[None]:
+        """Turn any exception of the block into an error with the user's line; errors of the engine only get the line added.
+
+        If the block runs other SQL than the query, a position in its message says nothing about the file.
+        """
         try:
             with user_output(str(self.spec.name)):
                 yield
@@ -36,30 +40,33 @@ class UserCode:
             raise
         except PenstockError as error:
             if error.location is None:
-                error.location = self._find_line(error)
+                error.location = self._find_line(error, is_query=is_query)
             raise
         except BaseException as error:
             if is_interrupt(error) and not (isinstance(error, GeneratorExit) and self._find_frames(error)):
                 raise
             raise UserCodeError(
-                f"{self.spec.name}: {doing} failed: {describe(error)}", location=self._find_line(error)
+                f"{self.spec.name}: {doing} failed: {describe(error)}",
+                location=self._find_line(error, is_query=is_query),
             ) from error
 
     def _find_frames(self, error: BaseException) -> list[traceback.FrameSummary]:
         """The frames of the project's own files."""
         return [frame for frame in traceback.extract_tb(error.__traceback__) if _is_below(frame.filename, self.root)]
 
-    def _find_line(self, error: BaseException) -> Location:
+    def _find_line(self, error: BaseException, *, is_query: bool) -> Location:
         """The innermost line of the project's own files, or a position inside the SQL, or the definition."""
         frames = self._find_frames(error)
         if frames:
             file = Path(frames[-1].filename).resolve().relative_to(self.root.resolve())
             return Location(str(file), frames[-1].lineno)
-        match = _POSITION.search(message_of(error)) if self.spec.sql is not None else None
-        line = self.spec.location.line
-        if match and line is not None and self.spec.query_line is not None:
-            line = self.spec.query_line + int(match[1]) - 1
-        return Location(self.spec.location.file, line)
+        spec = self.spec
+        match = _POSITION.search(message_of(error)) if spec.sql is not None and is_query else None
+        if match is None or spec.location.line is None or spec.query_line is None:
+            return Location(spec.location.file, spec.location.line)
+        line, column = int(match[1]), int(match[3]) + (0 if match[2] else 1)
+        place = None if spec.query_column is None else column + (spec.query_column - 1 if line == 1 else 0)
+        return Location(spec.location.file, spec.query_line + line - 1, place)
 
 
 def is_interrupt(error: BaseException) -> bool:

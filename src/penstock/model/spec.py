@@ -77,6 +77,28 @@ class NeededColumn:
     """Other meanings that are allowed but unlikely: in `t.a`, a column `t` of any table, with a field `a`."""
     is_open: bool = False
     """Such a meaning is possible for something whose columns are not known."""
+    name: str = ""
+    """The name, in lower case."""
+    is_qualifier: bool = False
+    """It stands before a dot, and no table of the query is called so."""
+    known: tuple[str, ...] = ()
+    """Names that could be meant instead, as far as they are known from the text."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResultColumns:
+    """The columns that the result of a query may have, as far as its text says: some names, and all columns of some inputs."""
+
+    names: frozenset[str]
+    inputs: tuple[DatasetName, ...]
+    is_open: bool
+    """It may have columns of any name."""
+    has_texts: bool
+    """It may have columns whose names are not words, such as `sum(a)`."""
+
+    def may_make(self, name: str) -> bool:
+        """Tell whether a column of this name, in lower case, may come from something else than the inputs."""
+        return self.is_open or name in self.names or (self.has_texts and not name.isidentifier())
 
 
 UNSTORABLE_PARTITION = "PENSTOCK_UNSTORABLE_PARTITION"
@@ -116,11 +138,15 @@ class DatasetSpec:
     sql: str | None = None
     query_line: int | None = None
     """The line of the file on which the SQL query begins, to translate Spark's positions."""
+    query_column: int | None = None
+    """The column where it begins; None if Spark sees other columns, because values are filled in."""
     function: Callable[..., Any] | None = None
     """Called without arguments; with a `pipelines.PartitionContext` if the dataset is partitioned and it has a parameter."""
     columns: Mapping[DatasetName, frozenset[str]] = field(default_factory=dict)
     """The columns, in lower case, that may be read of an input; all columns of an input that is not listed."""
     needs: tuple[NeededColumn, ...] = ()
+    result: ResultColumns | None = None
+    """What its result may have, if its text says so."""
     """What the inputs must have, or else Spark rejects the query."""
     flows: tuple[FlowSpec, ...] = ()
     """What feeds a streaming table: it has flows instead of a query."""

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,6 +15,9 @@ from penstock.definitions.sql_facts import SqlStatement
 from penstock.definitions.sql_files import read_query, read_sql_file
 from penstock.errors import DefinitionError
 from penstock.model.project import Scalar
+
+if TYPE_CHECKING:
+    from conftest import Folder
 
 VARS: dict[str, Scalar] = {"day": "2024-01-01", "limit": 5, "flag": True}
 
@@ -90,7 +94,7 @@ def test_several_statements_and_empty_ones() -> None:
         ("SELECT * FROM VALUES (1, 2) AS v(a, b)", ()),
         ("SELECT /*+ BROADCAST(p), MERGE(o, q), SHUFFLE_HASH(r) */ * FROM t AS p", ("t",)),
         ("SELECT /*+ REPARTITION(3, c), COALESCE(2), SKEW('x') */ * FROM t", ("t",)),
-        ("SELECT * FROM a PIVOT (sum(x) FOR y IN ('p')) UNION ALL BY NAME SELECT * FROM b UNPIVOT (v FOR n IN (p, q))",
+        ("SELECT * FROM a PIVOT (sum(x) FOR y IN ('p')) UNION ALL SELECT * FROM b UNPIVOT (v FOR n IN (p, q))",
          ("a", "b")),
         ("SELECT * FROM spark_catalog.main.t", ("spark_catalog.main.t",)),
     ],
@@ -249,3 +253,72 @@ def test_a_cache_that_cannot_be_written_does_no_harm(tmp_path: Path) -> None:
     cache = ParseCache(tmp_path / "cache" / "sql.json")
     read("CREATE MATERIALIZED VIEW a AS SELECT 1", cache)
     cache.save()
+
+
+@pytest.mark.parametrize(
+    ("query", "column"),
+    [
+        ("SELECT id, ID FROM t", 12),
+        ("SELECT o.id, x.id FROM t AS o JOIN u AS x", 16),
+        ("SELECT a AS n, b AS `n` FROM t", 21),
+        ("(SELECT a AS n, b AS n FROM t) UNION ALL SELECT 1, 2", 22),
+    ],
+)
+def test_two_columns_of_one_name_cannot_be_stored(query: str, column: int, folder: Folder) -> None:
+    folder.write(
+        "transformations/a.sql", f"CREATE TEMPORARY VIEW v AS {query};\nCREATE MATERIALIZED VIEW a AS\n{query}"
+    )
+    with pytest.raises(DefinitionError, match="two columns of the result are called") as caught:
+        folder.load()
+    assert str(caught.value.location) == f"transformations/a.sql:3:{column}"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT 1, 2 UNION SELECT a FROM t",
+        "SELECT a FROM t UNION ALL SELECT a, b FROM t",
+        "SELECT a FROM t UNION ALL SELECT a FROM t UNION ALL (SELECT a, b + 1 FROM t)",
+        "SELECT x FROM (SELECT a AS x FROM t EXCEPT SELECT a, b FROM t)",
+    ],
+)
+def test_a_union_of_different_widths_is_a_mistake(query: str) -> None:
+    with pytest.raises(DefinitionError, match="must have the same number of columns"):
+        read_query(query, ParseCache(None))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT 1, 2 UNION ALL SELECT * FROM t",
+        "SELECT a FROM t UNION ALL SELECT t.* FROM t",
+        "SELECT a, b FROM t UNION ALL SELECT explode(m) FROM t",
+        "SELECT a, b FROM t UNION ALL SELECT explode(m) AS (k, v) FROM t",
+        "SELECT a, b FROM t UNION ALL SELECT stack(1, 1, 2) FROM t",
+        "SELECT a, b FROM t UNION ALL VALUES (1, 2)",
+        "SELECT a, b FROM t UNION ALL SELECT named_struct('a', 1, 'b', 2).* FROM t",
+        "SELECT a, b FROM t UNION ALL TABLE t",
+        "SELECT a, a FROM t",
+        "SELECT a AS x, x AS y FROM t UNION ALL (SELECT 1, 2 LIMIT 1)",
+    ],
+)
+def test_what_may_have_the_same_width_is_no_mistake(query: str) -> None:
+    read_query(query, ParseCache(None))
+
+
+def test_the_width_of_a_query_with_an_unknown_part_is_not_known(folder: Folder) -> None:
+    folder.define('return spark.sql(f"SELECT {dp.variable(chr(97))} FROM t UNION ALL SELECT a, b FROM t")')
+
+
+@pytest.mark.parametrize(
+    ("text", "column"),
+    [
+        ("CREATE MATERIALIZED VIEW a AS SELECT 1 AS n", 31),
+        ("-- ${day}\nCREATE MATERIALIZED VIEW a COMMENT '${day}' AS\n  SELECT 1 AS n", 3),
+        ("CREATE MATERIALIZED VIEW a AS SELECT '${day}' AS n", None),
+        ("CREATE MATERIALIZED VIEW a PARTITIONED BY DAY (day) START '2024-01-01' AS SELECT :partition AS day", None),
+    ],
+)
+def test_the_column_where_a_query_begins_is_kept_where_spark_counts_alike(text: str, column: int | None) -> None:
+    (statement,) = read(text)
+    assert statement.query_column == column

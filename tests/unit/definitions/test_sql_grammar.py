@@ -213,6 +213,19 @@ def test_the_conditions_of_a_flow_are_checked(folder: Folder) -> None:
         "SELECT v:a.b, v:a[0].c::int FROM t",
         "WITH RECURSIVE r(n) MAX RECURSION LEVEL 9 AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT n, a FROM r, t",
         "SELECT CAST(a AS ARRAY<INT>) FROM t WHERE a > 1",
+        "WITH x AS (SELECT a FROM t) TABLE x",
+        "WITH x AS (SELECT a FROM t), y AS (TABLE x) TABLE y",
+        "SELECT X '1F', x \"1F\" AS b, X'1F' FROM t",
+        "SELECT r'it''s' AS b FROM t",
+        "SELECT * FROM f(TABLE(t) PARTITION BY a ORDER BY b)",
+        "SELECT * FROM f(1, given => TABLE(t) PARTITION BY (a, b) ORDER BY c DESC, 2)",
+        "SELECT * FROM f(TABLE(SELECT 1 FROM t) WITH SINGLE PARTITION)",
+        "SELECT sum(a) OVER (CLUSTER BY b) FROM t",
+        "FROM t |> DISTRIBUTE BY a |> SORT BY b",
+        "FROM t |> CLUSTER BY a |> OFFSET 2",
+        "SELECT CAST(a AS GEOGRAPHY(ANY)) FROM t",
+        "SELECT t.select, t.where, t.having, t.as, t.and, t.not, t.like, t.case, t.distinct, t.with, t.table FROM t",
+        "SELECT a, count(*) FROM t GROUP BY offset ORDER BY offset LIMIT 1",
     ],
 )
 def test_forms_that_only_spark_knows_are_read(sql: str) -> None:
@@ -251,3 +264,47 @@ def test_sql_of_which_a_part_is_unknown_is_not_accused(folder: Folder) -> None:
         'first = dp.read("staging.orders").where("a > 1").selectExpr("*", "a AS b")\n'
         'return spark.sql(f"SELECT {columns} FROM staging.orders")'
     )
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT regexp_replace(status, 'x') AS s FROM staging.orders",
+        "SELECT MAP(order_id) AS s FROM staging.orders",
+        "SELECT 'a' { : 1 } FROM staging.orders",
+    ],
+)
+def test_where_the_parser_itself_fails_the_definition_is_named(query: str, folder: Folder) -> None:
+    folder.write("transformations/a.sql", f"\nCREATE MATERIALIZED VIEW a AS\n{query};\n")
+    with pytest.raises(DefinitionError) as caught:
+        folder.load()
+    assert str(caught.value.location).startswith("transformations/a.sql:3:")
+
+
+def test_in_an_expectation_and_in_python_the_parser_may_fail_too(folder: Folder) -> None:
+    condition = "regexp_replace(status, 'x') = 'y'"
+    folder.write(
+        "transformations/a.sql",
+        f"CREATE MATERIALIZED VIEW a (CONSTRAINT c EXPECT ({condition})) AS SELECT status FROM staging.orders",
+    )
+    folder.load()
+    (folder.root / "transformations/a.sql").unlink()
+    spec = folder.define("return spark.sql(\"SELECT regexp_replace(status, 'x') FROM staging.orders\")")
+    assert "cannot be read" in spec.untraced[0].text
+
+
+@pytest.mark.parametrize(
+    "operand", ["UNION ALL TABLE u", "UNION ALL SELECT * FROM u", "EXCEPT ALL FROM u", "UNION ALL TABLE u |> WHERE a"]
+)
+def test_a_query_after_a_set_operator_in_a_pipe_needs_no_brackets(operand: str) -> None:
+    assert read_query(f"FROM t |> {operand}", ParseCache(None)).inputs == ("t", "u")
+    assert read_query(f"SELECT * FROM (FROM t |> {operand})", ParseCache(None)).inputs == ("t", "u")
+    assert read_query("FROM t |> UNION ALL VALUES (1)", ParseCache(None)).inputs == ("t",)
+
+
+def test_a_pipe_may_start_with_values() -> None:
+    assert read_query("VALUES (1), (2) |> WHERE col1 > 1", ParseCache(None)).inputs == ()
+
+
+def test_bytes_are_no_column() -> None:
+    assert read_query("SELECT X '1F' FROM t", ParseCache(None)).needs == ()

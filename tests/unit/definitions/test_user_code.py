@@ -6,6 +6,7 @@ import importlib.util
 import textwrap
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -84,19 +85,31 @@ def test_installed_packages_below_the_project_are_not_the_users_code(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("message", "spec", "line"),
+    ("message", "spec", "line", "column"),
     [
-        ("Syntax error at or near 'x'. (line 1, pos 7)", {"sql": "SELECT", "query_line": 5}, 5),
-        ("Column not found; line 3 pos 2", {"sql": "SELECT", "query_line": 5}, 7),
-        ("nothing about a place", {"sql": "SELECT", "query_line": 5}, 3),
-        ("(line 3, pos 2)", {"sql": "SELECT"}, 3),
-        ("(line 3, pos 2)", {"function": lambda: None, "query_line": 5}, 3),
+        ("Syntax error at or near 'x'. (line 1, pos 7)", {"sql": "SELECT", "query_line": 5, "query_column": 3}, 5, 10),
+        ("No type TEXT. == SQL (line 1, position 8) ==", {"sql": "SELECT", "query_line": 5, "query_column": 3}, 5, 10),
+        ("Column not found; line 3 pos 2", {"sql": "SELECT", "query_line": 5, "query_column": 9}, 7, 3),
+        ("Syntax error at or near 'x'. (line 1, pos 7)", {"sql": "SELECT", "query_line": 5}, 5, None),
+        ("Column not found; line 3 pos 2", {"sql": "SELECT", "query_line": 5}, 7, None),
+        ("nothing about a place", {"sql": "SELECT", "query_line": 5}, 3, None),
+        ("(line 3, pos 2)", {"sql": "SELECT"}, 3, None),
+        ("(line 3, pos 2)", {"function": lambda: None, "query_line": 5}, 3, None),
     ],
 )
 def test_a_position_inside_the_sql_becomes_a_line_of_the_file(
-    message: str, spec: dict[str, Any], line: int, tmp_path: Path
+    message: str, spec: dict[str, Any], line: int, column: int | None, tmp_path: Path
 ) -> None:
-    assert fail(tmp_path, RuntimeError(message), **spec).location == Location("transformations/totals.sql", line)
+    assert fail(tmp_path, RuntimeError(message), **spec).location == Location(
+        "transformations/totals.sql", line, column
+    )
+
+
+def test_a_position_inside_a_condition_is_none_of_the_query(tmp_path: Path) -> None:
+    spec = replace(make_spec("totals"), sql="SELECT", query_line=5, query_column=3)
+    with pytest.raises(PenstockError) as caught, UserCode(tmp_path, spec).boundary("an expectation", is_query=False):
+        raise RuntimeError("Column not found; line 1 pos 0")
+    assert caught.value.location == Location("transformations/totals.sql", 1)
 
 
 def test_errors_of_the_engine_stay_what_they_are_and_gain_the_line(tmp_path: Path) -> None:

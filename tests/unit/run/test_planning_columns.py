@@ -192,6 +192,70 @@ def test_a_column_that_never_was_is_a_problem_with_the_nearest_name(tmp_path: Pa
         shop.done()
 
 
+NOWHERE = {
+    "WITH w AS (SELECT id FROM staging.orders) SELECT nosuch FROM w": (50, "a column that nothing in this query has"),
+    "SELECT nosuch FROM (SELECT id FROM staging.orders) x": (8, "a column that nothing in this query has"),
+    "SELECT x.customer FROM (SELECT id FROM staging.orders) x": (10, "a column that nothing in this query has"),
+    "SELECT a.id FROM (SELECT id FROM staging.orders) a JOIN (SELECT 1 AS one) b USING (id)": (84, "nothing in this"),
+    "SELECT nosuch.id FROM staging.orders": (8, "neither a table nor a column"),
+    "SELECT nosuch.* FROM staging.orders": (8, "neither a table nor a column"),
+    "SELECT o.id FROM staging.orders AS o WHERE o.id = x.id": (51, "neither a table nor a column"),
+    "SELECT id FROM staging.orders QUALIFY row_number() OVER (ORDER BY nosuch) = 1": (
+        67,
+        "staging.orders does not have",
+    ),
+    "SELECT customer FROM tv": (8, "a column that nothing in this query has"),
+    "SELECT customer FROM of_tv": (8, "a column that nothing in this query has"),
+    "SELECT tv.nosuch FROM tv": (11, "a column that nothing in this query has"),
+    "SELECT nosuch FROM whole": (8, "staging.orders does not have"),
+}
+
+
+@pytest.mark.parametrize(("query", "expected"), NOWHERE.items())
+def test_a_column_that_is_nowhere_in_the_text_is_a_problem(
+    query: str, expected: tuple[int, str], tmp_path: Path
+) -> None:
+    shop = Shop(tmp_path / "shop")
+    write_raw(shop.raw.root / "orders/1.parquet", {"id": [1], "customer": ["a"]})
+    file = shop.root / "transformations/a.sql"
+    file.parent.mkdir()
+    file.write_text(
+        f"CREATE MATERIALIZED VIEW a AS\n{query};\n"
+        "CREATE TEMPORARY VIEW tv AS SELECT id, max(id), 1 AS one FROM staging.orders GROUP BY id;\n"
+        "CREATE TEMPORARY VIEW of_tv AS SELECT * FROM tv;\n"
+        "CREATE TEMPORARY VIEW whole AS SELECT *, 1 AS one FROM staging.orders;\n"
+        "CREATE MATERIALIZED VIEW good AS SELECT t.id, t.one, w.customer, w.one + 1 AS two FROM of_tv AS t JOIN whole AS w;\n"
+        "CREATE MATERIALIZED VIEW texts AS SELECT `max(id)` AS most, customer FROM of_tv JOIN whole;\n"
+    )
+    shop.specs = load_definitions(shop.project)
+    (problem,) = problems(shop).values()
+    column, message = expected
+    assert (problem.code, str(problem.location)) == ("column_unknown", f"transformations/a.sql:2:{column}")
+    assert message in problem.message
+
+
+def test_an_expectation_on_a_column_that_the_query_leaves_out_is_a_problem(tmp_path: Path) -> None:
+    shop = Shop(tmp_path / "shop")
+    write_raw(shop.raw.root / "orders/1.parquet", {"id": [1], "customer": ["a"]})
+    file = shop.root / "transformations/a.sql"
+    file.parent.mkdir()
+    file.write_text(
+        "CREATE MATERIALIZED VIEW a (CONSTRAINT c EXPECT (customer IS NOT NULL)) AS SELECT id FROM staging.orders;\n"
+        "CREATE MATERIALIZED VIEW b (CONSTRAINT c EXPECT (ID > 0)) AS SELECT id FROM staging.orders;\n"
+        "CREATE MATERIALIZED VIEW c CLUSTER BY (idd) AS SELECT id FROM staging.orders;\n"
+        "CREATE MATERIALIZED VIEW d PARTITIONED BY (customer) AS SELECT id, 1 AS one FROM staging.orders;\n"
+        "CREATE MATERIALIZED VIEW e CLUSTER BY (customer, n) AS SELECT *, 1 AS n FROM staging.orders;\n"
+    )
+    shop.specs = load_definitions(shop.project)
+    found = problems(shop)
+    assert {(name, problem.code, str(problem.location)) for name, problem in found.items()} == {
+        ("a", "column_unknown", "transformations/a.sql:1:50"),
+        ("c", "column_unknown", "transformations/a.sql:3:40"),
+        ("d", "column_unknown", "transformations/a.sql:4:44"),
+    }
+    assert found["c"].hint == "did you mean id?"
+
+
 PYTHON_SQL = """from penstock import pipelines as dp
 from functools import wraps
 def carefully(function):

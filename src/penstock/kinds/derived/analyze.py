@@ -69,7 +69,7 @@ class DerivedAnalysis:
             check_layout(spec, rows.columns)
             if spec.partitioning is not None:
                 check_key(spec, spec.partitioning, rows)
-            with UserCode(self.load.root, spec).boundary("an expectation"):
+            with UserCode(self.load.root, spec).boundary("an expectation", is_query=False):
                 if spec.expectations:
                     _to_schema(rows.agg(*count_violations(spec.expectations)))
             return schema

@@ -5,7 +5,7 @@ Only what is proven counts: an input whose columns the plan does not know may ha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from penstock.kinds.derived.values import ResolvedSpec
 from penstock.model.names import DatasetName
@@ -15,6 +15,7 @@ from penstock.model.schema import Schema
 from penstock.model.spec import NeededColumn
 
 _MOST_SHOWN = 12
+"""How many names a hint lists."""
 
 
 def find_lost_column(resolved: ResolvedSpec, inputs: Mapping[DatasetName, Upstream]) -> Problem | None:
@@ -81,19 +82,30 @@ def _find_renames(upstream: Upstream) -> Iterator[tuple[str, str, str]]:
 
 def _to_missing(resolved: ResolvedSpec, need: NeededColumn, known: Mapping[DatasetName, Schema | None]) -> Problem:
     tables = list(dict.fromkeys(name for name, _ in need.reads))
-    column = need.reads[0][1]
+    column = need.name or need.reads[0][1]
     columns = {c.key: c.name for name in tables if (schema := known[name]) is not None for c in schema.columns}
+    columns = {**{name: name for name in need.known}, **({} if need.is_qualifier else columns)}
     near = nearest_names(column, columns, limit=1)
-    whose = f"{tables[0]} does not have" if len(tables) == 1 else f"none of {', '.join(map(str, tables))} has"
     return Problem(
         "column_unknown",
-        f"{resolved.spec.name} reads {column}, a column that {whose}",
-        hint=f"did you mean {columns[near[0]]}?" if near else _list_columns(tables, list(columns.values())),
+        f"{resolved.spec.name} reads {column}{_why_missing(need, tables)}",
+        hint=f"did you mean {columns[near[0]]}?" if near else _advice(need, tables, list(columns.values())),
         location=need.location,
     )
 
 
-def _list_columns(tables: list[DatasetName], columns: list[str]) -> str:
-    """The columns that there are: before the first run, no command could list them."""
+def _why_missing(need: NeededColumn, tables: Sequence[DatasetName]) -> str:
+    if need.is_qualifier:
+        return ", which is neither a table nor a column of this query"
+    if not tables:
+        return ", a column that nothing in this query has"
+    whose = f"{tables[0]} does not have" if len(tables) == 1 else f"none of {', '.join(map(str, tables))} has"
+    return f", a column that {whose}"
+
+
+def _advice(need: NeededColumn, tables: Sequence[DatasetName], columns: Sequence[str]) -> str | None:
+    """The names that there are: before the first run, no command could list them."""
     shown = f"{', '.join(columns[:_MOST_SHOWN])}{', ...' if len(columns) > _MOST_SHOWN else ''}"
-    return f"{' and '.join(map(str, tables))} {'has' if len(tables) == 1 else 'have'} {shown or 'no columns'}"
+    if tables and not need.is_qualifier:
+        return f"{' and '.join(map(str, tables))} {'has' if len(tables) == 1 else 'have'} {shown or 'no columns'}"
+    return f"there is {shown}" if shown else None

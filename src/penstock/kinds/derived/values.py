@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.kinds.derived.progress import DerivedProgress, Description
@@ -90,11 +90,38 @@ def resolve_views(spec: DatasetSpec, views: Mapping[DatasetName, DatasetSpec]) -
             untraced.extend(view.untraced)
             readers.append(view)
             pending.extend(view.inputs)
-    needs = tuple(need for reader in readers for need in reader.needs)
+    needs = tuple(found for reader in readers for need in reader.needs if (found := _behind_views(need, views)))
     columns = _columns_of(tables, readers)
     used = {reader.name: reader for reader in readers[1:]}
     now, then = fingerprint(logic), fingerprint(earlier)
     return ResolvedSpec(spec, tuple(sorted(tables)), now, tuple(untraced), then, columns, needs, used)
+
+
+def _behind_views(need: NeededColumn, views: Mapping[DatasetName, DatasetSpec]) -> NeededColumn | None:
+    """The need of what the views read; None if a view may have the column in any case."""
+    reads, others = _find_behind(need.reads, views), _find_behind(need.others, views)
+    if reads is None:
+        return None
+    used = [view for name, _ in need.reads if (view := views.get(name)) is not None and view.result is not None]
+    known = {name for view in used if view.result is not None for name in view.result.names if name.isidentifier()}
+    is_open = need.is_open or others is None
+    return replace(need, reads=reads, others=others or (), is_open=is_open, known=tuple(sorted({*need.known, *known})))
+
+
+def _find_behind(
+    reads: Iterable[tuple[DatasetName, str]], views: Mapping[DatasetName, DatasetSpec]
+) -> tuple[tuple[DatasetName, str], ...] | None:
+    pending, found = list(reads), dict.fromkeys(reads, False)
+    while pending:
+        name, column = pending.pop()
+        view = views.get(name)
+        found[name, column] = view is None
+        if view is not None:
+            if view.result is None or view.result.may_make(column):
+                return None
+            more = [(each, column) for each in view.result.inputs]
+            pending += [each for each in more if each not in found]
+    return tuple(each for each, is_table in found.items() if is_table)
 
 
 def _columns_of(tables: Iterable[DatasetName], readers: Sequence[DatasetSpec]) -> dict[DatasetName, frozenset[str]]:
