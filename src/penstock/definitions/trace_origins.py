@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from contextlib import suppress
 
 from penstock import pipelines
@@ -10,13 +11,7 @@ from penstock.definitions.trace_names import Names, UnresolvedError, canonical_n
 
 _MAY_BE_SPARK = ("spark", "delta", "databricks", "sedona", "penstock")
 """What is part of the name of a module that may give a session or a DataFrame of Spark."""
-_OTHER = frozenset(
-    {"adbc_driver_manager", "boto3", "botocore", "clickhouse_connect", "csv", "dask", "datafusion", "datetime", "decimal",
-     "duckdb", "ibis", "json", "logging", "math", "matplotlib", "mysql", "numpy", "oracledb", "os", "pandas", "pathlib",
-     "polars", "psycopg", "psycopg2", "pyarrow", "pymongo", "pymssql", "pymysql", "pyodbc", "re", "redis", "requests",
-     "scipy", "sklearn", "snowflake", "sqlalchemy", "sqlglot", "sqlite3", "string", "xml", "yaml"}
-)  # fmt: skip
-"""Libraries whose objects are not Spark's. Any other may give a session: a company's own, or a container that holds one."""
+_INSTALLED = ("site-packages", "dist-packages")
 
 
 class Origins:
@@ -34,7 +29,7 @@ class Origins:
             return node.attr in {"spark", "sparkSession"} or self._of_attribute(node)
         if isinstance(node, ast.Call):
             return self._of_call(node)
-        if isinstance(node, ast.Constant | ast.JoinedStr):
+        if isinstance(node, ast.Constant | ast.JoinedStr | ast.List | ast.Dict | ast.Tuple | ast.Set):
             return False
         return self.is_spark(node.value) if isinstance(node, ast.Subscript) else None
 
@@ -50,7 +45,7 @@ class Origins:
             found = {self.is_spark(source) if isinstance(source, ast.expr) else None for source in sources}
         finally:
             self._asked.discard(node.id)
-        return True if True in found else False if found == {False} else None
+        return found.pop() if len(found) == 1 else None
 
     def _of_attribute(self, node: ast.Attribute) -> bool | None:
         dotted = self._names.dotted(node)
@@ -78,4 +73,12 @@ def _judge(name: str) -> bool | None:
         return True
     if any(part in name.lower() for part in _MAY_BE_SPARK):
         return None
-    return False if library.lstrip("_") in _OTHER else None
+    return False if _is_foreign(library) else None
+
+
+def _is_foreign(library: str) -> bool:
+    """Whether it is certainly not a module of the project, which may do anything with Spark."""
+    if library in sys.stdlib_module_names:
+        return True
+    file = getattr(sys.modules.get(library), "__file__", None) or ""
+    return any(part in file for part in _INSTALLED)

@@ -115,19 +115,6 @@ def test_a_value_that_may_be_a_session_does_not_stop_the_project(body: str, text
     assert not declared.untraced
 
 
-@pytest.mark.parametrize("holder", ["{}", "threading.local()", "contextvars.ContextVar('x')", "[hidden()]"])
-@pytest.mark.parametrize("call", ["HOLDER.get().table", "HOLDER['x'].table", "HOLDER.it.table", "[HOLDER][0].table"])
-def test_what_a_container_holds_may_be_a_session(holder: str, call: str, folder: Folder) -> None:
-    before = f"import contextvars, threading\ndef hidden(): ...\nHOLDER = {holder}\n"
-    spec = folder.define(f"return {call}('staging.orders')", before)
-    assert list(map(str, spec.inputs)) == ["staging.orders"]
-
-
-def test_a_condition_on_a_frame_that_grows_is_checked(folder: Folder) -> None:
-    with pytest.raises(DefinitionError, match="syntax error"):
-        folder.define("rows = dp.read('staging.orders')\nrows = rows.filter('a >')\nreturn rows")
-
-
 @pytest.mark.parametrize(
     "session", ["dp.spark", "SparkSession.builder.getOrCreate()", "hidden().sparkSession", "dp.read('a').sparkSession"]
 )
