@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -29,9 +29,6 @@ Source = ast.expr | Each | Imported | None
 """None: known only at run time."""
 
 
-SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
-
-
 @lru_cache(maxsize=256)
 def find_sources(root: FunctionNode, package: str) -> Mapping[str, list[Source]]:
     """The local names of a function and of functions inside it, each with all its sources.
@@ -39,28 +36,6 @@ def find_sources(root: FunctionNode, package: str) -> Mapping[str, list[Source]]
     A function is asked about several times in a row, for each way of calling it.
     """
     return _LocalNames(root, package).sources
-
-
-@lru_cache(maxsize=256)
-def find_rebound(root: FunctionNode) -> frozenset[str]:
-    """The parameters of a function that its own text gives another value, such as `name = f"staging.{name}"`."""
-    stored = {node.id for node in own_nodes(root) if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
-    return frozenset(find_parameters(root) & stored)
-
-
-def find_parameters(root: FunctionNode) -> set[str]:
-    """The names of all parameters of a function."""
-    arguments = root.args
-    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
-    return {argument.arg for argument in every if argument is not None}
-
-
-def own_nodes(root: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a function without those of functions inside it."""
-    for child in ast.iter_child_nodes(root):
-        yield child
-        if not isinstance(child, SCOPES):
-            yield from own_nodes(child)
 
 
 class _LocalNames:

@@ -17,14 +17,12 @@ from dataclasses import dataclass
 from datetime import date, time
 from decimal import Decimal
 from enum import Enum
-from functools import partial
 from pathlib import PurePath
 from types import FunctionType, ModuleType
 from typing import Any
 
 from penstock import pipelines
-from penstock.definitions.trace_calls import COMPARISONS, default_of, parameters
-from penstock.definitions.trace_locals import Each, Imported, Source, find_rebound, find_sources
+from penstock.definitions.trace_locals import Each, Imported, Source, find_sources
 from penstock.definitions.trace_sources import FunctionNode
 from penstock.model.project import Scalar
 
@@ -64,8 +62,7 @@ _SAFE_CALLS: tuple[Any, ...] = (
 )
 _CONVERSIONS: dict[int, Callable[[Any], Any]] = {115: str, 114: repr, 97: ascii}
 _SAFE_METHODS: dict[type, set[str]] = {
-    str: {"format", "join", "lower", "upper", "strip", "replace", "title", "removeprefix", "removesuffix", "split"}
-    | {"startswith", "endswith"},
+    str: {"format", "join", "lower", "upper", "strip", "replace", "title", "removeprefix", "removesuffix", "split"},
     dict: {"items", "keys", "values", "get"},
 }
 
@@ -96,13 +93,7 @@ class Names:
         self._variables = variables
         self._bindings = bindings
         self._locals = find_sources(node, str(function.__globals__.get("__package__") or ""))
-        self._rebound = find_rebound(node)
         self._known: dict[str, list[Any] | None] = {}
-
-    def assigned(self, name: str) -> list[Source]:
-        """What the text makes the value of a name, without what is known to be given for a parameter."""
-        found = self._locals.get(name, [])
-        return found[1:] if name in self._bindings else found  # the function's own parameters are collected first
 
     def values(self, node: ast.expr) -> list[Any]:
         """Every value that the expression may have; raises UnresolvedError when that is not known."""
@@ -122,25 +113,19 @@ class Names:
             return None
         return found[0] if len(found) == 1 else None
 
-    def bindings(self, function: FunctionType, call: ast.Call, kept: partial[Any] | None = None) -> Bindings:
-        """What is known of the parameters of a function when it is called like this; `kept` gives the first of them."""
+    def bindings(self, function: FunctionType, call: ast.Call) -> Bindings:
+        """What is known of the parameters of a function when it is called like this."""
         if any(isinstance(argument, ast.Starred) for argument in call.args):
             return {}
         if any(keyword.arg is None for keyword in call.keywords):
             return {}
         names = parameters(function)
-        before, by_name = (kept.args, kept.keywords) if kept is not None else ((), {})
-        positional = names[: function.__code__.co_argcount]
-        bindings: dict[str, tuple[Any, ...]] = {name: (value,) for name, value in zip(positional, before, strict=False)}
-        bindings |= {name: (value,) for name, value in by_name.items() if name in names}
-        given: dict[str, ast.expr] = dict(zip(positional[len(before) :], call.args, strict=False))
+        given: dict[str, ast.expr] = dict(zip(names[: function.__code__.co_argcount], call.args, strict=False))
         given.update({keyword.arg: keyword.value for keyword in call.keywords if keyword.arg})
+        bindings: dict[str, tuple[Any, ...]] = {}
         for name in names:
-            if name in given:
-                bindings.pop(name, None)
             with suppress(UnresolvedError, KeyError):
-                if name not in bindings:
-                    bindings[name] = tuple(self.values(given[name])) if name in given else default_of(function, name)
+                bindings[name] = tuple(self.values(given[name])) if name in given else default_of(function, name)
         return bindings
 
     def dotted(self, node: ast.expr) -> str | None:
@@ -154,7 +139,7 @@ class Names:
 
     def _name(self, node: ast.Name) -> Iterator[Any]:
         name = node.id
-        if name in self._bindings and name not in self._rebound:
+        if name in self._bindings:
             yield from self._bindings[name]
         elif name in self._locals:
             yield from self._local(name)
@@ -172,8 +157,7 @@ class Names:
             # While a name is being looked up it is not known: `rows = rows.join(...)` must end.
             self._known[name] = None
             with suppress(UnresolvedError):
-                given = self._bindings.get(name, ())
-                self._known[name] = [*given, *(v for source in self.assigned(name) for v in self._from_source(source))]
+                self._known[name] = [value for source in self._locals[name] for value in self._from_source(source)]
         found = self._known[name]
         if found is None or len(found) > MOST_VALUES:
             raise UnresolvedError
@@ -223,24 +207,6 @@ class Names:
     def _namedexpr(self, node: ast.NamedExpr) -> Iterator[Any]:
         yield from self.values(node.value)
 
-    def _boolop(self, node: ast.BoolOp) -> Iterator[Any]:
-        stops = isinstance(node.op, ast.Or)
-        for values in itertools.product(*(self.values(item) for item in node.values)):
-            yield _attempt(lambda v=values: next((each for each in v if bool(each) is stops), v[-1]), *values)
-
-    def _unaryop(self, node: ast.UnaryOp) -> Iterator[Any]:
-        for value in self.values(node.operand):
-            if not isinstance(node.op, ast.Not):
-                raise UnresolvedError
-            yield _attempt(lambda value=value: not value, value)
-
-    def _compare(self, node: ast.Compare) -> Iterator[Any]:
-        compute = COMPARISONS.get(type(node.ops[0])) if len(node.ops) == 1 else None
-        if compute is None:
-            raise UnresolvedError
-        for left, right in itertools.product(self.values(node.left), self.values(node.comparators[0])):
-            yield _attempt(lambda left=left, right=right: compute(left, right), left, right)
-
     def _tuple(self, node: ast.Tuple | ast.List) -> Iterator[Any]:
         yield from itertools.product(*(self.values(item) for item in node.elts))
 
@@ -284,6 +250,23 @@ class Names:
         if len(found) != 1:
             raise UnresolvedError
         return found[0]
+
+
+def parameters(function: FunctionType) -> tuple[str, ...]:
+    """The names of a function's parameters, without those that collect the rest."""
+    code = function.__code__
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+
+def default_of(function: FunctionType, name: str) -> tuple[Any, ...]:
+    """The default of a parameter, as its only value; KeyError when it has none."""
+    defaults: Mapping[str, Any] = function.__kwdefaults__ or {}
+    if name in defaults:
+        return (defaults[name],)
+    code = function.__code__
+    positional = code.co_varnames[: code.co_argcount]
+    values = function.__defaults__ or ()
+    return (dict(zip(positional[len(positional) - len(values) :], values, strict=True))[name],)
 
 
 def canonical_name(value: Any) -> str | None:

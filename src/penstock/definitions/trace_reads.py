@@ -7,13 +7,13 @@ import functools
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass, field
 from types import FunctionType, ModuleType
 from typing import Any
 
 from penstock import pipelines
 from penstock.definitions.sql_facts import UNKNOWN_PART, QueryFacts
 from penstock.definitions.sql_text import HOLE, SqlSyntaxError, to_file_place
-from penstock.definitions.trace_findings import Findings
 from penstock.definitions.trace_names import (
     Bindings,
     Names,
@@ -22,7 +22,6 @@ from penstock.definitions.trace_names import (
     canonical_name,
     is_plain_data,
 )
-from penstock.definitions.trace_origins import Origins
 from penstock.definitions.trace_rules import (
     CODE_FROM_TEXT,
     READING_METHODS,
@@ -37,13 +36,31 @@ from penstock.definitions.trace_rules import (
 )
 from penstock.definitions.trace_sources import FunctionNode, SourceFile, is_literal_import
 from penstock.definitions.trace_texts import TextNames
-from penstock.definitions.trace_wrappers import plain_function
 from penstock.errors import DefinitionError, Location
 from penstock.model.spec import ANY_VIEW, Untraced
 
 _ARGUMENT = re.compile(r"\{(\w+)\}")
 _ARGUMENT_NAME = "__penstock_argument_"
 _SELECT = "SELECT "
+
+
+@dataclass(slots=True)
+class Findings:
+    """What was found while following a definition."""
+
+    inputs: dict[str, None] = field(default_factory=dict)
+    untraced: dict[Untraced, None] = field(default_factory=dict)
+    unresolved: dict[Untraced, None] = field(default_factory=dict)
+    """Reads whose name is not known; harmless when the user gives depends_on."""
+    possible: dict[str, None] = field(default_factory=dict)
+    """Inputs that one of several ways through the code reads; left to the user who gives depends_on."""
+    variables: dict[str, None] = field(default_factory=dict)
+    views: dict[str, None] = field(default_factory=dict)
+    """Temporary views that the code makes."""
+    follow: list[tuple[Any, Bindings]] = field(default_factory=list)
+    """Functions and classes that are used, with what is known of their arguments."""
+    members: list[tuple[str, Any, int]] = field(default_factory=list)
+    """Members of modules that are used: dotted name, value, line."""
 
 
 ReadQuery = Callable[[str], QueryFacts]
@@ -61,8 +78,6 @@ class FunctionScan:
         self._texts = texts
         self._read_query = read_query
         self._parents = {id(child): parent for parent in ast.walk(node) for child in ast.iter_child_nodes(parent)}
-        self._origins = Origins(names)
-        self._guessed_at: ast.Call | None = None
         self._found = Findings()
 
     def run(self, ignored_decorators: frozenset[int]) -> Findings:
@@ -86,16 +101,10 @@ class FunctionScan:
                 self._found.views[ANY_VIEW] = None
             self._attribute(node, parent)
             self._member(node, value)
-        if is_followed(value) and not self._is_copied_from(node, parent):
+        if is_followed(value):
             self._found.follow.append((value, self._bindings(value, called) if called else {}))
         if not isinstance(value, ModuleType):
             self._judge({self._names.dotted(node), canonical_name(value)} - {None}, node, called)
-
-    def _is_copied_from(self, node: ast.expr, parent: ast.AST | None) -> bool:
-        """Whether it is only the `f` of `@functools.wraps(f)`, which takes its name and does not call it."""
-        if not isinstance(parent, ast.Call) or node not in parent.args:
-            return False
-        return self._names.try_object(parent.func) is functools.wraps
 
     def _is_reader(self, node: ast.Name | ast.Attribute) -> bool:
         """`dp.spark.sql` itself; a column may be called `table` or `sql` too, so the object must look like the session."""
@@ -155,14 +164,14 @@ class FunctionScan:
 
     def _method(self, call: ast.Call, method: ast.Attribute) -> None:
         name = method.attr
-        if name in {"table", "sql"} and self._may_be_session(method.value):
-            self._of_session(call, name, self._origins.is_spark(method.value))
+        if name == "table" and self._may_be_session(method.value):
+            self._read(call, 0, "tableName")
+        elif name == "sql" and self._may_be_session(method.value):
+            self._sql(call)
         elif name == "forName" and "DeltaTable" in ast.unparse(method.value):
             self._read(call, 1, "tableOrViewName")
         elif name in SQL_TEXT_METHODS:
-            origin = self._origins.is_spark(method.value)
-            if origin is not False:
-                self._sql_texts(call, may_refuse=origin is True)
+            self._sql_texts(call)
         elif name in VIEW_METHODS:
             self._make_view(call, VIEW_METHODS[name])
         elif name in READING_METHODS or (name == "open" and self._names.try_object(method) is None):
@@ -171,17 +180,6 @@ class FunctionScan:
             self._report(
                 "not_deterministic", f"{ast.unparse(method)}() without a seed picks different rows each time", call
             )
-
-    def _of_session(self, call: ast.Call, name: str, is_spark: bool | None) -> None:
-        """What a call of the session reads; a value that may be something else reads it perhaps."""
-        if is_spark is False:
-            return
-        self._guessed_at = None if is_spark else call
-        if name == "table":
-            self._read(call, 0, "tableName")
-        else:
-            self._sql(call)
-        self._guessed_at = None
 
     def _may_name_view(self, node: ast.expr) -> bool:
         names = self._values(node)
@@ -243,8 +241,7 @@ class FunctionScan:
             try:
                 facts = self._read_query(text)
             except DefinitionError as error:
-                if self._guessed_at is None:
-                    self._refuse_mistake(error, text, given)
+                self._refuse_mistake(error, text, given)
                 self._unresolved(f"runs SQL that cannot be traced: {error.message}", call)
             else:
                 found.append([name for name in facts.inputs if not name.startswith(_ARGUMENT_NAME)])
@@ -271,14 +268,6 @@ class FunctionScan:
         is_sure = given is not None and self._values(given) is not None
         for name in dict.fromkeys(name for way in ways for name in way):
             (self._found.inputs if is_sure or name in everywhere else self._found.possible)[name] = None
-            if self._guessed_at is None:
-                self._found.certain[name] = None
-            else:
-                self._found.guesses[name] = self._to_guess(name, self._guessed_at)
-
-    def _to_guess(self, name: str, call: ast.Call) -> Untraced:
-        text = f"{ast.unparse(call.func)}() may read {name}, which is neither defined nor a raw folder"
-        return Untraced("untraced_read", text, Location(self._source.shown, call.lineno))
 
     def _add_remarks(self, facts: QueryFacts, given: ast.expr | None, call: ast.Call) -> None:
         for remark in facts.remarks:
@@ -290,11 +279,10 @@ class FunctionScan:
             line = place.lineno + (remark.line - 1 if isinstance(given, ast.Constant) else 0)
             self._found.untraced[Untraced(remark.code, remark.text, Location(self._source.shown, line))] = None
 
-    def _sql_texts(self, call: ast.Call, *, may_refuse: bool = True) -> None:
+    def _sql_texts(self, call: ast.Call) -> None:
         for argument in call.args:
             with suppress(UnresolvedError):
-                if may_refuse:
-                    self._check_literal(argument)
+                self._check_literal(argument)
                 for text in self._texts.texts_with_holes(argument):
                     name = changing_sql(text)
                     if name is not None:
@@ -335,11 +323,10 @@ class FunctionScan:
         target = plain_function(function)
         if target is None:
             return {}
-        kept = function if isinstance(function, functools.partial) else None
-        known = self._names.bindings(target, call, kept)
+        known = self._names.bindings(target, call)
         return {
             name: values
-            for name, values in self._texts.bindings(target, call, kept).items()
+            for name, values in self._texts.bindings(target, call).items()
             if name in known or is_plain_data(values)
         }
 
@@ -360,6 +347,16 @@ def is_followed(value: Any) -> bool:
 def is_own(value: Any) -> bool:
     """Tell whether a function is one of those that a definition file imports from this library."""
     return f"{attribute(value, '__module__')}.".startswith(f"{pipelines.__name__}.")
+
+
+def plain_function(value: Any) -> FunctionType | None:
+    """The function behind wrappers such as lru_cache or a Spark UDF."""
+    seen = 0
+    while not isinstance(value, FunctionType) and attribute(value, "__wrapped__") is not None and seen < 20:
+        value, seen = value.__wrapped__, seen + 1
+    if isinstance(value, functools.partial):
+        return plain_function(value.func)
+    return value if isinstance(value, FunctionType) else None
 
 
 def _walk(root: ast.AST, ignored: frozenset[int]) -> Iterator[ast.AST]:

@@ -14,7 +14,6 @@ from types import FunctionType
 from typing import Any
 
 from penstock.definitions.sql_text import HOLE
-from penstock.definitions.trace_locals import SCOPES, find_parameters, own_nodes
 from penstock.definitions.trace_names import MOST_VALUES, Bindings, Names, UnresolvedError, is_plain_data
 from penstock.definitions.trace_sources import FunctionNode
 from penstock.model.project import Scalar
@@ -30,6 +29,7 @@ _CHANGING_METHODS = frozenset(
 )
 _KEEP_HOLES = frozenset({"join", "format", "str", "dedent"})
 """Calls that put a hole into the text as it is."""
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 
 class TextNames(Names):
@@ -78,9 +78,7 @@ class TextNames(Names):
         name = node.id
         if name in self._growing:
             yield from self._growing[name]
-        elif name in self._rebound or (
-            name in self._locals and name not in self._bindings and _changes(self._root, name)
-        ):
+        elif name in self._locals and name not in self._bindings and _changes(self._root, name):
             yield from self._grown(node)
         else:
             yield from super()._name(node)
@@ -99,21 +97,6 @@ class TextNames(Names):
             if not self._has_holes or not texts or not all(isinstance(text, str) for text in texts):
                 raise
             yield from (_PERCENT.sub(HOLE, text).replace("%%", "%") for text in texts)
-
-    def _boolop(self, node: ast.BoolOp) -> Iterator[Any]:
-        return self._without_holes(node.values, super()._boolop(node))
-
-    def _unaryop(self, node: ast.UnaryOp) -> Iterator[Any]:
-        return self._without_holes([node.operand], super()._unaryop(node))
-
-    def _compare(self, node: ast.Compare) -> Iterator[Any]:
-        return self._without_holes([node.left, *node.comparators], super()._compare(node))
-
-    def _without_holes(self, operands: Sequence[ast.expr], found: Iterator[Any]) -> Iterator[Any]:
-        """Whether a text with a hole is empty, or equals another one, is not known."""
-        if any(_has_hole(self.values(operand)) for operand in operands):
-            raise UnresolvedError
-        yield from found
 
     def _listcomp(self, node: ast.ListComp | ast.GeneratorExp) -> Iterator[Any]:
         if any(generator.ifs for generator in node.generators):
@@ -145,7 +128,7 @@ class TextNames(Names):
 
     def _result(self, function: FunctionType, body: FunctionNode, call: ast.Call) -> Iterator[Any]:
         """What a function of the project may return when it is called like this."""
-        inside = list(own_nodes(body))
+        inside = list(_own_nodes(body))
         returns = [item for item in inside if isinstance(item, ast.Return)]
         is_plain = isinstance(body, ast.FunctionDef) and not any(
             isinstance(i, ast.Yield | ast.YieldFrom) for i in inside
@@ -159,13 +142,7 @@ class TextNames(Names):
 
     def _grown(self, use: ast.Name) -> Iterator[Any]:
         """What a name holds where it is used, after the statements before it."""
-        around = _function_around(self._root, use)
-        given: list[Any] = []
-        if around is not None and use.id in find_parameters(around):
-            if around is not self._root or use.id not in self._bindings:
-                raise UnresolvedError
-            given = list(self._bindings[use.id])
-        found = _Growth(use.id, use, self).after(around.body if around is not None else [], given)
+        found = _Growth(use.id, use, self).after(_statements_around(self._root, use), [])
         if not found:
             raise UnresolvedError
         yield from found
@@ -176,7 +153,7 @@ class TextNames(Names):
             found = self.values(node)
         except UnresolvedError:
             return {True, False}
-        is_known = bool(found) and is_plain_data(found) and not _has_hole(found)
+        is_known = is_plain_data(found) and not _has_hole(found)
         return {bool(value) for value in found} if is_known else {True, False}
 
     def rounds(self, loop: ast.stmt) -> list[dict[str, Any]] | None:
@@ -229,13 +206,9 @@ class _Growth:
     def _step(self, statement: ast.stmt, held: list[Any]) -> list[Any]:
         if isinstance(statement, ast.For | ast.AsyncFor | ast.While):
             return self._loop(statement, held)
-        if isinstance(statement, ast.If) and self._use is not None and _contains(statement.test, self._use):
-            self._is_done = True
-            return held
-        with self._names.holding({self._name: held}):  # what a condition says depends on what the name holds there
-            branches = _branches(statement, self._names)
+        branches = _branches(statement, self._names)
         if branches is None:
-            self._is_done = not isinstance(statement, SCOPES) and self._holds_use(statement)
+            self._is_done = not isinstance(statement, _SCOPES) and self._holds_use(statement)
             return held if self._is_done else self._change(statement, held)
         with_use = [branch for branch in branches if any(map(self._holds_use, branch))]
         return [value for branch in with_use or branches for value in self.after(branch, held)]
@@ -325,20 +298,28 @@ def _branches(statement: ast.stmt, names: TextNames) -> list[list[ast.stmt]] | N
     return None
 
 
-def _function_around(root: FunctionNode, use: ast.Name) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-    """The innermost function that holds the use and gives the name its values."""
+def _statements_around(root: FunctionNode, use: ast.Name) -> list[ast.stmt]:
+    """The statements of the innermost function that holds the use and gives the name its values."""
     around = [
         node
         for node in ast.walk(root)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and _contains(node, use)
-        and any(_is_name(inner, use.id, ast.Store) for inner in own_nodes(node))
+        and any(_is_name(inner, use.id, ast.Store) for inner in _own_nodes(node))
     ]
-    return around[-1] if around else None
+    return around[-1].body if around else []
 
 
 def _contains(node: ast.AST, wanted: ast.AST) -> bool:
     return any(inner is wanted for inner in ast.walk(node))
+
+
+def _own_nodes(root: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a function without those of functions inside it."""
+    for child in ast.iter_child_nodes(root):
+        yield child
+        if not isinstance(child, _SCOPES):
+            yield from _own_nodes(child)
 
 
 def _has_hole(value: Any) -> bool:

@@ -26,14 +26,19 @@ from penstock import pipelines
 from penstock.definitions.parse_cache import ParseCache
 from penstock.definitions.project_modules import ProjectFiles
 from penstock.definitions.sql_files import read_query
-from penstock.definitions.trace_calls import default_of, parameters
-from penstock.definitions.trace_findings import Findings
-from penstock.definitions.trace_names import Bindings, Names, attribute, canonical_name, is_filled
-from penstock.definitions.trace_reads import FunctionScan, is_own
+from penstock.definitions.trace_names import (
+    Bindings,
+    Names,
+    attribute,
+    canonical_name,
+    default_of,
+    is_filled,
+    parameters,
+)
+from penstock.definitions.trace_reads import Findings, FunctionScan, is_own, plain_function
 from penstock.definitions.trace_sources import FunctionNode, LoadingCall, SourceFile, Sources, imported_names, to_text
 from penstock.definitions.trace_texts import TextNames
 from penstock.definitions.trace_values import UnstableValueError, describe
-from penstock.definitions.trace_wrappers import bindings_behind, plain_function
 from penstock.errors import DefinitionError, Location
 from penstock.model.project import Scalar
 from penstock.model.spec import Untraced
@@ -53,8 +58,6 @@ class Trace:
     """Temporary views that it makes."""
     earlier: str
     """The fingerprint of earlier versions, which covered every import of its files."""
-    guesses: Mapping[str, Untraced]
-    """The inputs that it reads only perhaps, with what to say if there is no such dataset."""
 
 
 class Tracer:
@@ -111,8 +114,7 @@ class _Walk:
                     self._waiting += [(method, {}) for method in self._take_class(function)]
                 elif self._is_project(function):
                     self._take_function(function)
-                    inner = bindings_behind(current, function, known, self._is_project)
-                    self._waiting += self._scan(function, inner) if inner is not None else []
+                    self._waiting += self._scan(function, known)
 
     def finish(self, has_depends_on: bool) -> Trace:
         """Combine what was found."""
@@ -130,8 +132,7 @@ class _Walk:
         untraced = list(self._found.untraced) + ([] if has_depends_on else list(self._found.unresolved))
         inputs = self._found.inputs if has_depends_on else {**self._found.inputs, **self._found.possible}
         now, then = (self._hash(modules, values) for modules in (imported, everything))
-        views = frozenset(self._found.views)
-        return Trace(now, tuple(inputs), tuple(_sorted(untraced)), views, then, self._found.uncertain())
+        return Trace(now, tuple(inputs), tuple(_sorted(untraced)), frozenset(self._found.views), then)
 
     def _hash(self, modules: Iterable[SourceFile], variables: Any) -> str:
         digests = [["module", each.shown, each.digest] for each in sorted(modules, key=lambda item: item.shown)]
@@ -200,7 +201,8 @@ class _Walk:
         texts = TextNames(function, node, self._tracer.variables, known, self._body_of)
         scan = FunctionScan(source, node, names, texts, lambda text: read_query(text, self._tracer.cache))
         found = scan.run(self._own_decorators(function, node))
-        self._found.add(found)
+        for name in ("inputs", "possible", "untraced", "unresolved", "variables", "views"):
+            getattr(self._found, name).update(getattr(found, name))
         outer, self._where = self._where, Location(source.shown, node.lineno)
         for dotted, value, line in found.members:
             if self._is_project_module(dotted.rpartition(".")[0]) and not isinstance(value, ModuleType):
