@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 import itertools
 import sys
 import textwrap
@@ -293,6 +294,21 @@ def attribute(value: Any, name: str) -> Any:
         return getattr(value, name, None)
     except Exception:  # noqa: BLE001
         return None
+
+
+def is_own(value: Any) -> bool:
+    """Tell whether a function is one of those that a definition file imports from this library."""
+    return f"{attribute(value, '__module__')}.".startswith(f"{pipelines.__name__}.")
+
+
+def plain_function(value: Any) -> FunctionType | None:
+    """The function behind wrappers such as lru_cache or a Spark UDF."""
+    seen = 0
+    while not isinstance(value, FunctionType) and attribute(value, "__wrapped__") is not None and seen < 20:
+        value, seen = value.__wrapped__, seen + 1
+    if isinstance(value, functools.partial):
+        return plain_function(value.func)
+    return value if isinstance(value, FunctionType) else None
 
 
 def _find_loaded(name: str) -> Any:

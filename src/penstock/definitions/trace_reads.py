@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import ast
-import functools
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
 from types import FunctionType, ModuleType
 from typing import Any
 
 from penstock import pipelines
 from penstock.definitions.sql_facts import UNKNOWN_PART, QueryFacts
 from penstock.definitions.sql_text import HOLE, SqlSyntaxError, to_file_place
+from penstock.definitions.trace_findings import Extensions, Findings
+from penstock.definitions.trace_lookups import looked_up, looked_up_by_text
 from penstock.definitions.trace_names import (
     Bindings,
     Names,
     UnresolvedError,
-    attribute,
     canonical_name,
+    is_own,
     is_plain_data,
+    plain_function,
 )
 from penstock.definitions.trace_rules import (
     CODE_FROM_TEXT,
@@ -42,25 +43,7 @@ from penstock.model.spec import ANY_VIEW, Untraced
 _ARGUMENT = re.compile(r"\{(\w+)\}")
 _ARGUMENT_NAME = "__penstock_argument_"
 _SELECT = "SELECT "
-
-
-@dataclass(slots=True)
-class Findings:
-    """What was found while following a definition."""
-
-    inputs: dict[str, None] = field(default_factory=dict)
-    untraced: dict[Untraced, None] = field(default_factory=dict)
-    unresolved: dict[Untraced, None] = field(default_factory=dict)
-    """Reads whose name is not known; harmless when the user gives depends_on."""
-    possible: dict[str, None] = field(default_factory=dict)
-    """Inputs that one of several ways through the code reads; left to the user who gives depends_on."""
-    variables: dict[str, None] = field(default_factory=dict)
-    views: dict[str, None] = field(default_factory=dict)
-    """Temporary views that the code makes."""
-    follow: list[tuple[Any, Bindings]] = field(default_factory=list)
-    """Functions and classes that are used, with what is known of their arguments."""
-    members: list[tuple[str, Any, int]] = field(default_factory=list)
-    """Members of modules that are used: dotted name, value, line."""
+_UNKNOWN = ast.Name("a value that only a run knows", ast.Load())
 
 
 ReadQuery = Callable[[str], QueryFacts]
@@ -70,9 +53,16 @@ class FunctionScan:
     """Scans the text of one function, for one way of calling it."""
 
     def __init__(
-        self, source: SourceFile, node: FunctionNode, names: Names, texts: TextNames, read_query: ReadQuery
+        self,
+        source: SourceFile,
+        node: FunctionNode,
+        names: Names,
+        texts: TextNames,
+        read_query: ReadQuery,
+        extensions: Extensions,
     ) -> None:
         self._source = source
+        self._extensions = extensions
         self._node = node
         self._names = names
         self._texts = texts
@@ -96,11 +86,17 @@ class FunctionScan:
         if called is None and (value is pipelines.read or self._is_reader(node)):
             shown = ast.unparse(node)
             self._unresolved(f"uses {shown} as a value: what it reads is known only at run time", node)
+        if called is None and value is pipelines.var and not _is_alias(parent):
+            self._found.variables["*"] = None
+        asked = looked_up(node, parent, value)
+        if asked is not None:
+            self._found.lookups[asked] = None
         if isinstance(node, ast.Attribute):
             if called is None and node.attr in VIEW_METHODS:
                 self._found.views[ANY_VIEW] = None
             self._attribute(node, parent)
             self._member(node, value)
+            self._extension(node.attr, called)
         if is_followed(value):
             self._found.follow.append((value, self._bindings(value, called) if called else {}))
         if not isinstance(value, ModuleType):
@@ -133,6 +129,20 @@ class FunctionScan:
         base = self._names.try_object(node.value)
         if isinstance(base, ModuleType) and value is not None:
             self._found.members.append((f"{base.__name__}.{node.attr}", value, node.lineno))
+        elif isinstance(base, FunctionType) and node.attr in vars(base):
+            held = vars(base)[node.attr]
+            if isinstance(held, FunctionType):
+                self._found.follow.append((held, {}))
+            else:
+                self._found.members.append((f"{base.__module__}.{node.attr}", held, node.lineno))
+
+    def _extension(self, name: str, called: ast.Call | None) -> None:
+        """A member that the project added to a class of a package: `orders.with_net(2)` calls `with_net(orders, 2)`."""
+        if name in self._extensions:
+            self._found.extensions[name] = None
+        for piece in self._extensions.get(name, ()):
+            with_self = called and ast.Call(called.func, [_UNKNOWN, *called.args], called.keywords)
+            self._found.follow.append((piece, self._bindings(piece, with_self) if with_self else {}))
 
     def _attribute(self, node: ast.Attribute, parent: ast.AST | None) -> None:
         """`spark.read` starts a chain; its last call says whether a table or files are read."""
@@ -153,14 +163,28 @@ class FunctionScan:
             self._read(call, 0, "name")
         elif function is pipelines.var:
             self._variable(call)
-        elif function is getattr and call.args and self._is_session(call.args[0]):
-            self._unresolved("uses a member of the session whose name is looked up at run time", call)
-        elif function is getattr and len(call.args) > 1 and self._may_name_view(call.args[1]):
-            self._found.views[ANY_VIEW] = None
+        elif function is getattr and len(call.args) > 1:
+            self._looked_up_member(call, self._values(call.args[1]))
         elif isinstance(call.func, ast.Attribute):
             self._method(call, call.func)
         elif (canonical_name(function) or "").startswith("pyspark.sql") and getattr(function, "__name__", "") == "expr":
             self._sql_texts(call)
+
+    def _looked_up_member(self, call: ast.Call, names: list[Any] | None) -> None:
+        """`getattr(value, name)`: the name may be anything when it is not known."""
+        base = self._names.try_object(call.args[0])
+        if self._is_session(call.args[0]):
+            self._unresolved("uses a member of the session whose name is looked up at run time", call)
+        elif names is None or any(name in VIEW_METHODS for name in names if isinstance(name, str)):
+            self._found.views[ANY_VIEW] = None
+        if base is pipelines and (names is None or "var" in names):
+            self._found.variables["*"] = None
+        if base is pipelines and (names is None or "read" in names):
+            self._unresolved("looks up dp.read by name: what it reads is known only at run time", call)
+        for name in self._extensions:
+            if not isinstance(base, ModuleType) and (names is None or name in names):
+                self._extension(name, None)
+        self._found.lookups.update(dict.fromkeys(looked_up_by_text(names)))
 
     def _method(self, call: ast.Call, method: ast.Attribute) -> None:
         name = method.attr
@@ -180,10 +204,6 @@ class FunctionScan:
             self._report(
                 "not_deterministic", f"{ast.unparse(method)}() without a seed picks different rows each time", call
             )
-
-    def _may_name_view(self, node: ast.expr) -> bool:
-        names = self._values(node)
-        return names is None or any(name in VIEW_METHODS for name in names if isinstance(name, str))
 
     def _make_view(self, call: ast.Call, prefix: str) -> None:
         given = _argument(call, 0, "name")
@@ -344,21 +364,6 @@ def is_followed(value: Any) -> bool:
     return plain_function(value) is not None and not is_own(value)
 
 
-def is_own(value: Any) -> bool:
-    """Tell whether a function is one of those that a definition file imports from this library."""
-    return f"{attribute(value, '__module__')}.".startswith(f"{pipelines.__name__}.")
-
-
-def plain_function(value: Any) -> FunctionType | None:
-    """The function behind wrappers such as lru_cache or a Spark UDF."""
-    seen = 0
-    while not isinstance(value, FunctionType) and attribute(value, "__wrapped__") is not None and seen < 20:
-        value, seen = value.__wrapped__, seen + 1
-    if isinstance(value, functools.partial):
-        return plain_function(value.func)
-    return value if isinstance(value, FunctionType) else None
-
-
 def _walk(root: ast.AST, ignored: frozenset[int]) -> Iterator[ast.AST]:
     yield root
     for name, value in ast.iter_fields(root):
@@ -373,6 +378,11 @@ def _argument(call: ast.Call, index: int, keyword: str) -> ast.expr | None:
     if len(call.args) > index and not any(isinstance(item, ast.Starred) for item in call.args[: index + 1]):
         return call.args[index]
     return next((item.value for item in call.keywords if item.arg == keyword), None)
+
+
+def _is_alias(parent: ast.AST | None) -> bool:
+    """`get = dp.var`: the calls of the other name are followed."""
+    return isinstance(parent, ast.Assign) and all(isinstance(target, ast.Name) for target in parent.targets)
 
 
 def _has_seed(call: ast.Call) -> bool:
