@@ -12,6 +12,7 @@ from typing import Any
 from penstock import pipelines
 from penstock.definitions.sql_facts import UNKNOWN_PART, QueryFacts
 from penstock.definitions.sql_text import HOLE, SqlSyntaxError, to_file_place
+from penstock.definitions.trace_calls import argument, changes_values, has_seed, is_alias, is_file_method
 from penstock.definitions.trace_findings import Extensions, Findings
 from penstock.definitions.trace_lookups import looked_up, looked_up_by_text
 from penstock.definitions.trace_names import (
@@ -25,6 +26,8 @@ from penstock.definitions.trace_names import (
 )
 from penstock.definitions.trace_rules import (
     CODE_FROM_TEXT,
+    IN_MEMORY,
+    NAMING_NOW,
     READING_METHODS,
     SQL_TEXT_METHODS,
     VIEW_METHODS,
@@ -33,6 +36,7 @@ from penstock.definitions.trace_rules import (
     is_changing,
     is_reading,
     may_make_view,
+    public_name,
     split_view,
 )
 from penstock.definitions.trace_sources import FunctionNode, SourceFile, is_literal_import
@@ -86,7 +90,7 @@ class FunctionScan:
         if called is None and (value is pipelines.read or self._is_reader(node)):
             shown = ast.unparse(node)
             self._unresolved(f"uses {shown} as a value: what it reads is known only at run time", node)
-        if called is None and value is pipelines.var and not _is_alias(parent):
+        if called is None and value is pipelines.var and not is_alias(parent):
             self._found.variables["*"] = None
         asked = looked_up(node, parent, value)
         if asked is not None:
@@ -115,15 +119,27 @@ class FunctionScan:
         if any(name in CODE_FROM_TEXT for name in dotted):
             if called is None or not is_literal_import(called):
                 self._report("untraced_import", f"{shown} loads code that cannot be traced", node)
-        elif any(is_changing(name) for name in dotted) or self._is_now(dotted, called):
+        elif self._is_changing(dotted, called):
             self._report("not_deterministic", f"{shown} returns a different result on every run", node)
-        elif any(is_reading(name) for name in dotted):
+        elif any(is_reading(name, is_in_memory=self._is_in_memory(called)) for name in dotted):
             self._report("untraced_read", f"{shown} reads from outside the project", node)
 
-    @staticmethod
-    def _is_now(dotted: set[Any], called: ast.Call | None) -> bool:
+    def _is_changing(self, dotted: set[Any], called: ast.Call | None) -> bool:
+        given = [*called.args, *called.keywords] if called else []
+        # The hash of an object is made of those of its fields, and matters only inside one process.
+        names = dotted - {"builtins.hash"} if getattr(self._node, "name", "") == "__hash__" else dotted
         is_unix = any(name.startswith("pyspark.sql") and name.endswith(".unix_timestamp") for name in dotted)
-        return is_unix and called is not None and not called.args and not called.keywords
+        is_now = called is not None and is_unix and not given
+        if called and called.args and any(public_name(name) in NAMING_NOW for name in dotted):
+            is_now = any(str(each).lower() in {"now", "today"} for each in self._values(called.args[0]) or [])
+        return is_now or any(is_changing(name, len(given)) for name in names)
+
+    def _is_in_memory(self, call: ast.Call | None) -> bool:
+        """Whether a call is given bytes or text as a file: `ZipFile(io.BytesIO(content))`."""
+        given = [*call.args, *(keyword.value for keyword in call.keywords)] if call else []
+        made = [self._names.source_of(each) for each in given]
+        dotted = [self._names.dotted(each.func) for each in made if isinstance(each, ast.Call)]
+        return any(name is not None and public_name(name) in IN_MEMORY for name in dotted)
 
     def _member(self, node: ast.Attribute, value: Any) -> None:
         base = self._names.try_object(node.value)
@@ -198,15 +214,15 @@ class FunctionScan:
             self._sql_texts(call)
         elif name in VIEW_METHODS:
             self._make_view(call, VIEW_METHODS[name])
-        elif name in READING_METHODS or (name == "open" and self._names.try_object(method) is None):
+        elif name in READING_METHODS or (is_file_method(call) and self._names.try_object(method) is None):
             self._report("untraced_read", f"{ast.unparse(method)}() reads from outside the project", call)
-        elif name in {"sample", "randomSplit"} and not _has_seed(call) and self._names.dotted(method) is None:
+        elif name in {"sample", "randomSplit"} and not has_seed(call) and self._names.dotted(method) is None:
             self._report(
                 "not_deterministic", f"{ast.unparse(method)}() without a seed picks different rows each time", call
             )
 
     def _make_view(self, call: ast.Call, prefix: str) -> None:
-        given = _argument(call, 0, "name")
+        given = argument(call, 0, "name")
         names = self._values(given) if given is not None else None
         for name in names or [ANY_VIEW]:
             self._found.views[f"{prefix}{name}".lower() if isinstance(name, str) and name != ANY_VIEW else ANY_VIEW] = (
@@ -219,7 +235,7 @@ class FunctionScan:
         return not isinstance(value, ModuleType | type | str | FunctionType)
 
     def _read(self, call: ast.Call, index: int, keyword: str) -> None:
-        given = _argument(call, index, keyword)
+        given = argument(call, index, keyword)
         try:
             names = self._texts.texts(given) if given is not None else [HOLE]
         except UnresolvedError:
@@ -231,7 +247,7 @@ class FunctionScan:
             self._add_inputs([[name] for name in names], given)
 
     def _sql(self, call: ast.Call) -> None:
-        given = _argument(call, 0, "sqlQuery")
+        given = argument(call, 0, "sqlQuery")
         try:
             texts = self._texts.texts_with_holes(given) if given is not None else [HOLE]
         except UnresolvedError:
@@ -326,9 +342,11 @@ class FunctionScan:
 
     def _variable(self, call: ast.Call) -> None:
         # A name that is not known before the run may be any variable.
-        given = _argument(call, 0, "name")
+        given = argument(call, 0, "name")
         names = self._values(given) if given is not None else None
-        is_known = names is not None and all(isinstance(name, str) for name in names)
+        # A list or dict that the code changes may hold another name when the call is reached.
+        is_certain = isinstance(given, ast.Constant) or not (changes_values(self._node) or self._source.changes_globals)
+        is_known = is_certain and names is not None and all(isinstance(name, str) for name in names)
         for name in (names if is_known and names else None) or ["*"]:
             self._found.variables[name] = None
 
@@ -372,18 +390,3 @@ def _walk(root: ast.AST, ignored: frozenset[int]) -> Iterator[ast.AST]:
         for child in value if isinstance(value, list) else [value]:
             if isinstance(child, ast.AST) and id(child) not in ignored:
                 yield from _walk(child, ignored)
-
-
-def _argument(call: ast.Call, index: int, keyword: str) -> ast.expr | None:
-    if len(call.args) > index and not any(isinstance(item, ast.Starred) for item in call.args[: index + 1]):
-        return call.args[index]
-    return next((item.value for item in call.keywords if item.arg == keyword), None)
-
-
-def _is_alias(parent: ast.AST | None) -> bool:
-    """`get = dp.var`: the calls of the other name are followed."""
-    return isinstance(parent, ast.Assign) and all(isinstance(target, ast.Name) for target in parent.targets)
-
-
-def _has_seed(call: ast.Call) -> bool:
-    return len(call.args) >= 3 or any(keyword.arg in {"seed", "random_state"} for keyword in call.keywords)

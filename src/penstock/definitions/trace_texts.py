@@ -14,6 +14,7 @@ from types import FunctionType
 from typing import Any
 
 from penstock.definitions.sql_text import HOLE
+from penstock.definitions.trace_locals import own_nodes
 from penstock.definitions.trace_names import MOST_VALUES, Bindings, Names, UnresolvedError, is_plain_data
 from penstock.definitions.trace_sources import FunctionNode
 from penstock.model.project import Scalar
@@ -78,7 +79,7 @@ class TextNames(Names):
         name = node.id
         if name in self._growing:
             yield from self._growing[name]
-        elif name in self._locals and name not in self._bindings and _changes(self._root, name):
+        elif self._is_assigned_twice(name):
             yield from self._grown(node)
         else:
             yield from super()._name(node)
@@ -128,7 +129,7 @@ class TextNames(Names):
 
     def _result(self, function: FunctionType, body: FunctionNode, call: ast.Call) -> Iterator[Any]:
         """What a function of the project may return when it is called like this."""
-        inside = list(_own_nodes(body))
+        inside = list(own_nodes(body))
         returns = [item for item in inside if isinstance(item, ast.Return)]
         is_plain = isinstance(body, ast.FunctionDef) and not any(
             isinstance(i, ast.Yield | ast.YieldFrom) for i in inside
@@ -140,9 +141,16 @@ class TextNames(Names):
         for item in returns:
             yield from names.values(item.value) if item.value is not None else [None]
 
+    def _is_assigned_twice(self, name: str) -> bool:
+        """Whether what the name holds depends on the place: it grows, or is a parameter that gets another value."""
+        if name in self._bindings:
+            return name in self._own_stores
+        return name in self._locals and _changes(self._root, name)
+
     def _grown(self, use: ast.Name) -> Iterator[Any]:
         """What a name holds where it is used, after the statements before it."""
-        found = _Growth(use.id, use, self).after(_statements_around(self._root, use), [])
+        held = list(self._bindings.get(use.id, ()))
+        found = _Growth(use.id, use, self).after(_statements_around(self._root, use), held)
         if not found:
             raise UnresolvedError
         yield from found
@@ -305,21 +313,13 @@ def _statements_around(root: FunctionNode, use: ast.Name) -> list[ast.stmt]:
         for node in ast.walk(root)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and _contains(node, use)
-        and any(_is_name(inner, use.id, ast.Store) for inner in _own_nodes(node))
+        and any(_is_name(inner, use.id, ast.Store) for inner in own_nodes(node))
     ]
     return around[-1].body if around else []
 
 
 def _contains(node: ast.AST, wanted: ast.AST) -> bool:
     return any(inner is wanted for inner in ast.walk(node))
-
-
-def _own_nodes(root: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a function without those of functions inside it."""
-    for child in ast.iter_child_nodes(root):
-        yield child
-        if not isinstance(child, _SCOPES):
-            yield from _own_nodes(child)
 
 
 def _has_hole(value: Any) -> bool:
