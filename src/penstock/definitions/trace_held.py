@@ -96,10 +96,10 @@ def methods_of(value: Any) -> list[FunctionType]:
 
 
 def given_to(value: Any) -> list[Any] | None:
-    """The arguments that a member such as `staticmethod(partial(scale, RATE))` keeps; None for other members."""
+    """The function and arguments that a member such as `staticmethod(partial(scale, RATE))` keeps; None for other members."""
     inner: Any = getattr(value, "__func__", value) if isinstance(value, staticmethod | classmethod) else value
     is_partial = isinstance(inner, functools.partial | functools.partialmethod)
-    return [list(inner.args), dict(inner.keywords)] if is_partial else None
+    return [inner.func, list(inner.args), dict(inner.keywords)] if is_partial else None
 
 
 def class_values(kind: type, node: ast.ClassDef, told: Collection[str]) -> Iterator[tuple[str, Any]]:

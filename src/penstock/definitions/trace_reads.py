@@ -316,15 +316,15 @@ class FunctionScan:
             self._found.untraced[Untraced(remark.code, remark.text, Location(self._source.shown, line))] = None
 
     def _sql_texts(self, call: ast.Call) -> None:
-        for argument in call.args:
+        for given in call.args:
             with suppress(UnresolvedError):
-                self._check_literal(argument)
-                for text in self._texts.texts_with_holes(argument):
+                self._check_literal(given)
+                for text in self._texts.texts_with_holes(given):
                     name = changing_sql(text)
                     if name is not None:
-                        self._report("not_deterministic", f"{name} returns a different result on every run", argument)
+                        self._report("not_deterministic", f"{name} returns a different result on every run", given)
                     if has_subquery(text):
-                        self._queries([f"SELECT {text}"], argument, call)
+                        self._queries([f"SELECT {text}"], given, call)
 
     def _check_literal(self, argument: ast.expr) -> None:
         """DefinitionError for a literal expression that Spark could not parse."""

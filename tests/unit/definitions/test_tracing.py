@@ -200,6 +200,29 @@ def test_depends_on_stands_for_reads_that_cannot_be_seen(folder: Folder, body: s
     assert [str(name) for name in spec.inputs] == ["main.x"]
 
 
+@pytest.mark.parametrize(
+    ("change", "given", "inputs"),
+    [
+        ("name = f'staging.{name}'", "'a'", {"staging.a"}),
+        ("name = name.lower()", "'A'", {"main.a"}),
+        ("name = name or 'staging.b'", "None", {"staging.b"}),
+        ("if '.' not in name:\n        name = 'staging.' + name", "'a'", {"staging.a"}),
+        ("if '.' not in name:\n        name = 'staging.' + name", "'x.a'", {"x.a"}),
+        ("if name is None:\n        name = 'b'", "None", {"main.b"}),
+        ("if unknown:\n        name = 'b'", "'a'", {"main.a", "main.b"}),
+        ("for name in ['a', 'b']: pass", "'c'", {"main.a", "main.b", "main.c"}),
+        ("if len([name]) and name: name = 'b'", "'a'", {"main.b"}),
+        ("if name == 'a' or name.upper(): name = name + 'b'", "'a'", {"main.ab"}),
+    ],
+)
+def test_a_parameter_that_gets_another_value_is_followed(
+    folder: Folder, change: str, given: str, inputs: set[str]
+) -> None:
+    before = f"def load(name):\n    {change}\n    return dp.read(name)\n"
+    spec = folder.define(f"return load({given})", before)
+    assert ({str(name) for name in spec.inputs}, spec.untraced) == (inputs, ())
+
+
 def test_depends_on_does_not_hide_files(folder: Folder) -> None:
     spec = folder.define("return spark.read.parquet('/x')", decorator="@dp.table(depends_on=['x'])")
     assert [item.code for item in spec.untraced] == ["untraced_read"]
