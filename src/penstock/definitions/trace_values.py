@@ -110,7 +110,7 @@ class _Describer:
         if not isinstance(value, types.MethodType | types.BuiltinMethodType | types.MethodWrapperType):
             return False
         owner = value.__self__
-        if owner is None or isinstance(owner, type | types.ModuleType):
+        if owner is None or isinstance(owner, type | types.ModuleType | logging.Logger):
             return False
         module = sys.modules.get(getattr(value, "__module__", None) or type(owner).__module__)
         is_own = str(getattr(module, "__file__", None)).startswith(str(self._root))
