@@ -10,7 +10,6 @@ from penstock.errors import SessionError, UserCodeError
 from penstock.model.names import DatasetName
 from penstock.session.losses import is_session_lost, loss_of_session_named
 
-
 NAME = DatasetName("main", "totals")
 
 
