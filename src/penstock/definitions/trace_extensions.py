@@ -16,6 +16,7 @@ from typing import Any
 from penstock.definitions.project_modules import ProjectFiles
 from penstock.definitions.trace_findings import Extensions
 from penstock.definitions.trace_held import given_to, methods_of
+from penstock.definitions.trace_names import attribute
 
 _KNOWN = (FunctionType, functools.partial, functools.partialmethod, property, staticmethod, classmethod)
 
@@ -41,12 +42,12 @@ class _Finder:
 
     def _places(self) -> list[Any]:
         """Classes and modules of packages: those of Spark, and what modules of the project name."""
-        modules = [module for module in list(sys.modules.values()) if isinstance(module, ModuleType)]
-        spark = [module for module in modules if module.__name__.startswith("pyspark.sql")]
+        modules = [module for module in list(sys.modules.values()) if _is_a(module, ModuleType)]
+        spark = [module for module in modules if str(vars(module).get("__name__")).startswith("pyspark.sql")]
         named = [value for module in modules if self._is_project(module) for value in list(vars(module).values())]
-        outside = [value for value in named if isinstance(value, ModuleType) and not self._is_project(value)]
+        outside = [value for value in named if _is_a(value, ModuleType) and not self._is_project(value)]
         members = [value for module in (*spark, *outside) for value in list(vars(module).values())]
-        classes = [value for value in (*named, *members) if isinstance(value, type)]
+        classes = [value for value in (*named, *members) if _is_a(value, type)]
         places = [*outside, *(each for each in classes if not self._is_project(sys.modules.get(each.__module__)))]
         return list({id(each): each for each in places if not _is_penstock(each)}.values())
 
@@ -59,7 +60,8 @@ class _Finder:
         return self._is_project(module) and getattr(module, piece.__name__, piece) is piece
 
     def _is_project(self, module: Any) -> bool:
-        return self._is_project_file(getattr(module, "__file__", None))
+        # A module that loads itself when it is asked for something is not asked.
+        return _is_a(module, ModuleType) and self._is_project_file(vars(module).get("__file__"))
 
     def _is_project_file(self, file: Any) -> bool:
         if not isinstance(file, str) or not file.startswith(str(self._files.root)):
@@ -71,14 +73,20 @@ class _Finder:
 
 def _pieces(value: Any) -> Iterator[Any]:
     """The functions and classes of a member; an accessor of pandas holds a class."""
-    if isinstance(value, _KNOWN):
+    if _is_a(value, _KNOWN):
         yield from methods_of(value)
-    elif isinstance(value, type):
+    elif _is_a(value, type):
         yield value
-    elif hasattr(type(value), "__get__") and hasattr(value, "__dict__"):
-        yield from (each for each in vars(value).values() if isinstance(each, type | FunctionType))
+    elif hasattr(type(value), "__get__"):
+        held = attribute(value, "__dict__")
+        yield from (each for each in (held.values() if type(held) is dict else ()) if _is_a(each, (type, FunctionType)))
+
+
+def _is_a(value: Any, kind: type | tuple[type, ...]) -> bool:
+    """As `isinstance`, which asks the value itself: a proxy may raise anything then."""
+    return issubclass(type(value), kind)
 
 
 def _is_penstock(place: Any) -> bool:
-    name = place.__name__ if isinstance(place, ModuleType) else place.__module__
+    name = vars(place).get("__name__") if _is_a(place, ModuleType) else place.__module__
     return str(name).partition(".")[0] == "penstock"

@@ -114,7 +114,7 @@ class _Describer:
             return False
         module = sys.modules.get(getattr(value, "__module__", None) or type(owner).__module__)
         is_own = str(getattr(module, "__file__", None)).startswith(str(self._root))
-        return is_own or getattr(module, value.__name__, None) != value
+        return is_own or getattr(module, getattr(value, "__name__", ""), None) != value
 
     def _without_root(self, text: str) -> str:
         """A project that was moved or cloned keeps its fingerprints."""

@@ -134,3 +134,15 @@ def test_what_a_lookup_may_find_is_not_read(folder: Folder) -> None:
     before = "def other(): return dp.read('staging.b')\nALL = [other]\n"
     spec = folder.define("return globals()[dp.read('staging.a').name]", before)
     assert [str(name) for name in spec.inputs] == ["staging.a"]
+
+
+def test_objects_that_refuse_to_be_looked_at_are_left_alone(folder: Folder) -> None:
+    before = """
+class Proxy:
+    @property
+    def __class__(self): raise RuntimeError("no context")
+    def __getattr__(self, name): raise RuntimeError("no context")
+proxy = Proxy()
+Frame.proxy = proxy
+"""
+    assert folder.define("return dp.read('staging.a')", f"{IMPORT}{before}").untraced == ()
