@@ -113,7 +113,8 @@ class _Describer:
         if owner is None or isinstance(owner, type | types.ModuleType | logging.Logger):
             return False
         module = sys.modules.get(getattr(value, "__module__", None) or type(owner).__module__)
-        is_own = str(getattr(module, "__file__", None)).startswith(str(self._root))
+        file = str(getattr(module, "__file__", None))
+        is_own = file.startswith(str(self._root)) and "site-packages" not in file
         return is_own or getattr(module, getattr(value, "__name__", ""), None) != value
 
     def _without_root(self, text: str) -> str:

@@ -241,7 +241,7 @@ class _Walk:
         for name, value in sorted(vars(kind).items()):
             functions = methods_of(value)
             methods += [item for item in functions if not is_generated(item)]
-            member = plain_member(value) if not functions else given_to(value)
+            member = given_to(value) or (None if functions else plain_member(value))
             is_hidden = name.startswith("_" if issubclass(kind, enum.Enum) else "__") or is_made_by_class(value)
             if (functions and member is None) or (not functions and is_hidden):
                 continue

@@ -39,6 +39,7 @@ CLASSES = [
      "    def _(self, x: int): return RATE\n    @f.register\n    def _(self, x: str): return 1\n"), "Shop().f(1)"),
     (("class Shop:\n    def _get(self): return 1\n    def _delete(self): return 2\n    x = property(_get, None, _delete)\n"
      "    del _delete\n"), "Shop().x"),
+    ("class Row:\n    x: int = 2\nclass Shop:\n    make = staticmethod(partial(Row))\n", "Shop.make().x"),
     ("Pair = namedtuple('Pair', 'a b', defaults=[2])\n", "Pair(1).b"),
 ]  # fmt: skip
 BOUND = [
