@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -36,6 +36,20 @@ def find_sources(root: FunctionNode, package: str) -> Mapping[str, list[Source]]
     A function is asked about several times in a row, for each way of calling it.
     """
     return _LocalNames(root, package).sources
+
+
+@lru_cache(maxsize=256)
+def stored_names(root: FunctionNode) -> frozenset[str]:
+    """The names that the function itself assigns, without those of functions inside it."""
+    return frozenset(n.id for n in own_nodes(root) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+
+
+def own_nodes(root: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a function without those of functions inside it."""
+    for child in ast.iter_child_nodes(root):
+        yield child
+        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            yield from own_nodes(child)
 
 
 class _LocalNames:

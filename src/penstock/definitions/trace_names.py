@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 import itertools
 import sys
 import textwrap
@@ -22,7 +23,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from penstock import pipelines
-from penstock.definitions.trace_locals import Each, Imported, Source, find_sources
+from penstock.definitions.trace_locals import Each, Imported, Source, find_sources, stored_names
 from penstock.definitions.trace_sources import FunctionNode
 from penstock.model.project import Scalar
 
@@ -93,6 +94,7 @@ class Names:
         self._variables = variables
         self._bindings = bindings
         self._locals = find_sources(node, str(function.__globals__.get("__package__") or ""))
+        self._own_stores = stored_names(node)
         self._known: dict[str, list[Any] | None] = {}
 
     def values(self, node: ast.expr) -> list[Any]:
@@ -137,10 +139,16 @@ class Names:
             return canonical_name(self.try_object(node))
         return None
 
+    def source_of(self, node: ast.expr) -> ast.expr:
+        """The expression that a local name stands for, if it has only one; else the expression itself."""
+        sources = self._locals.get(node.id, []) if isinstance(node, ast.Name) else []
+        return sources[0] if len(sources) == 1 and isinstance(sources[0], ast.expr) else node
+
     def _name(self, node: ast.Name) -> Iterator[Any]:
         name = node.id
         if name in self._bindings:
             yield from self._bindings[name]
+            yield from self._assigned(name)
         elif name in self._locals:
             yield from self._local(name)
         elif name in self._free:
@@ -152,12 +160,19 @@ class Names:
         else:
             raise UnresolvedError
 
-    def _local(self, name: str) -> list[Any]:
+    def _assigned(self, name: str) -> list[Any]:
+        """What else a parameter may be that the function itself assigns: `if not name: name = "orders"`."""
+        # Its first source is the parameter itself. What a function inside this one calls by the same name is another.
+        return self._local(name, skipped=1) if name in self._own_stores else []
+
+    def _local(self, name: str, skipped: int = 0) -> list[Any]:
         if name not in self._known:
             # While a name is being looked up it is not known: `rows = rows.join(...)` must end.
             self._known[name] = None
             with suppress(UnresolvedError):
-                self._known[name] = [value for source in self._locals[name] for value in self._from_source(source)]
+                self._known[name] = [
+                    value for source in self._locals[name][skipped:] for value in self._from_source(source)
+                ]
         found = self._known[name]
         if found is None or len(found) > MOST_VALUES:
             raise UnresolvedError
@@ -293,6 +308,21 @@ def attribute(value: Any, name: str) -> Any:
         return getattr(value, name, None)
     except Exception:  # noqa: BLE001
         return None
+
+
+def is_own(value: Any) -> bool:
+    """Tell whether a function is one of those that a definition file imports from this library."""
+    return f"{attribute(value, '__module__')}.".startswith(f"{pipelines.__name__}.")
+
+
+def plain_function(value: Any) -> FunctionType | None:
+    """The function behind wrappers such as lru_cache or a Spark UDF."""
+    seen = 0
+    while not isinstance(value, FunctionType) and attribute(value, "__wrapped__") is not None and seen < 20:
+        value, seen = value.__wrapped__, seen + 1
+    if isinstance(value, functools.partial):
+        return plain_function(value.func)
+    return value if isinstance(value, FunctionType) else None
 
 
 def _find_loaded(name: str) -> Any:

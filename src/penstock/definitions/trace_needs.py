@@ -17,8 +17,7 @@ from penstock.definitions.parse_cache import ParseCache
 from penstock.definitions.sql_facts import ColumnNeed
 from penstock.definitions.sql_files import read_query
 from penstock.definitions.sql_text import to_file_place
-from penstock.definitions.trace_names import Names
-from penstock.definitions.trace_reads import is_own
+from penstock.definitions.trace_names import Names, is_own
 from penstock.definitions.trace_sources import FunctionNode, Sources
 from penstock.errors import DefinitionError, Location
 

@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import ast
-import functools
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
 from types import FunctionType, ModuleType
 from typing import Any
 
 from penstock import pipelines
 from penstock.definitions.sql_facts import UNKNOWN_PART, QueryFacts
 from penstock.definitions.sql_text import HOLE, SqlSyntaxError, to_file_place
+from penstock.definitions.trace_calls import argument, changes_values, has_seed, is_alias, is_file_method
+from penstock.definitions.trace_findings import Extensions, Findings
+from penstock.definitions.trace_lookups import looked_up, looked_up_by_text
 from penstock.definitions.trace_names import (
     Bindings,
     Names,
     UnresolvedError,
-    attribute,
     canonical_name,
+    is_own,
     is_plain_data,
+    plain_function,
 )
 from penstock.definitions.trace_rules import (
     CODE_FROM_TEXT,
+    IN_MEMORY,
+    NAMING_NOW,
     READING_METHODS,
     SQL_TEXT_METHODS,
     VIEW_METHODS,
@@ -32,6 +36,7 @@ from penstock.definitions.trace_rules import (
     is_changing,
     is_reading,
     may_make_view,
+    public_name,
     split_view,
 )
 from penstock.definitions.trace_sources import FunctionNode, SourceFile, is_literal_import
@@ -42,25 +47,7 @@ from penstock.model.spec import ANY_VIEW, Untraced
 _ARGUMENT = re.compile(r"\{(\w+)\}")
 _ARGUMENT_NAME = "__penstock_argument_"
 _SELECT = "SELECT "
-
-
-@dataclass(slots=True)
-class Findings:
-    """What was found while following a definition."""
-
-    inputs: dict[str, None] = field(default_factory=dict)
-    untraced: dict[Untraced, None] = field(default_factory=dict)
-    unresolved: dict[Untraced, None] = field(default_factory=dict)
-    """Reads whose name is not known; harmless when the user gives depends_on."""
-    possible: dict[str, None] = field(default_factory=dict)
-    """Inputs that one of several ways through the code reads; left to the user who gives depends_on."""
-    variables: dict[str, None] = field(default_factory=dict)
-    views: dict[str, None] = field(default_factory=dict)
-    """Temporary views that the code makes."""
-    follow: list[tuple[Any, Bindings]] = field(default_factory=list)
-    """Functions and classes that are used, with what is known of their arguments."""
-    members: list[tuple[str, Any, int]] = field(default_factory=list)
-    """Members of modules that are used: dotted name, value, line."""
+_UNKNOWN = ast.Name("a value that only a run knows", ast.Load())
 
 
 ReadQuery = Callable[[str], QueryFacts]
@@ -70,9 +57,16 @@ class FunctionScan:
     """Scans the text of one function, for one way of calling it."""
 
     def __init__(
-        self, source: SourceFile, node: FunctionNode, names: Names, texts: TextNames, read_query: ReadQuery
+        self,
+        source: SourceFile,
+        node: FunctionNode,
+        names: Names,
+        texts: TextNames,
+        read_query: ReadQuery,
+        extensions: Extensions,
     ) -> None:
         self._source = source
+        self._extensions = extensions
         self._node = node
         self._names = names
         self._texts = texts
@@ -96,11 +90,17 @@ class FunctionScan:
         if called is None and (value is pipelines.read or self._is_reader(node)):
             shown = ast.unparse(node)
             self._unresolved(f"uses {shown} as a value: what it reads is known only at run time", node)
+        if called is None and value is pipelines.var and not is_alias(parent):
+            self._found.variables["*"] = None
+        asked = looked_up(node, parent, value)
+        if asked is not None:
+            self._found.lookups[asked] = None
         if isinstance(node, ast.Attribute):
             if called is None and node.attr in VIEW_METHODS:
                 self._found.views[ANY_VIEW] = None
             self._attribute(node, parent)
             self._member(node, value)
+            self._extension(node.attr, called)
         if is_followed(value):
             self._found.follow.append((value, self._bindings(value, called) if called else {}))
         if not isinstance(value, ModuleType):
@@ -119,20 +119,46 @@ class FunctionScan:
         if any(name in CODE_FROM_TEXT for name in dotted):
             if called is None or not is_literal_import(called):
                 self._report("untraced_import", f"{shown} loads code that cannot be traced", node)
-        elif any(is_changing(name) for name in dotted) or self._is_now(dotted, called):
+        elif self._is_changing(dotted, called):
             self._report("not_deterministic", f"{shown} returns a different result on every run", node)
-        elif any(is_reading(name) for name in dotted):
+        elif any(is_reading(name, is_in_memory=self._is_in_memory(called)) for name in dotted):
             self._report("untraced_read", f"{shown} reads from outside the project", node)
 
-    @staticmethod
-    def _is_now(dotted: set[Any], called: ast.Call | None) -> bool:
+    def _is_changing(self, dotted: set[Any], called: ast.Call | None) -> bool:
+        given = [*called.args, *called.keywords] if called else []
+        # The hash of an object is made of those of its fields, and matters only inside one process.
+        names = dotted - {"builtins.hash"} if getattr(self._node, "name", "") == "__hash__" else dotted
         is_unix = any(name.startswith("pyspark.sql") and name.endswith(".unix_timestamp") for name in dotted)
-        return is_unix and called is not None and not called.args and not called.keywords
+        is_now = called is not None and is_unix and not given
+        if called and called.args and any(public_name(name) in NAMING_NOW for name in dotted):
+            is_now = any(str(each).lower() in {"now", "today"} for each in self._values(called.args[0]) or [])
+        return is_now or any(is_changing(name, len(given)) for name in names)
+
+    def _is_in_memory(self, call: ast.Call | None) -> bool:
+        """Whether a call is given bytes or text as a file: `ZipFile(io.BytesIO(content))`."""
+        given = [*call.args, *(keyword.value for keyword in call.keywords)] if call else []
+        made = [self._names.source_of(each) for each in given]
+        dotted = [self._names.dotted(each.func) for each in made if isinstance(each, ast.Call)]
+        return any(name is not None and public_name(name) in IN_MEMORY for name in dotted)
 
     def _member(self, node: ast.Attribute, value: Any) -> None:
         base = self._names.try_object(node.value)
         if isinstance(base, ModuleType) and value is not None:
             self._found.members.append((f"{base.__name__}.{node.attr}", value, node.lineno))
+        elif isinstance(base, FunctionType) and node.attr in vars(base):
+            held = vars(base)[node.attr]
+            if isinstance(held, FunctionType):
+                self._found.follow.append((held, {}))
+            else:
+                self._found.members.append((f"{base.__module__}.{node.attr}", held, node.lineno))
+
+    def _extension(self, name: str, called: ast.Call | None) -> None:
+        """A member that the project added to a class of a package: `orders.with_net(2)` calls `with_net(orders, 2)`."""
+        if name in self._extensions:
+            self._found.extensions[name] = None
+        for piece in self._extensions.get(name, ()):
+            with_self = called and ast.Call(called.func, [_UNKNOWN, *called.args], called.keywords)
+            self._found.follow.append((piece, self._bindings(piece, with_self) if with_self else {}))
 
     def _attribute(self, node: ast.Attribute, parent: ast.AST | None) -> None:
         """`spark.read` starts a chain; its last call says whether a table or files are read."""
@@ -153,14 +179,28 @@ class FunctionScan:
             self._read(call, 0, "name")
         elif function is pipelines.var:
             self._variable(call)
-        elif function is getattr and call.args and self._is_session(call.args[0]):
-            self._unresolved("uses a member of the session whose name is looked up at run time", call)
-        elif function is getattr and len(call.args) > 1 and self._may_name_view(call.args[1]):
-            self._found.views[ANY_VIEW] = None
+        elif function is getattr and len(call.args) > 1:
+            self._looked_up_member(call, self._values(call.args[1]))
         elif isinstance(call.func, ast.Attribute):
             self._method(call, call.func)
         elif (canonical_name(function) or "").startswith("pyspark.sql") and getattr(function, "__name__", "") == "expr":
             self._sql_texts(call)
+
+    def _looked_up_member(self, call: ast.Call, names: list[Any] | None) -> None:
+        """`getattr(value, name)`: the name may be anything when it is not known."""
+        base = self._names.try_object(call.args[0])
+        if self._is_session(call.args[0]):
+            self._unresolved("uses a member of the session whose name is looked up at run time", call)
+        elif names is None or any(name in VIEW_METHODS for name in names if isinstance(name, str)):
+            self._found.views[ANY_VIEW] = None
+        if base is pipelines and (names is None or "var" in names):
+            self._found.variables["*"] = None
+        if base is pipelines and (names is None or "read" in names):
+            self._unresolved("looks up dp.read by name: what it reads is known only at run time", call)
+        for name in self._extensions:
+            if not isinstance(base, ModuleType) and (names is None or name in names):
+                self._extension(name, None)
+        self._found.lookups.update(dict.fromkeys(looked_up_by_text(names)))
 
     def _method(self, call: ast.Call, method: ast.Attribute) -> None:
         name = method.attr
@@ -174,19 +214,15 @@ class FunctionScan:
             self._sql_texts(call)
         elif name in VIEW_METHODS:
             self._make_view(call, VIEW_METHODS[name])
-        elif name in READING_METHODS or (name == "open" and self._names.try_object(method) is None):
+        elif name in READING_METHODS or (is_file_method(call) and self._names.try_object(method) is None):
             self._report("untraced_read", f"{ast.unparse(method)}() reads from outside the project", call)
-        elif name in {"sample", "randomSplit"} and not _has_seed(call) and self._names.dotted(method) is None:
+        elif name in {"sample", "randomSplit"} and not has_seed(call) and self._names.dotted(method) is None:
             self._report(
                 "not_deterministic", f"{ast.unparse(method)}() without a seed picks different rows each time", call
             )
 
-    def _may_name_view(self, node: ast.expr) -> bool:
-        names = self._values(node)
-        return names is None or any(name in VIEW_METHODS for name in names if isinstance(name, str))
-
     def _make_view(self, call: ast.Call, prefix: str) -> None:
-        given = _argument(call, 0, "name")
+        given = argument(call, 0, "name")
         names = self._values(given) if given is not None else None
         for name in names or [ANY_VIEW]:
             self._found.views[f"{prefix}{name}".lower() if isinstance(name, str) and name != ANY_VIEW else ANY_VIEW] = (
@@ -199,7 +235,7 @@ class FunctionScan:
         return not isinstance(value, ModuleType | type | str | FunctionType)
 
     def _read(self, call: ast.Call, index: int, keyword: str) -> None:
-        given = _argument(call, index, keyword)
+        given = argument(call, index, keyword)
         try:
             names = self._texts.texts(given) if given is not None else [HOLE]
         except UnresolvedError:
@@ -211,7 +247,7 @@ class FunctionScan:
             self._add_inputs([[name] for name in names], given)
 
     def _sql(self, call: ast.Call) -> None:
-        given = _argument(call, 0, "sqlQuery")
+        given = argument(call, 0, "sqlQuery")
         try:
             texts = self._texts.texts_with_holes(given) if given is not None else [HOLE]
         except UnresolvedError:
@@ -280,15 +316,15 @@ class FunctionScan:
             self._found.untraced[Untraced(remark.code, remark.text, Location(self._source.shown, line))] = None
 
     def _sql_texts(self, call: ast.Call) -> None:
-        for argument in call.args:
+        for given in call.args:
             with suppress(UnresolvedError):
-                self._check_literal(argument)
-                for text in self._texts.texts_with_holes(argument):
+                self._check_literal(given)
+                for text in self._texts.texts_with_holes(given):
                     name = changing_sql(text)
                     if name is not None:
-                        self._report("not_deterministic", f"{name} returns a different result on every run", argument)
+                        self._report("not_deterministic", f"{name} returns a different result on every run", given)
                     if has_subquery(text):
-                        self._queries([f"SELECT {text}"], argument, call)
+                        self._queries([f"SELECT {text}"], given, call)
 
     def _check_literal(self, argument: ast.expr) -> None:
         """DefinitionError for a literal expression that Spark could not parse."""
@@ -306,9 +342,11 @@ class FunctionScan:
 
     def _variable(self, call: ast.Call) -> None:
         # A name that is not known before the run may be any variable.
-        given = _argument(call, 0, "name")
+        given = argument(call, 0, "name")
         names = self._values(given) if given is not None else None
-        is_known = names is not None and all(isinstance(name, str) for name in names)
+        # A list or dict that the code changes may hold another name when the call is reached.
+        is_certain = isinstance(given, ast.Constant) or not (changes_values(self._node) or self._source.changes_globals)
+        is_known = is_certain and names is not None and all(isinstance(name, str) for name in names)
         for name in (names if is_known and names else None) or ["*"]:
             self._found.variables[name] = None
 
@@ -344,21 +382,6 @@ def is_followed(value: Any) -> bool:
     return plain_function(value) is not None and not is_own(value)
 
 
-def is_own(value: Any) -> bool:
-    """Tell whether a function is one of those that a definition file imports from this library."""
-    return f"{attribute(value, '__module__')}.".startswith(f"{pipelines.__name__}.")
-
-
-def plain_function(value: Any) -> FunctionType | None:
-    """The function behind wrappers such as lru_cache or a Spark UDF."""
-    seen = 0
-    while not isinstance(value, FunctionType) and attribute(value, "__wrapped__") is not None and seen < 20:
-        value, seen = value.__wrapped__, seen + 1
-    if isinstance(value, functools.partial):
-        return plain_function(value.func)
-    return value if isinstance(value, FunctionType) else None
-
-
 def _walk(root: ast.AST, ignored: frozenset[int]) -> Iterator[ast.AST]:
     yield root
     for name, value in ast.iter_fields(root):
@@ -367,13 +390,3 @@ def _walk(root: ast.AST, ignored: frozenset[int]) -> Iterator[ast.AST]:
         for child in value if isinstance(value, list) else [value]:
             if isinstance(child, ast.AST) and id(child) not in ignored:
                 yield from _walk(child, ignored)
-
-
-def _argument(call: ast.Call, index: int, keyword: str) -> ast.expr | None:
-    if len(call.args) > index and not any(isinstance(item, ast.Starred) for item in call.args[: index + 1]):
-        return call.args[index]
-    return next((item.value for item in call.keywords if item.arg == keyword), None)
-
-
-def _has_seed(call: ast.Call) -> bool:
-    return len(call.args) >= 3 or any(keyword.arg in {"seed", "random_state"} for keyword in call.keywords)

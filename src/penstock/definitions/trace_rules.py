@@ -9,30 +9,66 @@ from penstock.definitions.sql_facts import NOT_DETERMINISTIC, WITHOUT_PARENTHESE
 CHANGING = frozenset({
     "datetime.datetime.now", "datetime.datetime.utcnow", "datetime.datetime.today", "datetime.date.today",
     "datetime.date.now", "time.time", "time.time_ns", "time.monotonic", "time.monotonic_ns", "time.perf_counter",
-    "time.perf_counter_ns", "time.process_time", "time.localtime", "time.gmtime", "time.ctime", "uuid.uuid1",
-    "uuid.uuid4", "uuid.uuid7", "os.urandom", "os.getpid", "os.times", "socket.gethostname", "getpass.getuser",
-    "pandas.Timestamp.now", "pandas.Timestamp.today", "pandas.Timestamp.utcnow",
+    "time.perf_counter_ns", "time.process_time", "time.process_time_ns", "time.thread_time", "time.thread_time_ns",
+    "time.clock_gettime", "time.clock_gettime_ns", "time.localtime", "time.gmtime", "time.ctime", "uuid.uuid1",
+    "uuid.uuid4", "uuid.uuid6", "uuid.uuid7", "uuid.getnode", "os.urandom", "os.getrandom", "os.getpid", "os.getppid",
+    "os.times", "os.getloadavg", "socket.gethostname", "getpass.getuser", "os.getlogin", "builtins.id", "builtins.hash",
+    "pandas.Timestamp.now", "pandas.Timestamp.today", "pandas.Timestamp.utcnow", "pendulum.now", "pendulum.today",
+    "pendulum.yesterday", "pendulum.tomorrow", "arrow.now", "arrow.utcnow", "dateutil.utils.today",
 })  # fmt: skip
-CHANGING_MODULES = ("random.", "secrets.", "numpy.random.", "_random.")
+CHANGING_MODULES = ("random.", "secrets.", "numpy.random.")
+_CHANGING_UNLESS_GIVEN = {
+    "time.strftime": 2, "time.asctime": 1, "email.utils.formatdate": 1, "email.utils.localtime": 1,
+}  # fmt: skip
+"""Functions that read the clock, unless they are called with this many arguments."""
+NAMING_NOW = frozenset({
+    "pandas.Timestamp", "pandas.to_datetime", "pandas.Period", "pandas.DatetimeIndex", "numpy.datetime64",
+})  # fmt: skip
+"""Functions to which the text `now` or `today` means the clock."""
 
 READING = frozenset({
-    "builtins.open", "io.open", "_io.open", "os.environ", "os.getenv", "os.environb", "os.listdir", "os.scandir",
-    "os.walk", "os.popen", "os.system", "os.stat", "os.path.exists", "os.path.getmtime", "os.path.getsize",
-    "glob.glob", "glob.iglob", "pkgutil.get_data", "builtins.input", "sys.argv", "sys.stdin",
-    "delta.tables.DeltaTable.forPath", "delta.DeltaTable.forPath",
+    "builtins.open", "io.open", "io.open_code", "io.FileIO", "codecs.open", "tokenize.open", "mmap.mmap",
+    "os.environ", "os.getenv", "os.environb", "os.getenvb", "os.listdir", "os.scandir", "os.walk", "os.fwalk",
+    "os.popen", "os.system", "os.stat", "os.lstat", "os.open", "os.fdopen", "os.read", "os.readlink", "os.access",
+    "os.getcwd", "os.getcwdb", "os.uname", "os.path.exists", "os.path.lexists", "os.path.isfile", "os.path.isdir",
+    "os.path.islink", "os.path.ismount", "os.path.getmtime", "os.path.getctime", "os.path.getatime",
+    "os.path.getsize", "os.path.expandvars", "os.path.expanduser", "os.path.samefile", "pathlib.Path.cwd",
+    "pathlib.Path.home", "glob.glob", "glob.iglob", "shutil.disk_usage", "shutil.which", "pkgutil.get_data",
+    "builtins.input", "sys.argv", "sys.stdin", "netrc.netrc", "locale.getlocale", "locale.getdefaultlocale",
+    "delta.tables.DeltaTable.forPath", "delta.DeltaTable.forPath", "toml.load", "joblib.load", "torch.load",
+    "asyncio.open_connection", "xmlrpc.client.ServerProxy", "ssl.get_server_certificate", "mysql.connector.connect",
 })  # fmt: skip
 READING_MODULES = tuple(f"{name}." for name in (
     "requests", "urllib.request", "urllib3", "httpx", "aiohttp", "socket", "http.client", "ftplib", "imaplib",
-    "boto3", "botocore", "s3fs", "fsspec", "gcsfs", "adlfs", "obstore", "deltalake", "subprocess", "sqlite3", "psycopg",
-    "psycopg2", "pymysql", "MySQLdb", "pyodbc", "oracledb", "sqlalchemy", "duckdb", "redis", "pymongo", "kafka",
-    "paramiko", "importlib.resources", "dotenv", "shelve", "dbm", "google.cloud", "azure.storage",
+    "poplib", "smtplib", "boto3", "botocore", "s3fs", "fsspec", "gcsfs", "adlfs", "obstore", "smart_open", "deltalake",
+    "subprocess", "sqlite3", "psycopg", "psycopg2", "asyncpg", "pymysql", "MySQLdb", "pymssql", "pyodbc", "oracledb",
+    "cx_Oracle", "sqlalchemy", "duckdb", "redis", "pymongo", "cassandra", "elasticsearch", "opensearchpy", "kafka",
+    "confluent_kafka", "pika", "snowflake.connector", "trino", "prestodb", "clickhouse_connect", "clickhouse_driver",
+    "databricks.sql", "databricks.sdk", "hvac", "mlflow", "paramiko", "pysftp", "importlib.resources", "pkg_resources",
+    "dotenv", "decouple", "environs", "configparser", "linecache", "fileinput", "platform", "psutil", "shelve", "dbm",
+    "google.cloud", "azure.storage", "azure.keyvault", "pyspark.SparkFiles",
 ))  # fmt: skip
-READING_PREFIXES = (
-    "pandas.read_", "pandas.io.", "polars.read_", "polars.scan_", "pyarrow.parquet.", "pyarrow.csv.",
-    "pyarrow.dataset.", "pyarrow.fs.", "numpy.load", "numpy.fromfile", "numpy.genfromtxt",
+_FILE_READERS = (
+    "gzip.open", "gzip.GzipFile", "bz2.open", "bz2.BZ2File", "lzma.open", "lzma.LZMAFile", "zipfile.ZipFile",
+    "zipfile.Path", "tarfile.open", "tarfile.TarFile", "xml.etree.ElementTree.parse", "xml.etree.ElementTree.iterparse",
+    "xml.dom.minidom.parse", "xml.sax.parse", "lxml.etree.parse", "lxml.etree.iterparse", "pandas.read_", "pandas.io.",
+    "pandas.ExcelFile", "pandas.HDFStore", "geopandas.read_", "polars.read_", "polars.scan_", "pyarrow.parquet.",
+    "pyarrow.csv.", "pyarrow.json.", "pyarrow.orc.", "pyarrow.feather.", "pyarrow.dataset.", "pyarrow.fs.",
+    "pyarrow.memory_map", "pyarrow.OSFile", "pyarrow.input_stream", "numpy.load", "numpy.fromfile", "numpy.genfromtxt",
+    "numpy.memmap", "openpyxl.load_workbook", "xlrd.open_workbook", "h5py.File", "xarray.open_", "fastparquet.",
+    "PIL.Image.open",
 )  # fmt: skip
-READING_METHODS = frozenset({"read_text", "read_bytes", "iterdir", "rglob", "urlopen", "forPath"})
-"""Methods of an object that only a run knows, such as a path."""
+"""What may also read bytes that are in memory."""
+IN_MEMORY = frozenset({"io.BytesIO", "io.StringIO"})
+READING_METHODS = frozenset({
+    "read_text", "read_bytes", "iterdir", "glob", "rglob", "urlopen", "forPath", "textFile", "wholeTextFiles",
+    "binaryFiles", "binaryRecords", "sequenceFile", "pickleFile", "hadoopFile", "newAPIHadoopFile",
+})  # fmt: skip
+"""Methods of an object that only a run knows, such as a path or Spark's context."""
+READING_WITHOUT_ARGUMENTS = frozenset({
+    "exists", "is_file", "is_dir", "is_symlink", "is_mount", "stat", "lstat", "readline", "readlines",
+})  # fmt: skip
+"""The same; with arguments they are likely something else."""
 
 CODE_FROM_TEXT = frozenset({"builtins.exec", "builtins.eval", "builtins.__import__", "builtins.compile",
     "importlib.import_module", "importlib.__import__", "importlib.reload", "runpy.run_path", "runpy.run_module",
@@ -61,6 +97,12 @@ _SQL_FUNCTION = re.compile(
     re.IGNORECASE,
 )
 
+_HIDDEN = tuple((re.compile(pattern), public) for pattern, public in (
+    (r"^(?:posixpath|ntpath|genericpath)\.", "os.path."), (r"^(?:posix|nt)\.", "os."), (r"^_(?=[a-z])", ""),
+    (r"^pathlib\._\w+\.", "pathlib."), (r"^pandas\.(?:_libs|core)\.[a-z_.]+\.(?=[A-Z]|to_datetime)", "pandas."),
+    (r"^numpy\.(?:lib|core|_core)\.[a-z_.]+\.", "numpy."), (r"^pyarrow\.(?:lib|_\w+)\.", "pyarrow."),
+    (r"^pyspark\.(?:core\.)?files\.", "pyspark."),
+))  # fmt: skip
 _SUBQUERY = re.compile(r"\(\s*(?:SELECT|WITH|FROM|TABLE|VALUES)\b", re.IGNORECASE)
 
 
@@ -88,13 +130,23 @@ def has_subquery(text: str) -> bool:
     return _SUBQUERY.search(text) is not None
 
 
-def is_changing(dotted: str) -> bool:
-    """Tell whether the function with this dotted name returns a different result on every run."""
-    module, _, name = dotted.rpartition(".")
+def is_changing(dotted: str, given: int = 0) -> bool:
+    """Tell whether the function with this dotted name returns a different result on every run, with so many arguments."""
+    name = public_name(dotted)
+    module, _, last = name.rpartition(".")
     is_spark = module.startswith("pyspark.sql") and "functions" in module
-    return dotted in CHANGING or dotted.startswith(CHANGING_MODULES) or (is_spark and name in NOT_DETERMINISTIC)
+    is_clock = given < _CHANGING_UNLESS_GIVEN.get(name, 0)
+    return name in CHANGING or name.startswith(CHANGING_MODULES) or is_clock or (is_spark and last in NOT_DETERMINISTIC)
 
 
-def is_reading(dotted: str) -> bool:
+def is_reading(dotted: str, *, is_in_memory: bool = False) -> bool:
     """Tell whether the function or value with this dotted name reads from outside the project."""
-    return dotted in READING or dotted.startswith((*READING_MODULES, *READING_PREFIXES))
+    name = public_name(dotted)
+    return name in READING or name.startswith(READING_MODULES) or (not is_in_memory and name.startswith(_FILE_READERS))
+
+
+def public_name(dotted: str) -> str:
+    """The name that users write, for a function that knows only the hidden module that it is made in."""
+    for pattern, public in _HIDDEN:
+        dotted = pattern.sub(public, dotted)
+    return dotted

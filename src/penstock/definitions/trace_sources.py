@@ -18,6 +18,7 @@ from types import CodeType
 from typing import Any
 
 from penstock.definitions.project_modules import ProjectFiles
+from penstock.definitions.trace_calls import changes_globals
 from penstock.definitions.trace_imports import has_effects, split_imports
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -95,6 +96,11 @@ class SourceFile:
     def digest(self) -> str:
         """A hash of the whole module, normalised."""
         return hashlib.blake2b(to_text(self.tree).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+    @cached_property
+    def changes_globals(self) -> bool:
+        """Whether its functions change its names or their values."""
+        return changes_globals(self.tree)
 
     @cached_property
     def loading_calls(self) -> list[LoadingCall]:

@@ -7,6 +7,8 @@ project's own functions. Nothing is executed.
 from __future__ import annotations
 
 import ast
+import itertools
+import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,6 +16,7 @@ from types import FunctionType
 from typing import Any
 
 from penstock.definitions.sql_text import HOLE
+from penstock.definitions.trace_locals import Each, own_nodes
 from penstock.definitions.trace_names import MOST_VALUES, Bindings, Names, UnresolvedError, is_plain_data
 from penstock.definitions.trace_sources import FunctionNode
 from penstock.model.project import Scalar
@@ -29,6 +32,14 @@ _CHANGING_METHODS = frozenset(
 )
 _KEEP_HOLES = frozenset({"join", "format", "str", "dedent"})
 """Calls that put a hole into the text as it is."""
+_COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.In: lambda left, right: left in right,
+    ast.NotIn: lambda left, right: left not in right,
+    ast.Is: lambda left, right: left is right,
+    ast.IsNot: lambda left, right: left is not right,
+}
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 
@@ -78,7 +89,7 @@ class TextNames(Names):
         name = node.id
         if name in self._growing:
             yield from self._growing[name]
-        elif name in self._locals and name not in self._bindings and _changes(self._root, name):
+        elif self._is_assigned_twice(name):
             yield from self._grown(node)
         else:
             yield from super()._name(node)
@@ -97,6 +108,26 @@ class TextNames(Names):
             if not self._has_holes or not texts or not all(isinstance(text, str) for text in texts):
                 raise
             yield from (_PERCENT.sub(HOLE, text).replace("%%", "%") for text in texts)
+
+    def _boolop(self, node: ast.BoolOp) -> Iterator[Any]:
+        """`name or "orders"`: the first value that decides, else the last one."""
+        for values in itertools.product(*(self.values(item) for item in node.values)):
+            if not is_plain_data(values) or _has_hole(list(values)):
+                raise UnresolvedError
+            is_or = isinstance(node.op, ast.Or)
+            yield next((value for value in values[:-1] if bool(value) is is_or), values[-1])
+
+    def _compare(self, node: ast.Compare) -> Iterator[Any]:
+        compare = _COMPARISONS.get(type(node.ops[0])) if len(node.ops) == 1 else None
+        if compare is None:
+            raise UnresolvedError
+        for left, right in itertools.product(self.values(node.left), self.values(node.comparators[0])):
+            if not is_plain_data([left, right]) or _has_hole([left, right]):
+                raise UnresolvedError
+            try:
+                yield compare(left, right)
+            except TypeError as error:
+                raise UnresolvedError from error
 
     def _listcomp(self, node: ast.ListComp | ast.GeneratorExp) -> Iterator[Any]:
         if any(generator.ifs for generator in node.generators):
@@ -128,7 +159,7 @@ class TextNames(Names):
 
     def _result(self, function: FunctionType, body: FunctionNode, call: ast.Call) -> Iterator[Any]:
         """What a function of the project may return when it is called like this."""
-        inside = list(_own_nodes(body))
+        inside = list(own_nodes(body))
         returns = [item for item in inside if isinstance(item, ast.Return)]
         is_plain = isinstance(body, ast.FunctionDef) and not any(
             isinstance(i, ast.Yield | ast.YieldFrom) for i in inside
@@ -140,9 +171,17 @@ class TextNames(Names):
         for item in returns:
             yield from names.values(item.value) if item.value is not None else [None]
 
+    def _is_assigned_twice(self, name: str) -> bool:
+        """Whether what the name holds depends on the place: it grows, or is a parameter that gets another value."""
+        if name in self._bindings:
+            # What a loop gives to a parameter is one of the things that it may be, wherever it is used.
+            return name in self._own_stores and not any(isinstance(each, Each) for each in self._locals[name])
+        return name in self._locals and _changes(self._root, name)
+
     def _grown(self, use: ast.Name) -> Iterator[Any]:
         """What a name holds where it is used, after the statements before it."""
-        found = _Growth(use.id, use, self).after(_statements_around(self._root, use), [])
+        held = list(self._bindings.get(use.id, ()))
+        found = _Growth(use.id, use, self).after(_statements_around(self._root, use), held)
         if not found:
             raise UnresolvedError
         yield from found
@@ -154,7 +193,7 @@ class TextNames(Names):
         except UnresolvedError:
             return {True, False}
         is_known = is_plain_data(found) and not _has_hole(found)
-        return {bool(value) for value in found} if is_known else {True, False}
+        return {bool(value) for value in found} if is_known and found else {True, False}
 
     def rounds(self, loop: ast.stmt) -> list[dict[str, Any]] | None:
         """What the names of a loop hold in each round; None when that is not known."""
@@ -204,9 +243,14 @@ class _Growth:
         return held
 
     def _step(self, statement: ast.stmt, held: list[Any]) -> list[Any]:
+        if self._use is not None and _is_in_header(statement, self._use):
+            self._is_done = True
+            return held
         if isinstance(statement, ast.For | ast.AsyncFor | ast.While):
             return self._loop(statement, held)
-        branches = _branches(statement, self._names)
+        # A condition may ask for the name itself, such as `if "." not in name:`.
+        with self._names.holding({self._name: held}):
+            branches = _branches(statement, self._names)
         if branches is None:
             self._is_done = not isinstance(statement, _SCOPES) and self._holds_use(statement)
             return held if self._is_done else self._change(statement, held)
@@ -298,6 +342,14 @@ def _branches(statement: ast.stmt, names: TextNames) -> list[list[ast.stmt]] | N
     return None
 
 
+def _is_in_header(statement: ast.stmt, use: ast.Name) -> bool:
+    """Whether the use is in the condition of an `if` or the start of a `for` or `with`, before the statements inside."""
+    if not isinstance(statement, ast.If | ast.For | ast.AsyncFor | ast.With | ast.AsyncWith | ast.Match):
+        return False
+    inside = (ast.stmt, ast.match_case)
+    return any(_contains(each, use) for each in ast.iter_child_nodes(statement) if not isinstance(each, inside))
+
+
 def _statements_around(root: FunctionNode, use: ast.Name) -> list[ast.stmt]:
     """The statements of the innermost function that holds the use and gives the name its values."""
     around = [
@@ -305,21 +357,13 @@ def _statements_around(root: FunctionNode, use: ast.Name) -> list[ast.stmt]:
         for node in ast.walk(root)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and _contains(node, use)
-        and any(_is_name(inner, use.id, ast.Store) for inner in _own_nodes(node))
+        and any(_is_name(inner, use.id, ast.Store) for inner in own_nodes(node))
     ]
     return around[-1].body if around else []
 
 
 def _contains(node: ast.AST, wanted: ast.AST) -> bool:
     return any(inner is wanted for inner in ast.walk(node))
-
-
-def _own_nodes(root: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a function without those of functions inside it."""
-    for child in ast.iter_child_nodes(root):
-        yield child
-        if not isinstance(child, _SCOPES):
-            yield from _own_nodes(child)
 
 
 def _has_hole(value: Any) -> bool:

@@ -12,6 +12,7 @@ import json
 import logging
 import pathlib
 import re
+import sys
 import types
 import typing
 import uuid
@@ -92,11 +93,29 @@ class _Describer:
             return ["logger"]
         if isinstance(value, functools.partial):
             return ["partial", *(self.describe(part) for part in (value.func, list(value.args), value.keywords))]
+        if self._is_bound(value):
+            function = self._refer(value.__func__) if isinstance(value, types.MethodType) else value.__name__
+            return ["bound", function, self.describe(value.__self__)]
         if _is_typing(value):
             return ["type", self._without_root(str(value))]
         if _is_spark_type(value):
             return ["spark type", value.json()]
         return self._refer(value)
+
+    def _is_bound(self, value: Any) -> bool:
+        """Whether this is a method of an object, such as `"{} is {}".format`; the object counts as the method does.
+
+        The module of `random.choice` has it under this name: it is a function of a package.
+        """
+        if not isinstance(value, types.MethodType | types.BuiltinMethodType | types.MethodWrapperType):
+            return False
+        owner = value.__self__
+        if owner is None or isinstance(owner, type | types.ModuleType | logging.Logger):
+            return False
+        module = sys.modules.get(getattr(value, "__module__", None) or type(owner).__module__)
+        file = str(getattr(module, "__file__", None))
+        is_own = file.startswith(str(self._root)) and "site-packages" not in file
+        return is_own or getattr(module, getattr(value, "__name__", ""), None) != value
 
     def _without_root(self, text: str) -> str:
         """A project that was moved or cloned keeps its fingerprints."""

@@ -8,37 +8,53 @@ holds no line numbers and no absolute paths. In doubt, a definition is reported 
 from __future__ import annotations
 
 import ast
-import dis
 import enum
 import hashlib
 import importlib
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from penstock import pipelines
 from penstock.definitions.parse_cache import ParseCache
 from penstock.definitions.project_modules import ProjectFiles
 from penstock.definitions.sql_files import read_query
-from penstock.definitions.trace_names import (
-    Bindings,
-    Names,
-    attribute,
-    canonical_name,
-    default_of,
-    is_filled,
-    parameters,
+from penstock.definitions.trace_extensions import find_extensions
+from penstock.definitions.trace_findings import Extensions, Findings, by_place
+from penstock.definitions.trace_held import (
+    class_values,
+    closed_over,
+    decorator_values,
+    defaults_of,
+    given_to,
+    is_generated,
+    is_made_by_class,
+    is_made_elsewhere,
+    kept_functions,
+    methods_of,
+    own_defaults,
+    plain_member,
+    spark_settings,
 )
-from penstock.definitions.trace_reads import Findings, FunctionScan, is_own, plain_function
+from penstock.definitions.trace_lookups import (
+    DOCS,
+    OWN_FILE,
+    SUBCLASSES,
+    by_name,
+    docstrings,
+    subclasses_of,
+    values_of_file,
+)
+from penstock.definitions.trace_names import Bindings, Names, attribute, canonical_name, is_own, plain_function
+from penstock.definitions.trace_reads import FunctionScan
 from penstock.definitions.trace_sources import FunctionNode, LoadingCall, SourceFile, Sources, imported_names, to_text
 from penstock.definitions.trace_texts import TextNames
-from penstock.definitions.trace_values import UnstableValueError, describe
+from penstock.definitions.trace_values import Refer, UnstableValueError, describe
 from penstock.errors import DefinitionError, Location
 from penstock.model.project import Scalar
 from penstock.model.spec import Untraced
@@ -68,11 +84,16 @@ class Tracer:
         self.variables = variables
         self.cache = cache
 
+    @cached_property
+    def extensions(self) -> Extensions:
+        """What code of the project added to classes of packages; known when all files are loaded."""
+        return find_extensions(self.sources.files)
+
     def trace(self, function: Callable[..., Any], *, has_depends_on: bool = False) -> Trace:
         """Trace one definition; `has_depends_on` means that the user declared the reads that cannot be traced."""
         walk = _Walk(self)
         try:
-            walk.follow(function, _own_defaults(function))
+            walk.follow(function, own_defaults(function))
             return walk.finish(has_depends_on)
         except (RecursionError, AttributeError, TypeError, ValueError, LookupError, RuntimeError) as error:
             # A user's value may raise anything when it is inspected; a plan must not end in a stack trace.
@@ -93,11 +114,13 @@ class _Walk:
         self._tracer = tracer
         self._sources = tracer.sources
         self._root = tracer.sources.files.root
+        self._extensions = tracer.extensions
         self._parts: list[Any] = []
         self._described: dict[int, Any] = {}
         self._scanned: dict[int, dict[str, Bindings]] = {}
         self._modules: dict[Path, SourceFile] = {}
         self._nodes: dict[SourceFile, list[ast.AST]] = {}
+        self._whole: list[SourceFile] = []
         self._found = Findings()
         self._waiting: list[tuple[Any, Bindings]] = []
         self._where = Location("", None)
@@ -107,7 +130,9 @@ class _Walk:
         if not any(isinstance(item, type) or self._is_project(item) for item in self._behind(value)):
             self._untraced_value(str(attribute(value, "__name__")), "its text cannot be found", None)
         self._waiting.append((value, bindings))
-        while self._waiting:
+        # An operator such as `Column.__add__` is used without its name.
+        self._waiting += [(each, {}) for name, found in self._extensions.items() for each in found if name[:2] == "__"]
+        while self._waiting or self._wait_for_subclasses():
             current, known = self._waiting.pop(0)
             for function in self._behind(current):
                 if isinstance(function, type):
@@ -115,6 +140,13 @@ class _Walk:
                 elif self._is_project(function):
                     self._take_function(function)
                     self._waiting += self._scan(function, known)
+
+    def _wait_for_subclasses(self) -> bool:
+        """Code that asks a class for its subclasses may use any of them; tells whether there are more to follow."""
+        if SUBCLASSES in self._found.lookups:
+            known = [each for each in self._described.values() if isinstance(each, type)]
+            self._waiting += [(each, {}) for each in subclasses_of(known) if self._is_project_module(each.__module__)]
+        return bool(self._waiting)
 
     def finish(self, has_depends_on: bool) -> Trace:
         """Combine what was found."""
@@ -129,10 +161,25 @@ class _Walk:
         known = self._tracer.variables
         used = known if "*" in variables else {name: known[name] for name in variables if name in known}
         values = ["variables", sorted((name, repr(value)) for name, value in used.items())]
+        self._add_lookups(imported)
+        for file in self._whole:
+            reached = [file, *self._sources.reachable_from(file.path)]
+            everything.update(reached)
+            imported.update(reached)
         untraced = list(self._found.untraced) + ([] if has_depends_on else list(self._found.unresolved))
         inputs = self._found.inputs if has_depends_on else {**self._found.inputs, **self._found.possible}
         now, then = (self._hash(modules, values) for modules in (imported, everything))
-        return Trace(now, tuple(inputs), tuple(_sorted(untraced)), frozenset(self._found.views), then)
+        return Trace(now, tuple(inputs), tuple(by_place(untraced)), frozenset(self._found.views), then)
+
+    def _add_lookups(self, imported: Iterable[SourceFile]) -> None:
+        """Take in what is used without being named, or by the name of a member of a package."""
+        for name in sorted(self._found.extensions):
+            held = [given for each in self._extensions[name] if (given := given_to(each)) is not None]
+            self._parts.append(["extension", name, [self._value(name, each, None) for each in held]])
+        if DOCS in self._found.lookups:
+            nodes = [node for nodes in self._nodes.values() for node in nodes]
+            texts = {text for tree in (*nodes, *(module.tree for module in imported)) for text in docstrings(tree)}
+            self._parts.append(["docstrings", sorted(texts)])
 
     def _hash(self, modules: Iterable[SourceFile], variables: Any) -> str:
         digests = [["module", each.shown, each.digest] for each in sorted(modules, key=lambda item: item.shown)]
@@ -150,9 +197,11 @@ class _Walk:
         self._note(source, node)
         outer, self._where = self._where, Location(source.shown, node.lineno)
         dropped = self._own_decorators(function, node)
-        values = [[name, self._value(name, value, line)] for name, value, line in _closed_over(function)]
-        defaults = [self._value(f"a default of {function.__name__}", item, node.lineno) for item in _defaults(function)]
-        for name, value in _decorator_values(function, node, dropped):
+        values = [[name, self._value(name, value, line)] for name, value, line in closed_over(function)]
+        defaults = [
+            self._value(f"a default of {function.__name__}", item, node.lineno) for item in defaults_of(function)
+        ]
+        for name, value in decorator_values(function, node, dropped):
             values.append([name, self._value(name, value, node.lineno)])
         self._parts.append(
             ["function", source.shown, function.__qualname__, to_text(node, dropped), sorted(values, key=str), defaults]
@@ -174,18 +223,36 @@ class _Walk:
             if not hasattr(kind, "_fields"):
                 self._untraced_value(kind.__name__, "the text of the class cannot be found", self._where.line)
             self._parts.append(["class", kind.__qualname__, [str(name) for name in getattr(kind, "_fields", ())]])
+            if attribute(kind, "_field_defaults"):
+                described = self._value(kind.__name__, attribute(kind, "_field_defaults"), self._where.line)
+                self._parts.append(["class value", kind.__qualname__, "_field_defaults", described])
             return []
         self._note(source, node)
         self._parts.append(["class", source.shown, kind.__qualname__, to_text(node)])
-        methods: list[Any] = list(kind.__bases__)
+        outer, self._where = self._where, Location(source.shown, node.lineno)
+        methods = self._take_members(kind, node)
+        self._where = outer
+        return [*kind.__bases__, type(kind), *methods]
+
+    def _take_members(self, kind: type, node: ast.ClassDef) -> list[Any]:
+        """Take in the values of a class; gives its methods."""
+        methods: list[Any] = []
+        told: list[str] = []
         for name, value in sorted(vars(kind).items()):
-            functions = _methods(value)
-            methods += [item for item in functions if not _is_generated(item)]
-            if functions:
+            functions = methods_of(value)
+            methods += [item for item in functions if not is_generated(item)]
+            member = given_to(value) or (None if functions else plain_member(value))
+            is_hidden = name.startswith("_" if issubclass(kind, enum.Enum) else "__") or is_made_by_class(value)
+            if (functions and member is None) or (not functions and is_hidden):
                 continue
-            if not (name.startswith("_" if issubclass(kind, enum.Enum) else "__") or _is_made_by_class(value)):
-                described = self._value(f"{kind.__name__}.{name}", _plain_member(value), node.lineno)
-                self._parts.append(["class value", kind.__qualname__, name, described])
+            described = self._value(f"{kind.__name__}.{name}", member, node.lineno)
+            self._parts.append(["class value", kind.__qualname__, name, described])
+            told.append(name)
+        for name, value in class_values(kind, node, told):
+            described = self._value(f"{name} in {kind.__name__}", [value], node.lineno)
+            # A name alone is in the text of the class; what is the project's is followed.
+            if described[0] == "untraced" or described[1][0][0] not in {"name", "module"}:
+                self._parts.append(["class use", kind.__qualname__, name, described])
         return methods
 
     def _scan(self, function: FunctionType, bindings: Bindings) -> list[tuple[Any, Bindings]]:
@@ -199,10 +266,14 @@ class _Walk:
         self._load_local_imports(source, node)
         names = Names(function, node, self._tracer.variables, known)
         texts = TextNames(function, node, self._tracer.variables, known, self._body_of)
-        scan = FunctionScan(source, node, names, texts, lambda text: read_query(text, self._tracer.cache))
+        scan = FunctionScan(
+            source, node, names, texts, lambda text: read_query(text, self._tracer.cache), self._extensions
+        )
         found = scan.run(self._own_decorators(function, node))
-        for name in ("inputs", "possible", "untraced", "unresolved", "variables", "views"):
+        for name in ("inputs", "possible", "untraced", "unresolved", "variables", "views", "lookups", "extensions"):
             getattr(self._found, name).update(getattr(found, name))
+        if OWN_FILE in found.lookups:
+            self._take_file(source, function)
         outer, self._where = self._where, Location(source.shown, node.lineno)
         for dotted, value, line in found.members:
             if self._is_project_module(dotted.rpartition(".")[0]) and not isinstance(value, ModuleType):
@@ -210,10 +281,25 @@ class _Walk:
         self._where = outer
         return found.follow
 
-    def _value(self, name: str, value: Any, line: int | None) -> Any:
+    def _take_file(self, source: SourceFile, function: FunctionType) -> None:
+        """A function that looks names up, as `globals()[name]` does, may use all of its file."""
+        if source not in self._whole:
+            self._whole.append(source)
+            outer, self._where = self._where, Location(source.shown, function.__code__.co_firstlineno)
+            for name, value in values_of_file(function.__globals__):
+                self._parts.append(["of file", source.shown, name, self._value(name, value, self._where.line, by_name)])
+            self._where = outer
+
+    def _value(self, name: str, value: Any, line: int | None, refer_by: Refer | None = None) -> Any:
         """Describe a value that the definition uses, or report that it cannot be traced."""
+
+        def refer(item: Any) -> Any:
+            if item is not value:
+                self._found.add_held(name, item, Location(self._where.file, line))
+            return self._refer(item, is_nested=item is not value)
+
         try:
-            return describe(value, self._root, lambda item: self._refer(item, is_nested=item is not value))
+            return describe(value, self._root, refer_by or refer)
         except UnstableValueError as error:
             self._untraced_value(name, str(error), line)
             return ["untraced"]
@@ -224,31 +310,31 @@ class _Walk:
             return ["session"]
         if isinstance(value, ModuleType):
             return ["module", value.__name__]
+        owner = value.__self__ if isinstance(value, BuiltinFunctionType | MethodType) else None
+        if isinstance(owner, type):
+            self._waiting.append((owner, {}))
         function = plain_function(value)
         if function is not None or isinstance(value, type):
-            for behind in self._behind(value):
-                if is_nested or isinstance(behind, type):
-                    self._waiting.append((behind, {}))
-                elif self._is_project(behind):
-                    self._take_function(behind)
-                elif behind.__code__.co_filename.startswith("<") and self._is_project_module(behind.__module__):
-                    raise UnstableValueError(f"the text of {behind.__name__!r} cannot be found")
-            if function is not None and _is_made_elsewhere(function) and not self._is_project(function):
-                refer = partial(self._refer, is_nested=True)
-                cells = [describe(cell.cell_contents, self._root, refer) for cell in function.__closure__ or ()]
-                return ["made", canonical_name(function), cells]
-            settings = [self._spark_setting(value, name) for name in ("returnType", "evalType", "deterministic")]
-            return ["name", canonical_name(value) or canonical_name(function), settings]
-        if isinstance(value, BuiltinFunctionType | MethodType) and isinstance(value.__self__, type | ModuleType):
+            return self._refer_to_code(value, function, is_nested=is_nested)
+        if isinstance(owner, type | ModuleType):
             return ["name", canonical_name(value)]
         if type(value).__module__ in {"builtins", "operator"} and canonical_name(value):
             return ["name", canonical_name(value)]
         raise UnstableValueError(f"a value of type {type(value).__name__!r} that cannot be compared between runs")
 
-    def _spark_setting(self, value: Any, name: str) -> Any:
-        """What a Spark UDF was made with, which is not in the text of its function."""
-        found = attribute(value, name) if isinstance(value, FunctionType) else None
-        return describe(found, self._root, lambda item: ["type", type(item).__name__])
+    def _refer_to_code(self, value: Any, function: FunctionType | None, *, is_nested: bool) -> Any:
+        for behind in self._behind(value):
+            if is_nested or isinstance(behind, type):
+                self._waiting.append((behind, {}))
+            elif self._is_project(behind):
+                self._take_function(behind)
+            elif behind.__code__.co_filename.startswith("<") and self._is_project_module(behind.__module__):
+                raise UnstableValueError(f"the text of {behind.__name__!r} cannot be found")
+        if function is not None and is_made_elsewhere(function) and not self._is_project(function):
+            refer = partial(self._refer, is_nested=True)
+            cells = [describe(cell.cell_contents, self._root, refer) for cell in function.__closure__ or ()]
+            return ["made", canonical_name(function), cells]
+        return ["name", canonical_name(value) or canonical_name(function), spark_settings(value, self._root)]
 
     def _untraced_value(self, name: str, reason: str, line: int | None) -> None:
         location = Location(self._where.file, line) if self._where.file else None
@@ -284,7 +370,7 @@ class _Walk:
                 return
             yield function
             if not self._is_project(function):
-                yield from _kept_functions(function)
+                yield from kept_functions(function)
             value = attribute(function, "__wrapped__")
 
     def _source_of(self, function: FunctionType) -> tuple[SourceFile | None, FunctionNode | None]:
@@ -308,91 +394,3 @@ class _Walk:
     def _is_project_module(self, name: str) -> bool:
         file = getattr(sys.modules.get(name), "__file__", None)
         return isinstance(file, str) and self._sources.file_of(file) is not None
-
-
-def _is_made_elsewhere(function: FunctionType) -> bool:
-    """A function that a library created, without a link to what it wraps."""
-    return "<locals>" in function.__qualname__ and attribute(function, "__wrapped__") is None
-
-
-def _kept_functions(function: FunctionType) -> list[FunctionType]:
-    """What functools.singledispatch chooses from, and what a decorator without functools.wraps holds."""
-    registered = attribute(function, "registry")
-    others = list(registered.values()) if isinstance(registered, Mapping) else []
-    cells = [cell.cell_contents for cell in function.__closure__ or () if is_filled(cell)]
-    return [item for item in [*others, *cells] if isinstance(item, FunctionType) and item is not function]
-
-
-def _closed_over(function: FunctionType) -> Iterator[tuple[str, Any, int | None]]:
-    """The closure cells and globals that a function uses, also in functions within it, with the first line of use."""
-    uses: dict[tuple[str, bool], int | None] = {}
-    for name, line, is_global in _names_used(function.__code__):
-        uses.setdefault((name, is_global), line)
-    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
-    for (name, is_global), line in sorted(uses.items()):
-        if is_global and name in function.__globals__:
-            yield name, function.__globals__[name], line
-        elif not is_global and name in cells and is_filled(cells[name]):
-            yield name, cells[name].cell_contents, line
-
-
-def _names_used(code: CodeType) -> Iterator[tuple[str, int | None, bool]]:
-    for instruction in dis.get_instructions(code):
-        name = instruction.opname
-        is_global = "GLOBAL" in name or name == "LOAD_NAME"
-        if is_global or "DEREF" in name or name == "LOAD_CLOSURE":
-            positions = instruction.positions
-            yield str(instruction.argval), positions.lineno if positions else None, is_global
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _names_used(constant)
-
-
-def _decorator_values(function: FunctionType, node: FunctionNode, dropped: frozenset[int]) -> Iterator[tuple[str, Any]]:
-    """The globals that decorators use: a changed number of retries is a changed definition."""
-    kept = [] if isinstance(node, ast.Lambda) else [item for item in node.decorator_list if id(item) not in dropped]
-    names = {item.id for decorator in kept for item in ast.walk(decorator) if isinstance(item, ast.Name)}
-    yield from ((name, function.__globals__[name]) for name in sorted(names) if name in function.__globals__)
-
-
-def _own_defaults(function: Any) -> Bindings:
-    """A definition is called without arguments, so its parameters are their defaults."""
-    target = plain_function(function)
-    if target is None:
-        return {}
-    bindings: dict[str, tuple[Any, ...]] = {}
-    for name in parameters(target):
-        with suppress(KeyError):
-            bindings[name] = default_of(target, name)
-    return bindings
-
-
-def _is_generated(function: FunctionType) -> bool:
-    """Methods that a dataclass or Python itself writes; they follow from the text of the class."""
-    return function.__code__.co_filename.startswith("<") or function.__code__.co_name == "__annotate__"
-
-
-def _defaults(function: FunctionType) -> list[Any]:
-    return [*(function.__defaults__ or ()), *sorted((function.__kwdefaults__ or {}).items())]
-
-
-def _methods(value: Any) -> list[FunctionType]:
-    candidates = [value, getattr(value, "__func__", None), *(getattr(value, n, None) for n in ("fget", "fset", "func"))]
-    found = [plain_function(candidate) for candidate in candidates if candidate is not None]
-    return [function for function in found if function is not None]
-
-
-def _plain_member(value: Any) -> Any:
-    return getattr(value, "value", value) if type(value).__module__ == "enum" else value
-
-
-def _is_made_by_class(value: Any) -> bool:
-    """Slots and similar members, which Python creates for every class."""
-    return type(value).__name__ in {"member_descriptor", "getset_descriptor", "_abc_data", "_tuplegetter"}
-
-
-def _sorted(untraced: list[Untraced]) -> list[Untraced]:
-    def place(item: Untraced) -> tuple[str, int, str]:
-        return (item.location.file if item.location else "", (item.location and item.location.line) or 0, item.text)
-
-    return sorted(untraced, key=place)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import unquote
 
-from penstock.errors import ConcurrentRunError, RawFileError, StorageError
+from penstock.errors import ConcurrentRunError, RawFileError, StorageError, message_of
 from penstock.model.names import DatasetName
 from penstock.storage.files import Files
 
@@ -51,7 +51,7 @@ def _find_file(error: BaseException | None, files: Files) -> tuple[str, str] | N
     root = files.spark_path("").removeprefix("file://").rstrip("/")
     pattern = re.compile(re.escape(root) + r"/([^/\s'\"]+)/([^/\s'\"]+)/([^\s'\"]+?)(?:[.:,;]?(?:[\s'\")\]]|$))")
     while error is not None:
-        said = unquote(str(error))
+        said = unquote(message_of(error))
         match = pattern.search(said) if _READING.search(said) else None
         if match:
             return f"{match[1]}.{match[2]}", match[3]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from penstock.errors import ConcurrentRunError, StorageError
+from penstock.errors import ConcurrentRunError, StorageError, message_of
 from penstock.lake.delta_log import DamagedLogError, check_commits
 from penstock.model.names import DatasetName
 from penstock.model.spec import UNSTORABLE_PARTITION
@@ -55,7 +55,7 @@ def write_errors_named(files: Files, name: DatasetName) -> Iterator[None]:
     except DamagedLogError:
         raise
     except Exception as error:
-        said = str(error)
+        said = message_of(error)
         if any(code in said for code in _CONFLICTS):
             raise ConcurrentRunError(
                 f"{name}: another writer changed the table at the same time; nothing was written", hint="run again"

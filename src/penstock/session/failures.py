@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from penstock.errors import SessionError, first_line
+from penstock.errors import SessionError, first_line, message_of
 
 _REASON = re.compile(r"(?:[\w.]+\.)?\w*(?:Exception|Error): (?P<reason>[^\n]+)")
 _CHECKED = ("spark.sql.", "spark.databricks.")
@@ -52,5 +52,5 @@ def apply_settings(session: Any, configuration: Mapping[str, str]) -> None:
 
 def find_reason(error: BaseException) -> str:
     """What went wrong, out of the many lines of an error that came through from Java."""
-    found = _REASON.search(str(error))
+    found = _REASON.search(message_of(error))
     return found["reason"].strip()[:300] if found else first_line(error)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from penstock.errors import SessionError
+from penstock.errors import SessionError, message_of
 from penstock.model.names import DatasetName
 
 
@@ -35,7 +35,7 @@ def is_session_lost(error: BaseException | None) -> bool:
     """Whether the JVM or the Connect server of a session has ended, by an error and its causes."""
     while error is not None:
         lost = {"Py4JNetworkError", "ConnectionRefusedError", "ConnectionResetError", "BrokenPipeError"}
-        if type(error).__name__ in lost or "StatusCode.UNAVAILABLE" in str(error):
+        if type(error).__name__ in lost or "StatusCode.UNAVAILABLE" in message_of(error):
             return True
         error = error.__cause__ or error.__context__
     return False

@@ -190,6 +190,43 @@ def test_variables_that_are_read_count(folder: Folder) -> None:
     assert found[1, 1] == found[1, 2]
 
 
+@pytest.mark.parametrize(
+    ("before", "body"),
+    [
+        ("", "lo, hi = map(dp.var, ['a', 'b'])\nreturn lo"),
+        ("read = functools.partial(dp.var, 'a')\n", "return read()"),
+        ("class Settings:\n    get = staticmethod(functools.partial(dp.var, 'a'))\n", "return Settings.get()"),
+        ("", "return getattr(dp, 'var')('a')"),
+        ("", "get = dp.var\nreturn get('a')"),
+        ("", "get = dp.var\nreturn list(map(get, ['a']))"),
+        ("def get(n):\n    n = n[::-1]\n    return dp.var(n)\n", "return get('a')"),
+        ("def get(n):\n    n = n + ''\n    return dp.var(n)\n", "return get('a')"),
+        ("def get(n):\n    if n:\n        n = 'a'\n    return dp.var(n)\n", "return get('b')"),
+        ("NAME = 'b'\ndef choose():\n    global NAME\n    NAME = 'a'\n", "choose()\nreturn dp.var(NAME)"),
+        ("NAMES = {'n': 'b'}\ndef choose(): NAMES['n'] = 'a'\n", "choose()\nreturn dp.var(NAMES['n'])"),
+        ("NAMES = ['b']\ndef choose(): NAMES.insert(0, 'a')\n", "choose()\nreturn dp.var(NAMES[0])"),
+        ("", "names = ['b']\nother = names\nother[0] = 'a'\nreturn dp.var(names[0])"),
+        ("", "names = {}\nnames.setdefault('n', 'a')\nreturn dp.var(names.get('n', 'b'))"),
+    ],
+)  # fmt: skip
+def test_a_variable_counts_in_whatever_way_it_is_named(folder: Folder, before: str, body: str) -> None:
+    found = []
+    for value in (1, 2):
+        folder.vars = {"a": value, "b": 1}
+        found.append(folder.define(body, f"import functools\n{before}"))
+    assert found[0].fingerprint != found[1].fingerprint
+    assert found[0].untraced == found[1].untraced == ()
+
+
+@pytest.mark.parametrize("body", ["get = dp.var\nreturn get('b')", "rows = []\nrows.append(1)\nreturn dp.var('b')"])
+def test_a_variable_that_is_not_read_does_not_count(folder: Folder, body: str) -> None:
+    found = set()
+    for value in (1, 2):
+        folder.vars = {"a": value, "b": 1}
+        found.add(folder.define(body).fingerprint)
+    assert len(found) == 1
+
+
 def test_the_fingerprint_is_the_same_in_every_process_and_folder(folder: Folder) -> None:
     top = folder.root
     found = set()

@@ -200,9 +200,88 @@ def test_depends_on_stands_for_reads_that_cannot_be_seen(folder: Folder, body: s
     assert [str(name) for name in spec.inputs] == ["main.x"]
 
 
+@pytest.mark.parametrize(
+    ("change", "given", "inputs"),
+    [
+        ("name = f'staging.{name}'", "'a'", {"staging.a"}),
+        ("name = name.lower()", "'A'", {"main.a"}),
+        ("name = name or 'staging.b'", "None", {"staging.b"}),
+        ("if '.' not in name:\n        name = 'staging.' + name", "'a'", {"staging.a"}),
+        ("if '.' not in name:\n        name = 'staging.' + name", "'x.a'", {"x.a"}),
+        ("if name is None:\n        name = 'b'", "None", {"main.b"}),
+        ("if unknown:\n        name = 'b'", "'a'", {"main.a", "main.b"}),
+        ("for name in ['a', 'b']: pass", "'c'", {"main.a", "main.b", "main.c"}),
+        ("if len([name]) and name: name = 'b'", "'a'", {"main.b"}),
+        ("if name == 'a' or name.upper(): name = name + 'b'", "'a'", {"main.ab"}),
+    ],
+)
+def test_a_parameter_that_gets_another_value_is_followed(
+    folder: Folder, change: str, given: str, inputs: set[str]
+) -> None:
+    before = f"def load(name):\n    {change}\n    return dp.read(name)\n"
+    spec = folder.define(f"return load({given})", before)
+    assert ({str(name) for name in spec.inputs}, spec.untraced) == (inputs, ())
+
+
 def test_depends_on_does_not_hide_files(folder: Folder) -> None:
     spec = folder.define("return spark.read.parquet('/x')", decorator="@dp.table(depends_on=['x'])")
     assert [item.code for item in spec.untraced] == ["untraced_read"]
+
+
+CLOCKS = """
+time.strftime('%Y') | time.asctime() | time.localtime() | time.clock_gettime(0) | email.utils.formatdate() | hash('a')
+id(len) | os.getppid() | os.getlogin() | platform_user() | secrets.token_hex() | pd.Timestamp('now') | pd.Timestamp.now()
+pd.Timestamp.today() | pd.to_datetime('Today') | np.datetime64('now') | np.random.rand() | pendulum.now() | uuid.uuid6()
+"""
+READERS = """
+codecs.open('x') | gzip.open('x') | bz2.open('x') | lzma.open('x') | configparser.ConfigParser() | linecache.getline('x', 1)
+fileinput.input('x') | ET.parse('x') | zipfile.ZipFile('x') | tarfile.open('x') | np.loadtxt('x') | np.load('x')
+np.genfromtxt('x') | pyarrow.feather.read_table('x') | pyarrow.memory_map('x') | os.open('x', 0) | os.path.expandvars('$X')
+os.path.isfile('x') | os.path.exists('x') | is_there('x') | pathlib.Path('x').exists() | some('x').glob('*') | os.getcwd()
+pathlib.Path('x').stat() | pyspark.SparkFiles.get('x') | sqlite3.connect('x') | shelve.open('x') | dbm.open('x') | listed()
+subprocess.run('x') | platform.node() | shutil.disk_usage('x') | some().textFile('x') | pathlib.Path.cwd() | mmap.mmap(0, 0)
+pd.read_csv('x') | snowflake.connector.connect() | zipfile.ZipFile(some())
+"""
+PURE = """
+time.strftime('%Y', x) | time.asctime(x) | email.utils.formatdate(0) | pd.Timestamp('2024-01-01') | np.datetime64('2024-01-01')
+pd.to_datetime(x) | gzip.decompress(b'') | zipfile.ZipFile(io.BytesIO(b'')) | ET.parse(io.StringIO('')) | ET.fromstring('')
+os.path.join('a', 'b') | os.path.abspath('x') | os.path.basename('x') | np.array([1]) | np.lib.pad([1], 1) | gzip.open(buffer)
+F.exists('a', len) | pd.read_csv(io.StringIO('a')) | x.exists('a', len) | pathlib.Path('x').name | Hashed() | posix.fspath('a')
+"""
+USED = """
+import bz2, codecs, configparser, dbm, email.utils, fileinput, gzip, io, linecache, lzma, mmap, os, pathlib, platform, posix
+import secrets, shelve, shutil, sqlite3, subprocess, tarfile, time, uuid, zipfile
+import xml.etree.ElementTree as ET
+from getpass import getuser as platform_user
+from os import listdir as listed
+from os.path import exists as is_there
+
+class Hashed:
+    def __hash__(self): return hash('a')
+"""
+# What is imported inside a function is known by its name only: these packages need not be installed.
+LATE = """
+import numpy as np, pandas as pd, pendulum, pyarrow.feather, pyspark, snowflake.connector
+from pyspark.sql import functions as F
+buffer = io.BytesIO(b'')
+"""
+
+
+def _calls(table: str) -> list[str]:
+    return [call.strip() for line in table.strip().splitlines() for call in line.split(" | ")]
+
+
+@pytest.mark.parametrize(
+    ("call", "codes"),
+    [
+        *((call, {"not_deterministic"}) for call in _calls(CLOCKS)),
+        *((call, {"untraced_read"}) for call in _calls(READERS)),
+        *((call, set()) for call in _calls(PURE)),
+    ],
+)
+def test_calls_of_packages_are_judged_by_name(folder: Folder, call: str, codes: set[str]) -> None:
+    spec = folder.define(f"{LATE}x = dp.read('a').first()\nreturn {call}", f"{USED}def some(*a): ...\n")
+    assert {item.code for item in spec.untraced} == codes
 
 
 def test_trouble_in_a_helper_is_said_where_it_is(folder: Folder) -> None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from penstock.definitions.user_code import UserCode
-from penstock.errors import UserCodeError
+from penstock.errors import UserCodeError, message_of
 from penstock.kinds.derived.decide import DerivedItem
 from penstock.lake.write_errors import STRAYS
 from penstock.model.nearest import did_you_mean
@@ -53,7 +53,7 @@ def strays_named(item: DerivedItem, code: UserCode) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if STRAYS not in str(error):
+        if STRAYS not in message_of(error):
             raise
         key = partitioning_of(item).key
         hint = f"keep only rows whose {key} is that of ctx.partition"

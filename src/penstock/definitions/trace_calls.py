@@ -1,0 +1,64 @@
+"""The syntax of calls, and of statements that change values in place."""
+
+from __future__ import annotations
+
+import ast
+
+from penstock.definitions.trace_rules import READING_WITHOUT_ARGUMENTS
+
+_CHANGING_METHODS = frozenset({
+    "append", "extend", "insert", "remove", "pop", "popitem", "clear", "update", "add", "discard", "sort", "reverse",
+    "setdefault",
+})  # fmt: skip
+
+
+def argument(call: ast.Call, index: int, keyword: str) -> ast.expr | None:
+    if len(call.args) > index and not any(isinstance(item, ast.Starred) for item in call.args[: index + 1]):
+        return call.args[index]
+    return next((item.value for item in call.keywords if item.arg == keyword), None)
+
+
+def is_alias(parent: ast.AST | None) -> bool:
+    """`get = dp.var`: the calls of the other name are followed."""
+    return isinstance(parent, ast.Assign) and all(isinstance(target, ast.Name) for target in parent.targets)
+
+
+def has_seed(call: ast.Call) -> bool:
+    return len(call.args) >= 3 or any(keyword.arg in {"seed", "random_state"} for keyword in call.keywords)
+
+
+def is_file_method(call: ast.Call) -> bool:
+    """Whether the method that is called may be one of a path or a file, judged by its name."""
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    return name == "open" or (name in READING_WITHOUT_ARGUMENTS and not call.args and not call.keywords)
+
+
+def changes_values(root: ast.AST) -> bool:
+    """Whether the code changes lists or dicts in place, of which it may have several names."""
+    return any(_changes_value(node) for node in ast.walk(root))
+
+
+def changes_globals(tree: ast.Module) -> bool:
+    """Whether a function of the file gives a name of the file another value, or changes its value in place."""
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return any(isinstance(node, ast.Global) for node in ast.walk(tree)) or any(map(_changes_outer, functions))
+
+
+def _changes_outer(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    names = [node for node in ast.walk(function) if isinstance(node, ast.Name)]
+    local = {node.id for node in names if isinstance(node.ctx, ast.Store)}
+    local |= {node.arg for node in ast.walk(function.args) if isinstance(node, ast.arg)}
+    changed = (_changed(node) for node in ast.walk(function))
+    return any(isinstance(node, ast.Name) and node.id not in local for node in changed)
+
+
+def _changes_value(node: ast.AST) -> bool:
+    return _changed(node) is not None
+
+
+def _changed(node: ast.AST) -> ast.expr | None:
+    """The expression whose value the node changes in place."""
+    if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del):
+        return node.value
+    method = node.func if isinstance(node, ast.Call) else None
+    return method.value if isinstance(method, ast.Attribute) and method.attr in _CHANGING_METHODS else None

@@ -1,0 +1,92 @@
+"""Members that code of the project adds to classes and modules of packages, such as `DataFrame.with_net = with_net`.
+
+They are found where they were put, so that it does not matter how: an assignment, `setattr`, a decorator, in any module.
+A definition depends on those whose names it uses.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any
+
+from penstock.definitions.project_modules import ProjectFiles
+from penstock.definitions.trace_findings import Extensions
+from penstock.definitions.trace_held import given_to, methods_of
+from penstock.definitions.trace_names import attribute
+
+_KNOWN = (FunctionType, functools.partial, functools.partialmethod, property, staticmethod, classmethod)
+
+
+def find_extensions(files: ProjectFiles) -> Extensions:
+    """What code of the project added to the classes and modules that its modules name, and to those of Spark."""
+    return _Finder(files).find()
+
+
+class _Finder:
+    def __init__(self, files: ProjectFiles) -> None:
+        self._files = files
+        self._is_ours: dict[str, bool] = {}
+
+    def find(self) -> Extensions:
+        found: dict[str, list[Any]] = {}
+        for place in self._places():
+            for name, value in list(vars(place).items()):
+                pieces = [piece for piece in _pieces(value) if self._is_of_project(piece)]
+                if pieces:
+                    found.setdefault(name, []).extend([*pieces, value] if given_to(value) is not None else pieces)
+        return {name: sorted(found[name], key=lambda piece: str(getattr(piece, "__qualname__", ""))) for name in found}
+
+    def _places(self) -> list[Any]:
+        """Classes and modules of packages: those of Spark, and what modules of the project name."""
+        modules = [module for module in list(sys.modules.values()) if _is_a(module, ModuleType)]
+        spark = [module for module in modules if str(vars(module).get("__name__")).startswith("pyspark.sql")]
+        named = [value for module in modules if self._is_project(module) for value in list(vars(module).values())]
+        outside = [value for value in named if _is_a(value, ModuleType) and not self._is_project(value)]
+        members = [value for module in (*spark, *outside) for value in list(vars(module).values())]
+        classes = [value for value in (*named, *members) if _is_a(value, type)]
+        places = [*outside, *(each for each in classes if not self._is_project(sys.modules.get(each.__module__)))]
+        return list({id(each): each for each in places if not _is_penstock(each)}.values())
+
+    def _is_of_project(self, piece: Any) -> bool:
+        if isinstance(piece, FunctionType):
+            # In a process that loads a project again, members of its former modules are still there.
+            current = vars(sys.modules.get(piece.__globals__.get("__name__", ""), object))
+            return self._is_project_file(piece.__code__.co_filename) and current is piece.__globals__
+        module = sys.modules.get(piece.__module__)
+        return self._is_project(module) and getattr(module, piece.__name__, piece) is piece
+
+    def _is_project(self, module: Any) -> bool:
+        # A module that loads itself when it is asked for something is not asked.
+        return _is_a(module, ModuleType) and self._is_project_file(vars(module).get("__file__"))
+
+    def _is_project_file(self, file: Any) -> bool:
+        if not isinstance(file, str) or not file.startswith(str(self._files.root)):
+            return False
+        if file not in self._is_ours:
+            self._is_ours[file] = self._files.is_project_file(Path(file))
+        return self._is_ours[file]
+
+
+def _pieces(value: Any) -> Iterator[Any]:
+    """The functions and classes of a member; an accessor of pandas holds a class."""
+    if _is_a(value, _KNOWN):
+        yield from methods_of(value)
+    elif _is_a(value, type):
+        yield value
+    elif hasattr(type(value), "__get__"):
+        held = attribute(value, "__dict__")
+        yield from (each for each in (held.values() if type(held) is dict else ()) if _is_a(each, (type, FunctionType)))
+
+
+def _is_a(value: Any, kind: type | tuple[type, ...]) -> bool:
+    """As `isinstance`, which asks the value itself: a proxy may raise anything then."""
+    return issubclass(type(value), kind)
+
+
+def _is_penstock(place: Any) -> bool:
+    name = vars(place).get("__name__") if _is_a(place, ModuleType) else place.__module__
+    return str(name).partition(".")[0] == "penstock"

@@ -1,0 +1,63 @@
+"""What tracing found of a definition: what it reads and uses, and what cannot be traced."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock import pipelines
+from penstock.definitions.trace_names import Bindings, canonical_name
+from penstock.definitions.trace_rules import is_changing, is_reading
+from penstock.errors import Location
+from penstock.model.spec import Untraced
+
+Extensions = Mapping[str, list[Any]]
+"""Members that the project added to classes of packages: the functions, classes and partials behind each name."""
+
+
+@dataclass(slots=True)
+class Findings:
+    """What was found while following a definition."""
+
+    inputs: dict[str, None] = field(default_factory=dict)
+    untraced: dict[Untraced, None] = field(default_factory=dict)
+    unresolved: dict[Untraced, None] = field(default_factory=dict)
+    """Reads whose name is not known; harmless when the user gives depends_on."""
+    possible: dict[str, None] = field(default_factory=dict)
+    """Inputs that one of several ways through the code reads; left to the user who gives depends_on."""
+    variables: dict[str, None] = field(default_factory=dict)
+    views: dict[str, None] = field(default_factory=dict)
+    """Temporary views that the code makes."""
+    follow: list[tuple[Any, Bindings]] = field(default_factory=list)
+    """Functions and classes that are used, with what is known of their arguments."""
+    members: list[tuple[str, Any, int]] = field(default_factory=list)
+    """Members of modules and functions that are used: dotted name, value, line."""
+    lookups: dict[str, None] = field(default_factory=dict)
+    """What is asked for without being named, as `trace_lookups` says."""
+    extensions: dict[str, None] = field(default_factory=dict)
+    """Members that the project added to classes of packages, by name."""
+
+    def add_held(self, name: str, value: Any, place: Location) -> None:
+        """Judge a function inside a value, such as `partial(datetime.now, zone)`: it may be called without its name."""
+        dotted = canonical_name(value) or ""
+        if value is pipelines.var:
+            self.variables["*"] = None
+        elif value is pipelines.read:
+            text = f"uses {name}, which holds dp.read: what it reads is known only at run time"
+            self.unresolved[Untraced("untraced_read", text, place)] = None
+        elif is_changing(dotted):
+            text = f"uses {name}, which holds {dotted}: it returns a different result on every run"
+            self.untraced[Untraced("not_deterministic", text, place)] = None
+        elif is_reading(dotted):
+            text = f"uses {name}, which holds {dotted}: it reads from outside the project"
+            self.untraced[Untraced("untraced_read", text, place)] = None
+
+
+def by_place(untraced: list[Untraced]) -> list[Untraced]:
+    """Sorted by file and line."""
+
+    def place(item: Untraced) -> tuple[str, int, str]:
+        return (item.location.file if item.location else "", (item.location and item.location.line) or 0, item.text)
+
+    return sorted(untraced, key=place)

@@ -1,0 +1,148 @@
+"""Members that the project adds to classes of packages, and what code asks for without naming it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from conftest import Folder
+
+PLACED = "def with_net(self): return self.select('net2')\n"
+IMPORT = "from frames import Frame\n"
+
+
+@pytest.fixture(autouse=True)
+def frames(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """A package with a class."""
+    module = ModuleType("frames")
+    exec("class Frame:\n    def select(self, name): ...\n", vars(module))  # noqa: S102
+    monkeypatch.setitem(sys.modules, "frames", module)
+    return module
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{PLACED}Frame.with_net = with_net\n",
+        "Frame.with_net = lambda self: self.select('net2')\n",
+        f"{PLACED}setattr(Frame, 'with_net', with_net)\n",
+        f"{PLACED}_ = setattr(Frame, 'with_net', with_net)\n",
+        f"{PLACED}class _Install:\n    Frame.with_net = with_net\n",
+        f"{PLACED}def install():\n    Frame.with_net = with_net\ninstall()\n",
+        f"def added(f):\n    setattr(Frame, f.__name__, f)\n    return f\n@added\n{PLACED}",
+        f"{PLACED}Frame.with_net = property(with_net)\n",
+        "def base(rate, self): ...\nimport functools\nFrame.with_net = functools.partial(base, 2)\n",
+        "class Tools:\n    rate = 2\nFrame.with_net = Tools\n",
+    ],
+)
+@pytest.mark.parametrize("where", ["same", "imported", "other"])
+def test_an_edited_extension_changes_its_users_only(folder: Folder, text: str, where: str) -> None:
+    head = "from penstock import pipelines as dp\n"
+    body = "@dp.table\ndef user():\n    return dp.read('staging.a').with_net\n"
+    other = "@dp.table\ndef neighbour():\n    return dp.read('staging.a')\n"
+    found = []
+    for number in "23":
+        extension = (IMPORT + text).replace("2", number)
+        folder.write("lib/__init__.py", "")
+        folder.write("lib/ext.py", extension if where != "same" else "")
+        before = {"same": extension, "imported": "from lib import ext\ndef g(): return ext\n", "other": ""}[where]
+        folder.write("transformations/a.py", head + before + body)
+        folder.write("transformations/b.py", f"{head}import lib.ext\n{other}" if where == "other" else head)
+        folder.write("transformations/c.py", head + other.replace("neighbour", "far"))
+        found.append({spec.name.name: spec for spec in folder.load()})
+        assert [spec.untraced for spec in found[-1].values()] == [()] * len(found[-1])
+    changed = {name for name in found[0] if found[0][name].fingerprint != found[1][name].fingerprint}
+    assert changed >= {"user"}
+    assert "far" not in changed
+
+
+@pytest.mark.parametrize(
+    ("use", "inputs"),
+    [
+        ("dp.read('staging.a').joined('staging.b')", {"staging.a", "staging.b"}),
+        ("getattr(dp.read('staging.a'), 'joined')", {"staging.a"}),
+        ("Frame().joined(name='staging.b')", {"staging.b"}),
+    ],
+)
+def test_an_extension_is_followed_as_it_is_called(folder: Folder, use: str, inputs: set[str]) -> None:
+    before = f"{IMPORT}def joined(self, name):\n    return self.union(dp.read(name), dp.read('staging.c'))\n"
+    spec = folder.define(f"return {use}", f"{before}Frame.joined = joined\n")
+    assert {str(name) for name in spec.inputs} == {*inputs, "staging.c"}
+    assert bool(spec.untraced) is ("getattr" in use)
+
+
+def test_an_extension_of_a_former_load_is_forgotten(folder: Folder) -> None:
+    use = "return dp.read('staging.a').with_net()"
+    plain = folder.define(use, IMPORT).fingerprint
+    assert folder.define(use, f"{IMPORT}{PLACED}Frame.with_net = with_net\n").fingerprint != plain
+    assert folder.define(use, IMPORT).fingerprint == plain
+
+
+DOCUMENTED = 'def words():\n    """a * 2"""\n'
+
+
+@pytest.mark.parametrize(
+    ("before", "body"),
+    [
+        ('class Query:\n    """SELECT 2 FROM a"""\n', "return spark.sql(Query.__doc__)"),
+        (DOCUMENTED, "return dp.read('a').selectExpr(words.__doc__)"),
+        (DOCUMENTED, "return dp.read('a').selectExpr(getattr(words, '__doc__'))"),
+        (f"import inspect\n{DOCUMENTED}", "return dp.read('a').selectExpr(inspect.getdoc(words))"),
+        ("import helpers\n", "return dp.read('a').selectExpr(helpers.words.__doc__)"),
+        ("RATE_A = 2\n", "return [globals()[f'RATE_{n}'] for n in input]"),
+        ("def rate_a(): return 2\n", "return globals()['rate_a']()"),
+        ("import sys\nRATE_A = 2\n", "return getattr(sys.modules[__name__], 'RATE_A')"),
+        ("RATE_A = 2\n", "return vars()['RATE_A']"),
+        ("def rate_a(): return 2\nRATES = [rate_a]\n", "return globals()['RATES'][0]()"),
+        ("def rate(): ...\nrate.value = 2\n", "return rate.value"),
+        ("def rate(): ...\ndef other(): return 2\nrate.of = other\n", "return rate.of()"),
+        ("def rate(): ...\nrate.of = lambda: 2\n", "return rate.of()"),
+    ],
+)  # fmt: skip
+def test_what_is_asked_for_counts(folder: Folder, before: str, body: str) -> None:
+    found = []
+    for number in "23":
+        folder.write("helpers.py", DOCUMENTED.replace("2", number))
+        found.append(folder.define(body.replace("input", "('A',)"), before.replace("2", number)))
+    assert found[0].fingerprint != found[1].fingerprint
+    assert [item for item in found[0].untraced if item.code != "untraced_read"] == []
+
+
+def test_a_docstring_in_a_decorator_that_runs_it_counts(folder: Folder) -> None:
+    run = "    @functools.wraps(f)\n    def run(): return spark.sql(f.__doc__)\n    return run\n"
+    before = f"import functools\ndef query(f):\n{run}"
+    decorator = "@dp.table(depends_on=['staging.a'])\n@query"
+    texts = [f'"""SELECT {number} FROM staging.a"""' for number in "23"]
+    first, second = (folder.define(text, before, decorator) for text in texts)
+    assert (first.fingerprint != second.fingerprint, first.untraced) == (True, ())
+
+
+def test_a_docstring_that_is_only_passed_on_does_not_count(folder: Folder) -> None:
+    before = "def named(f):\n    def run(): return f()\n    run.__doc__ = f.__doc__\n    return run\n"
+    texts = [f'"""About {number}."""\nreturn 1' for number in "23"]
+    first, second = (folder.define(text, before, "@dp.table(name='a')\n@named") for text in texts)
+    assert first.fingerprint == second.fingerprint
+
+
+def test_what_a_lookup_may_find_is_not_read(folder: Folder) -> None:
+    """A neighbour in the same file may read anything, this table too."""
+    before = "def other(): return dp.read('staging.b')\nALL = [other]\n"
+    spec = folder.define("return globals()[dp.read('staging.a').name]", before)
+    assert [str(name) for name in spec.inputs] == ["staging.a"]
+
+
+def test_objects_that_refuse_to_be_looked_at_are_left_alone(folder: Folder) -> None:
+    before = """
+class Proxy:
+    @property
+    def __class__(self): raise RuntimeError("no context")
+    def __getattr__(self, name): raise RuntimeError("no context")
+proxy = Proxy()
+Frame.proxy = proxy
+"""
+    assert folder.define("return dp.read('staging.a')", f"{IMPORT}{before}").untraced == ()
