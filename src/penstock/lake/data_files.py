@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from enum import Enum
 
-from penstock.lake.delta_log import DamagedLogError, check_commits, find_version
+from penstock.lake.delta_log import MALFORMED, DamagedLogError, check_commits, find_version
 from penstock.lake.log_facts import LiveFile, read_state, to_live_file
 from penstock.lake.log_names import LOG, find_checkpoints, find_commits
 from penstock.lake.stored_paths import to_relative
@@ -85,7 +85,7 @@ def _find_briefly(files: Files, table: str) -> Collection[LiveFile]:
         stated = json.loads(files.read(f"{table}/{LOG}/{max(find_commits(names)):020d}.crc"))
         found = [to_live_file(add) for add in stated["allFiles"]]
         return found if len(found) == stated["numFiles"] else ()
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (OSError, *MALFORMED):
         return ()
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.errors import StorageError
+from penstock.model.progress import check_type
 from penstock.model.schema import Column
 from penstock.model.types import to_text, type_from_json
 from penstock.storage.delta_rs import open_delta_table
@@ -29,6 +30,8 @@ _CHECKSUM = re.compile(r"(\d{20})\.crc\Z")
 
 
 _RESTORE = "restore the file from a backup, or move the table's folder away and run again"
+MALFORMED = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError)
+"""What reading JSON raises that is not what a log has: no JSON, or values of other types."""
 
 
 class DamagedLogError(StorageError):
@@ -135,7 +138,7 @@ def iter_commits(files: Files, table: str) -> Iterator[Commit]:
             raise _damaged(version, table) from None
         try:
             commit = _to_commit(version, content)
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        except MALFORMED:
             raise _damaged(version, table) from None
         yield commit
 
@@ -163,32 +166,36 @@ def _to_commit(version: int, content: bytes) -> Commit:
     info: dict[str, Any] = {}
     changes_rows = False
     schema_json: str | None = None
-    if not content.strip():
-        raise ValueError("a commit must hold at least one action")
-    for line in content.splitlines():
-        if not line.strip():
-            continue
-        action = json.loads(line)
+    for action in _parse_actions(content):
         if "txn" in action:
             found = _number_of(action["txn"])
             number = found if found is not None else number
         elif "commitInfo" in action:
             info = action["commitInfo"]
         elif "metaData" in action:
-            schema_json = action["metaData"].get("schemaString")
+            schema_json = action["metaData"]["schemaString"]
+            read_columns(schema_json)  # whoever asks for the columns need not expect an error
         elif "add" in action or "remove" in action:
             file = action.get("add") or action["remove"]
             changes_rows = changes_rows or bool(file.get("dataChange", True))
     return Commit(
         version=version,
         number=number,
-        operation=str(info.get("operation", "unknown")),
+        operation=str(info.get("operation", "unknown")).encode(errors="replace").decode(),
         timestamp_ms=int(info.get("timestamp", 0)),
         changes_rows=changes_rows,
         metrics={str(key): str(value) for key, value in (info.get("operationMetrics") or {}).items()},
         schema_json=schema_json,
         parameters={str(key): str(value) for key, value in (info.get("operationParameters") or {}).items()},
     )
+
+
+def _parse_actions(content: bytes) -> Iterator[dict[str, Any]]:
+    if not content.strip():
+        raise ValueError("a commit must hold at least one action")
+    for line in content.splitlines():
+        if line.strip():
+            yield check_type(json.loads(line), dict)
 
 
 def to_application(number: int) -> str:

@@ -19,8 +19,8 @@ _ATTEMPTS = 10
 
 
 def is_misplaced(error: OSError) -> bool:
-    """Whether a file cannot be read because something else is in its place, or in that of its folder."""
-    return error.errno in {errno.EISDIR, errno.ENOTDIR, errno.ELOOP}
+    """Whether there can be no such file: something else is in its place, or in that of its folder, or its name is too long."""
+    return error.errno in {errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG}
 
 
 class LocalFiles:
