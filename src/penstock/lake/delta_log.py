@@ -23,6 +23,8 @@ from penstock.storage.local import LocalFiles, is_misplaced
 APPLICATION = "penstock"
 FENCED = 1 << 62
 """A version above that of every load: once an application id has it, nothing more can be committed under that id."""
+_HIGHEST = 10**18
+"""Delta's transaction numbers have 63 bits: above this number a table would soon have none left."""
 
 _COMMIT = re.compile(r"(\d{20})\.json\Z")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.")
@@ -168,7 +170,7 @@ def _to_commit(version: int, content: bytes) -> Commit:
     schema_json: str | None = None
     for action in _parse_actions(content):
         if "txn" in action:
-            found = _number_of(action["txn"])
+            found = number_of(action["txn"])
             number = found if found is not None else number
         elif "commitInfo" in action:
             info = action["commitInfo"]
@@ -203,11 +205,20 @@ def to_application(number: int) -> str:
     return f"{APPLICATION}/{number}"
 
 
-def _number_of(transaction: Mapping[str, Any]) -> int | None:
+def is_load_number(number: int) -> bool:
+    """Whether a load can have this number: what has another one, manifest or commit, is not by Penstock."""
+    return 0 < number <= _HIGHEST
+
+
+def number_of(transaction: Mapping[str, Any]) -> int | None:
     """Penstock's load number: the version of our application, or of an application id of its own; a fence has none."""
     version = int(transaction["version"])
     is_ours = transaction["appId"].partition("/")[0] == APPLICATION
-    return version if is_ours and version < FENCED else None
+    if not is_ours or version == FENCED:
+        return None
+    if not is_load_number(version):
+        raise ValueError("no load has this number, and none could commit after it")
+    return version
 
 
 def read_columns(schema_json: str) -> tuple[Column, ...]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.errors import StorageError
-from penstock.lake.delta_log import MALFORMED, DamagedLogError, read_columns
+from penstock.lake.delta_log import MALFORMED, DamagedLogError, number_of, read_columns
 from penstock.lake.log_names import (
     LOG,
     SIDECARS,
@@ -196,7 +196,8 @@ class _Replay:
         if (add := action.get("add")) is not None:
             self.live[add["path"]] = to_live_file(add, with_rows=self.with_rows)
         elif (txn := action.get("txn")) is not None:
-            self.transactions[check_type(txn["appId"], str)] = int(txn["version"])
+            number_of(txn)
+            self.transactions[txn["appId"]] = int(txn["version"])
         elif (protocol := action.get("protocol")) is not None:
             self.protocol = _to_protocol(protocol)
         elif (metadata := action.get("metaData")) is not None:
