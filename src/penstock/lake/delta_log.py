@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from penstock.errors import StorageError
@@ -24,7 +25,7 @@ APPLICATION = "penstock"
 FENCED = 1 << 62
 """A version above that of every load: once an application id has it, nothing more can be committed under that id."""
 _HIGHEST = 10**18
-"""Delta's transaction numbers have 63 bits: above this number a table would soon have none left."""
+"""Delta's transaction numbers have 63 bits: from this number on a table would soon have none left."""
 
 _COMMIT = re.compile(r"(\d{20})\.json\Z")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.")
@@ -70,6 +71,8 @@ class LogHead:
     """The newest version; None when there is no table."""
     missing: int | None = None
     """A version whose commit is gone although the table cannot be read without it."""
+    checkpoint: int = -1
+    """The version of the newest checkpoint; -1 when there is none."""
 
 
 def find_version(files: Files, table: str) -> int | None:
@@ -92,21 +95,24 @@ def _find_head(commits: Sequence[int], checkpoints: Sequence[int], checksums: Se
     present, start = set(commits), max(checkpoints, default=-1)
     # The newest commit is needed in any case: to write, Spark reads its time, and no clean-up removes it.
     first = min(start + 1, newest)
-    return LogHead(newest, next((each for each in range(first, newest + 1) if each not in present), None))
+    return LogHead(newest, next((each for each in range(first, newest + 1) if each not in present), None), start)
 
 
-def check_commits(files: Files, table: str) -> None:
-    """Read every commit that a reader of the table needs; DamagedLogError names the first that is missing or unreadable."""
+def check_commits(files: Files, table: str) -> int | None:
+    """Read every commit that a reader of the table needs, and give its version; None when there is no table.
+
+    DamagedLogError names the first commit that is missing or unreadable.
+    """
     head = read_head(files, table)
     check_head(head, table)
-    start = max(_versions(files, table)[1], default=-1)
-    states_columns = start >= 0
+    states_columns = head.checkpoint >= 0
     for commit in iter_commits(files, table):
-        if commit.version <= start:
-            return
+        if commit.version <= head.checkpoint:
+            return head.version
         states_columns = states_columns or commit.schema_json is not None
     if head.version is not None and not states_columns:
         raise _damaged(0, table)
+    return head.version
 
 
 def check_head(head: LogHead, table: str) -> None:
@@ -207,7 +213,7 @@ def to_application(number: int) -> str:
 
 def is_load_number(number: int) -> bool:
     """Whether a load can have this number: what has another one, manifest or commit, is not by Penstock."""
-    return 0 < number <= _HIGHEST
+    return 0 < number < _HIGHEST
 
 
 def number_of(transaction: Mapping[str, Any]) -> int | None:
@@ -221,6 +227,7 @@ def number_of(transaction: Mapping[str, Any]) -> int | None:
     return version
 
 
+@lru_cache(maxsize=16)  # of one table, several files state the same columns
 def read_columns(schema_json: str) -> tuple[Column, ...]:
     """Columns from the JSON of a schema in Delta's log."""
     fields = json.loads(schema_json)["fields"]

@@ -18,10 +18,11 @@ from penstock.lake.delta_log import MALFORMED, DamagedLogError, number_of, read_
 from penstock.lake.log_names import (
     LOG,
     SIDECARS,
+    Compacted,
     checkpoint_files,
-    compacted_files,
     find_checkpoints,
     find_commits,
+    find_compacted,
 )
 from penstock.lake.stored_paths import Vector, check_path, to_relative
 from penstock.model.progress import check_type
@@ -47,6 +48,11 @@ class LiveFile:
     rows: int | None = None
     """Its rows, hidden ones included; None when they were not asked for, or the log does not say."""
 
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether it, or its deletion vector, lies outside the table's folder."""
+        return to_relative(self.path) is None or (self.vector is not None and self.vector.is_elsewhere)
+
 
 @dataclass(frozen=True, slots=True)
 class LogState:
@@ -63,11 +69,7 @@ class LogState:
     @property
     def elsewhere(self) -> list[str]:
         """Live files outside the table's folder: it is a shallow clone."""
-        return [
-            path
-            for path, file in self.live.items()
-            if to_relative(path) is None or (file.vector is not None and file.vector.is_elsewhere)
-        ]
+        return [path for path, file in self.live.items() if file.is_elsewhere]
 
     @property
     def hidden_in(self) -> list[LiveFile]:
@@ -111,10 +113,14 @@ class LogFacts:
 
 def read_facts(files: Files, table: str) -> LogFacts:
     """Everything that the log of a table says; StorageError when there is none."""
-    names = _names(files, table)
+    names = list_log(files, table)
     named: set[str] = set()
     commits = find_commits(names)
-    for name in [*(f"{version:020d}.json" for version in commits), *compacted_files(names), *checkpoint_files(names)]:
+    for name in [
+        *(f"{version:020d}.json" for version in commits),
+        *(each.name for each in find_compacted(names)),
+        *checkpoint_files(names),
+    ]:
         with _readable(f"{table}/{LOG}/{name}"):
             for action in _read_actions(files, table, name):
                 named.update(_files_of(action))
@@ -128,13 +134,16 @@ def read_state(
     until: int | None = None,
     checkpoints_below: int | None = None,
     *,
+    through: Compacted | None = None,
     with_rows: bool = False,
 ) -> LogState:
     """The table at its newest version, or at `until`; if asked, without the checkpoints from a version on.
 
+    With `through`, a file that sums up commits is read in their place, as Spark does.
+
     The rows of each file are counted only if asked for: they are in the statistics, which are most of a checkpoint.
     """
-    names = _names(files, table)
+    names = list_log(files, table)
     commits = [version for version in find_commits(names) if until is None or version <= until]
     highest = min(until if until is not None else sys.maxsize, (checkpoints_below or sys.maxsize) - 1)
     checkpoints = [each for each in find_checkpoints(names) if each.version <= highest]
@@ -151,12 +160,20 @@ def read_state(
         raise DamagedLogError(
             f"the Delta log of {table} has a gap after version {start}", hint="restore the file from a backup"
         )
-    for version in after:
-        replay.apply(files, table, f"{version:020d}.json")
+    for name in _find_names(after, through):
+        replay.apply(files, table, name)
     return replay.to_state(after[-1] if after else start)
 
 
-def _names(files: Files, table: str) -> list[str]:
+def _find_names(versions: Sequence[int], through: Compacted | None) -> list[str]:
+    if through is None:
+        return [f"{version:020d}.json" for version in versions]
+    before = [version for version in versions if version < through.first]
+    after = [version for version in versions if version > through.last]
+    return [*_find_names(before, None), through.name, *_find_names(after, None)]
+
+
+def list_log(files: Files, table: str) -> list[str]:
     """What the log has, files or not: a folder in the place of a file must not look as if there were none."""
     log = f"{table}/{LOG}"
     return files.entries(log) if isinstance(files, LocalFiles) else files.names(log)
@@ -199,9 +216,9 @@ class _Replay:
             number_of(txn)
             self.transactions[txn["appId"]] = int(txn["version"])
         elif (protocol := action.get("protocol")) is not None:
-            self.protocol = _to_protocol(protocol)
+            self.protocol = parse_protocol(protocol)
         elif (metadata := action.get("metaData")) is not None:
-            self.metadata = _to_metadata(metadata)
+            self.metadata = parse_metadata(metadata)
         elif (domain := action.get("domainMetadata")) is not None:
             self.domains[domain["domain"]] = check_type(domain["configuration"], str)
             if domain.get("removed"):
@@ -322,12 +339,14 @@ def _to_names(value: Any) -> list[str]:
     return [check_type(name, str) for name in check_type(value or [], list)]
 
 
-def _to_protocol(value: Action) -> dict[str, Any]:
+def parse_protocol(value: Action) -> dict[str, Any]:
+    """The versions and the features that a table needs."""
     features = {name: sorted(_to_names(value.get(name))) for name in ("readerFeatures", "writerFeatures")}
     return {name: int(value[name]) for name in ("minReaderVersion", "minWriterVersion")} | features
 
 
-def _to_metadata(value: Action) -> dict[str, Any]:
+def parse_metadata(value: Action) -> dict[str, Any]:
+    """The columns and properties of a table."""
     same = ("id", "name", "description", "schemaString", "createdTime")
     read_columns(value["schemaString"])
     return {name: value.get(name) for name in same} | {
