@@ -27,6 +27,7 @@ FENCED = 1 << 62
 _HIGHEST = 10**18
 """Delta's transaction numbers have 63 bits: from this number on a table would soon have none left."""
 
+_WRITES = ("WRITE", "STREAMING UPDATE")
 _COMMIT = re.compile(r"(\d{20})\.json\Z")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.")
 _CHECKSUM = re.compile(r"(\d{20})\.crc\Z")
@@ -173,8 +174,10 @@ def _to_commit(version: int, content: bytes) -> Commit:
     number: int | None = None
     info: dict[str, Any] = {}
     changes_rows = False
+    kinds: set[str] = set()
     schema_json: str | None = None
     for action in _parse_actions(content):
+        kinds.update(action)
         if "txn" in action:
             found = number_of(action["txn"])
             number = found if found is not None else number
@@ -186,10 +189,13 @@ def _to_commit(version: int, content: bytes) -> Commit:
         elif "add" in action or "remove" in action:
             file = action.get("add") or action["remove"]
             changes_rows = changes_rows or bool(file.get("dataChange", True))
+    operation = str(info.get("operation", "unknown")).encode(errors="replace").decode()
+    # Its writer can say that an append changes nothing; what only arranges rows anew removes files too.
+    changes_rows = changes_rows or (operation in _WRITES and "add" in kinds and "remove" not in kinds)
     return Commit(
         version=version,
         number=number,
-        operation=str(info.get("operation", "unknown")).encode(errors="replace").decode(),
+        operation=operation,
         timestamp_ms=int(info.get("timestamp", 0)),
         changes_rows=changes_rows,
         metrics={str(key): str(value) for key, value in (info.get("operationMetrics") or {}).items()},

@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.lake.delta_log import MALFORMED, DamagedLogError, check_commits, read_columns
 from penstock.lake.log_facts import LogState, list_log, parse_metadata, parse_protocol, read_state
-from penstock.lake.log_names import LOG, find_checkpoints, find_compacted
+from penstock.lake.log_names import LAST_CHECKPOINT, LOG, find_checkpoints, find_compacted
 from penstock.storage.files import Files
 
 _READER, _WRITER = 3, 7
@@ -74,3 +74,16 @@ def _check_compacted(files: Files, table: str, state: LogState) -> None:
             raise DamagedLogError(
                 f"the file {compacted.name} of the Delta log of {table} does not fit the commits", hint=_REMOVE
             )
+
+
+def find_false_pointer(files: Files, table: str) -> str | None:
+    """What is wrong with the file that names a checkpoint: Spark does without it, and other readers cannot open the table."""
+    path = f"{table}/{LOG}/{LAST_CHECKPOINT}"
+    try:
+        version = json.loads(files.read(path))["version"]
+    except FileNotFoundError:
+        return None
+    except (OSError, *MALFORMED):
+        return f"{path} cannot be read"
+    known = {checkpoint.version for checkpoint in find_checkpoints(list_log(files, table))}
+    return None if version in known else f"{path} names version {version}, which has no checkpoint"

@@ -175,6 +175,9 @@ def _writing(folder: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno is None:  # not the system's: what fails in a block that writes may be something else
             raise
+        obstacle = next((place for place in (folder, *folder.parents) if os.path.lexists(place)), folder)
+        if not obstacle.is_dir():
+            raise StorageError(f"{obstacle} is not a folder", hint="move it away, and run again") from error
         raise StorageError(
             f"{folder} cannot be written: {error.strerror}", hint="check the path and the free space"
         ) from error

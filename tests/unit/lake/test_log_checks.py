@@ -13,8 +13,8 @@ from deltalake import DeltaTable
 
 from builders import NAME, clean_log, write_table
 from penstock.lake.data_files import Look, find_damage, find_table_damage
-from penstock.lake.delta_log import DamagedLogError
-from penstock.lake.log_checks import check_log
+from penstock.lake.delta_log import DamagedLogError, iter_commits
+from penstock.lake.log_checks import check_log, find_false_pointer
 from penstock.lake.log_repair import has_damaged_log
 from penstock.storage.local import LocalFiles
 
@@ -151,3 +151,32 @@ def test_a_table_of_penstock_has_no_files_elsewhere(
     assert (found.code, "not in the table's folder" in found.text) == ("data_damaged", True)
     other = find_table_damage(storage, NAME.path, is_ours=False)
     assert other is None or "is missing" in other.text
+
+
+@pytest.mark.parametrize(("content", "says"), [('{"version": 1}', "version 1"), ("{", "cannot be read"), ("[]", "")])
+def test_a_pointer_to_no_checkpoint_is_named(content: str, says: str, log: Path, storage: LocalFiles) -> None:
+    assert find_false_pointer(storage, NAME.path) is None
+    (log / "_last_checkpoint").write_text(content)
+    assert says in (find_false_pointer(storage, NAME.path) or "nothing")
+    DeltaTable(log.parent).create_checkpoint()
+    assert find_false_pointer(storage, NAME.path) is None
+
+
+@pytest.mark.parametrize(
+    ("operation", "kinds", "changes_rows"),
+    [
+        ("WRITE", ("add",), True),
+        ("STREAMING UPDATE", ("add",), True),
+        ("WRITE", ("add", "remove"), False),
+        ("OPTIMIZE", ("add", "remove"), False),
+        ("ROW TRACKING BACKFILL", ("add",), False),
+        ("WRITE", (), False),
+    ],
+)
+def test_an_append_changes_rows_whatever_its_writer_says(
+    operation: str, kinds: tuple[str, ...], changes_rows: bool, log: Path, storage: LocalFiles
+) -> None:
+    actions = [{kind: {"path": kind, "size": 1, "dataChange": False}} for kind in kinds]
+    lines = [{"commitInfo": {"operation": operation, "timestamp": 1}}, *actions]
+    (log / f"{3:020d}.json").write_text("\n".join(map(json.dumps, lines)))
+    assert next(iter_commits(storage, NAME.path)).changes_rows is changes_rows
