@@ -219,7 +219,7 @@ def to_application(number: int) -> str:
 
 def is_load_number(number: int) -> bool:
     """Whether a load can have this number: what has another one, manifest or commit, is not by Penstock."""
-    return 0 < number < _HIGHEST
+    return 0 <= number < _HIGHEST
 
 
 def number_of(transaction: Mapping[str, Any]) -> int | None:
