@@ -14,6 +14,7 @@ from penstock.errors import PenstockError, StorageError
 from penstock.eventlog.opening import open_event_log
 from penstock.lake.data_reading import find_unreadable
 from penstock.lake.delta_log import find_version
+from penstock.lake.log_checks import find_false_pointer
 from penstock.model.names import QUARANTINE_SUFFIX, DatasetName
 from penstock.model.project import Project
 from penstock.model.wording import counted
@@ -142,6 +143,8 @@ def _check_table(files: Files, table: DatasetName) -> Check:
     def look() -> str:
         damage = find_unreadable(files, table.path)
         if damage is None:
+            if pointer := find_false_pointer(files, table.path):
+                raise StorageError(f"{pointer}; some programs cannot open the table", hint="remove that file")
             return str(table)
         name = str(table).removesuffix(QUARANTINE_SUFFIX)
         fix = f"restore it from a backup, or write the table again: penstock rebuild {name}"

@@ -7,8 +7,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from enum import Enum
 
-from penstock.lake.delta_log import DamagedLogError, check_commits, find_version
-from penstock.lake.log_facts import LiveFile, read_state, to_live_file
+from penstock.lake.delta_log import MALFORMED, DamagedLogError, check_commits, find_version
+from penstock.lake.log_checks import check_log
+from penstock.lake.log_facts import LiveFile, list_log, to_live_file
 from penstock.lake.log_names import LOG, find_checkpoints, find_commits
 from penstock.lake.stored_paths import to_relative
 from penstock.model.names import DatasetName
@@ -45,24 +46,30 @@ def find_damage(files: Files, name: DatasetName, look: Look) -> Damage | None:
     return replace(found, text=f"of its quarantine table, {found.text}") if found is not None else None
 
 
-def find_table_damage(files: Files, table: str, look: Look = Look.FULL) -> Damage | None:
+def find_table_damage(files: Files, table: str, look: Look = Look.FULL, *, is_ours: bool = True) -> Damage | None:
     """What is wrong with the log of a Delta table, or with its data files and deletion vectors by their sizes.
 
-    Files outside the table's folder, as of a shallow clone, are not looked at.
+    A table that Penstock writes has all its files in its folder. Another may be a shallow clone: files that lie elsewhere are
+    not looked at.
     """
-    if _look_once(files, table, look) is None:
+    if _look_once(files, table, look, is_ours=is_ours) is None:
         return None
     # Once more: another process may have removed files that the log no longer names, or old parts of the log.
-    return _look_once(files, table, Look.FULL)
+    return _look_once(files, table, Look.FULL, is_ours=is_ours)
 
 
-def _look_once(files: Files, table: str, look: Look) -> Damage | None:
+def _look_once(files: Files, table: str, look: Look, *, is_ours: bool) -> Damage | None:
     try:
-        check_commits(files, table)
-        live = read_state(files, table).live.values() if look is Look.FULL else _find_briefly(files, table)
+        if look is Look.FULL or _is_without_checkpoint(files, table):
+            state = check_log(files, table)
+            live: Collection[LiveFile] = state.live.values() if state is not None else ()
+        else:
+            check_commits(files, table)
+            live = _find_stated(files, table)
     except DamagedLogError as error:
         return Damage(error.code, error.message)
-    wrong = _find_wrong(files, table, live)
+    strays = [file.path for file in live if file.is_elsewhere] if is_ours else []
+    wrong = f"the data file {strays[0]} is not in the table's folder" if strays else _find_wrong(files, table, live)
     return to_damage(wrong) if wrong is not None else None
 
 
@@ -71,21 +78,21 @@ def to_damage(text: str) -> Damage:
     return Damage("data_damaged", text)
 
 
-def _find_briefly(files: Files, table: str) -> Collection[LiveFile]:
-    """The live files, if a checkpoint need not be read for them; else none.
+def _is_without_checkpoint(files: Files, table: str) -> bool:
+    """Whether the whole log is read at little cost: in an object store, each file of it takes a request."""
+    return isinstance(files, LocalFiles) and not find_checkpoints(list_log(files, table))
 
-    Beside the newest commit of a small table, Spark states all of its files.
-    """
+
+def _find_stated(files: Files, table: str) -> Collection[LiveFile]:
+    """The live files as Spark states them beside the newest commit of a small table; none if it does not, or at some cost."""
     if not isinstance(files, LocalFiles):
         return ()
-    names = files.names(f"{table}/{LOG}")
-    if not find_checkpoints(names):
-        return read_state(files, table).live.values()
     try:
-        stated = json.loads(files.read(f"{table}/{LOG}/{max(find_commits(names)):020d}.crc"))
+        newest = max(find_commits(files.names(f"{table}/{LOG}")))
+        stated = json.loads(files.read(f"{table}/{LOG}/{newest:020d}.crc"))
         found = [to_live_file(add) for add in stated["allFiles"]]
         return found if len(found) == stated["numFiles"] else ()
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (OSError, *MALFORMED):
         return ()
 
 

@@ -12,6 +12,7 @@ from struct import unpack_from
 
 from penstock.lake.data_files import find_table_damage, to_damage
 from penstock.lake.log_facts import LiveFile, read_state
+from penstock.lake.manifests import FOLDER
 from penstock.lake.stored_paths import Vector, to_relative
 from penstock.model.progress import Damage
 from penstock.storage.files import Files
@@ -23,7 +24,7 @@ _HADOOP = b"crc\0"
 
 def find_unreadable(files: Files, table: str) -> Damage | None:
     """What is wrong with a table, its data files read to their end; None when every file is as it was written."""
-    found = find_table_damage(files, table)
+    found = find_table_damage(files, table, is_ours=bool(files.names(f"{table}/{FOLDER}")))
     if found is not None:
         return found
     live = read_state(files, table, with_rows=True).live.values()

@@ -10,9 +10,11 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from penstock.errors import StorageError
+from penstock.model.progress import check_type
 from penstock.model.schema import Column
 from penstock.model.types import to_text, type_from_json
 from penstock.storage.delta_rs import open_delta_table
@@ -22,13 +24,18 @@ from penstock.storage.local import LocalFiles, is_misplaced
 APPLICATION = "penstock"
 FENCED = 1 << 62
 """A version above that of every load: once an application id has it, nothing more can be committed under that id."""
+_HIGHEST = 10**18
+"""Delta's transaction numbers have 63 bits: from this number on a table would soon have none left."""
 
+_WRITES = ("WRITE", "STREAMING UPDATE")
 _COMMIT = re.compile(r"(\d{20})\.json\Z")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.")
 _CHECKSUM = re.compile(r"(\d{20})\.crc\Z")
 
 
 _RESTORE = "restore the file from a backup, or move the table's folder away and run again"
+MALFORMED = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError)
+"""What reading JSON raises that is not what a log has: no JSON, or values of other types."""
 
 
 class DamagedLogError(StorageError):
@@ -65,6 +72,8 @@ class LogHead:
     """The newest version; None when there is no table."""
     missing: int | None = None
     """A version whose commit is gone although the table cannot be read without it."""
+    checkpoint: int = -1
+    """The version of the newest checkpoint; -1 when there is none."""
 
 
 def find_version(files: Files, table: str) -> int | None:
@@ -87,21 +96,24 @@ def _find_head(commits: Sequence[int], checkpoints: Sequence[int], checksums: Se
     present, start = set(commits), max(checkpoints, default=-1)
     # The newest commit is needed in any case: to write, Spark reads its time, and no clean-up removes it.
     first = min(start + 1, newest)
-    return LogHead(newest, next((each for each in range(first, newest + 1) if each not in present), None))
+    return LogHead(newest, next((each for each in range(first, newest + 1) if each not in present), None), start)
 
 
-def check_commits(files: Files, table: str) -> None:
-    """Read every commit that a reader of the table needs; DamagedLogError names the first that is missing or unreadable."""
+def check_commits(files: Files, table: str) -> int | None:
+    """Read every commit that a reader of the table needs, and give its version; None when there is no table.
+
+    DamagedLogError names the first commit that is missing or unreadable.
+    """
     head = read_head(files, table)
     check_head(head, table)
-    start = max(_versions(files, table)[1], default=-1)
-    states_columns = start >= 0
+    states_columns = head.checkpoint >= 0
     for commit in iter_commits(files, table):
-        if commit.version <= start:
-            return
+        if commit.version <= head.checkpoint:
+            return head.version
         states_columns = states_columns or commit.schema_json is not None
     if head.version is not None and not states_columns:
         raise _damaged(0, table)
+    return head.version
 
 
 def check_head(head: LogHead, table: str) -> None:
@@ -135,7 +147,7 @@ def iter_commits(files: Files, table: str) -> Iterator[Commit]:
             raise _damaged(version, table) from None
         try:
             commit = _to_commit(version, content)
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        except MALFORMED:
             raise _damaged(version, table) from None
         yield commit
 
@@ -162,27 +174,28 @@ def _to_commit(version: int, content: bytes) -> Commit:
     number: int | None = None
     info: dict[str, Any] = {}
     changes_rows = False
+    kinds: set[str] = set()
     schema_json: str | None = None
-    if not content.strip():
-        raise ValueError("a commit must hold at least one action")
-    for line in content.splitlines():
-        if not line.strip():
-            continue
-        action = json.loads(line)
+    for action in _parse_actions(content):
+        kinds.update(action)
         if "txn" in action:
-            found = _number_of(action["txn"])
+            found = number_of(action["txn"])
             number = found if found is not None else number
         elif "commitInfo" in action:
             info = action["commitInfo"]
         elif "metaData" in action:
-            schema_json = action["metaData"].get("schemaString")
+            schema_json = action["metaData"]["schemaString"]
+            read_columns(schema_json)  # whoever asks for the columns need not expect an error
         elif "add" in action or "remove" in action:
             file = action.get("add") or action["remove"]
             changes_rows = changes_rows or bool(file.get("dataChange", True))
+    operation = str(info.get("operation", "unknown")).encode(errors="replace").decode()
+    # Its writer can say that an append changes nothing; what only arranges rows anew removes files too.
+    changes_rows = changes_rows or (operation in _WRITES and "add" in kinds and "remove" not in kinds)
     return Commit(
         version=version,
         number=number,
-        operation=str(info.get("operation", "unknown")),
+        operation=operation,
         timestamp_ms=int(info.get("timestamp", 0)),
         changes_rows=changes_rows,
         metrics={str(key): str(value) for key, value in (info.get("operationMetrics") or {}).items()},
@@ -191,18 +204,36 @@ def _to_commit(version: int, content: bytes) -> Commit:
     )
 
 
+def _parse_actions(content: bytes) -> Iterator[dict[str, Any]]:
+    if not content.strip():
+        raise ValueError("a commit must hold at least one action")
+    for line in content.splitlines():
+        if line.strip():
+            yield check_type(json.loads(line), dict)
+
+
 def to_application(number: int) -> str:
     """The application id of commits that may run beside others of the same table: Delta skips none of them."""
     return f"{APPLICATION}/{number}"
 
 
-def _number_of(transaction: Mapping[str, Any]) -> int | None:
+def is_load_number(number: int) -> bool:
+    """Whether a load can have this number: what has another one, manifest or commit, is not by Penstock."""
+    return 0 <= number < _HIGHEST
+
+
+def number_of(transaction: Mapping[str, Any]) -> int | None:
     """Penstock's load number: the version of our application, or of an application id of its own; a fence has none."""
     version = int(transaction["version"])
     is_ours = transaction["appId"].partition("/")[0] == APPLICATION
-    return version if is_ours and version < FENCED else None
+    if not is_ours or version == FENCED:
+        return None
+    if not is_load_number(version):
+        raise ValueError("no load has this number, and none could commit after it")
+    return version
 
 
+@lru_cache(maxsize=16)  # of one table, several files state the same columns
 def read_columns(schema_json: str) -> tuple[Column, ...]:
     """Columns from the JSON of a schema in Delta's log."""
     fields = json.loads(schema_json)["fields"]

@@ -8,21 +8,24 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.errors import StorageError
-from penstock.lake.delta_log import DamagedLogError
+from penstock.lake.delta_log import MALFORMED, DamagedLogError, number_of, read_columns
 from penstock.lake.log_names import (
     LOG,
     SIDECARS,
+    Compacted,
     checkpoint_files,
-    compacted_files,
     find_checkpoints,
     find_commits,
+    find_compacted,
 )
-from penstock.lake.stored_paths import Vector, to_relative
+from penstock.lake.stored_paths import Vector, check_path, to_relative
+from penstock.model.progress import check_type
 from penstock.storage.files import Files
 from penstock.storage.local import LocalFiles, is_misplaced
 
@@ -45,6 +48,11 @@ class LiveFile:
     rows: int | None = None
     """Its rows, hidden ones included; None when they were not asked for, or the log does not say."""
 
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether it, or its deletion vector, lies outside the table's folder."""
+        return to_relative(self.path) is None or (self.vector is not None and self.vector.is_elsewhere)
+
 
 @dataclass(frozen=True, slots=True)
 class LogState:
@@ -61,11 +69,7 @@ class LogState:
     @property
     def elsewhere(self) -> list[str]:
         """Live files outside the table's folder: it is a shallow clone."""
-        return [
-            path
-            for path, file in self.live.items()
-            if to_relative(path) is None or (file.vector is not None and file.vector.is_elsewhere)
-        ]
+        return [path for path, file in self.live.items() if file.is_elsewhere]
 
     @property
     def hidden_in(self) -> list[LiveFile]:
@@ -109,12 +113,17 @@ class LogFacts:
 
 def read_facts(files: Files, table: str) -> LogFacts:
     """Everything that the log of a table says; StorageError when there is none."""
-    names = _names(files, table)
+    names = list_log(files, table)
     named: set[str] = set()
     commits = find_commits(names)
-    for name in [*(f"{version:020d}.json" for version in commits), *compacted_files(names), *checkpoint_files(names)]:
-        for action in _read_actions(files, table, name):
-            named.update(_files_of(action))
+    for name in [
+        *(f"{version:020d}.json" for version in commits),
+        *(each.name for each in find_compacted(names)),
+        *checkpoint_files(names),
+    ]:
+        with _readable(f"{table}/{LOG}/{name}"):
+            for action in _read_actions(files, table, name):
+                named.update(_files_of(action))
     checkpoints = sorted({checkpoint.version for checkpoint in find_checkpoints(names)})
     return LogFacts(read_state(files, table), frozenset(named), tuple(commits), tuple(checkpoints))
 
@@ -125,13 +134,16 @@ def read_state(
     until: int | None = None,
     checkpoints_below: int | None = None,
     *,
+    through: Compacted | None = None,
     with_rows: bool = False,
 ) -> LogState:
     """The table at its newest version, or at `until`; if asked, without the checkpoints from a version on.
 
+    With `through`, a file that sums up commits is read in their place, as Spark does.
+
     The rows of each file are counted only if asked for: they are in the statistics, which are most of a checkpoint.
     """
-    names = _names(files, table)
+    names = list_log(files, table)
     commits = [version for version in find_commits(names) if until is None or version <= until]
     highest = min(until if until is not None else sys.maxsize, (checkpoints_below or sys.maxsize) - 1)
     checkpoints = [each for each in find_checkpoints(names) if each.version <= highest]
@@ -142,18 +154,26 @@ def read_state(
     if checkpoints:
         start = checkpoints[-1].version
         for name in checkpoints[-1].names:
-            replay.apply(_read_actions(files, table, name, with_rows=with_rows))
+            replay.apply(files, table, name)
     after = [version for version in commits if version > start]
     if after != list(range(start + 1, start + 1 + len(after))):
         raise DamagedLogError(
             f"the Delta log of {table} has a gap after version {start}", hint="restore the file from a backup"
         )
-    for version in after:
-        replay.apply(_read_actions(files, table, f"{version:020d}.json"))
+    for name in _find_names(after, through):
+        replay.apply(files, table, name)
     return replay.to_state(after[-1] if after else start)
 
 
-def _names(files: Files, table: str) -> list[str]:
+def _find_names(versions: Sequence[int], through: Compacted | None) -> list[str]:
+    if through is None:
+        return [f"{version:020d}.json" for version in versions]
+    before = [version for version in versions if version < through.first]
+    after = [version for version in versions if version > through.last]
+    return [*_find_names(before, None), through.name, *_find_names(after, None)]
+
+
+def list_log(files: Files, table: str) -> list[str]:
     """What the log has, files or not: a folder in the place of a file must not look as if there were none."""
     log = f"{table}/{LOG}"
     return files.entries(log) if isinstance(files, LocalFiles) else files.names(log)
@@ -161,8 +181,11 @@ def _names(files: Files, table: str) -> list[str]:
 
 def find_sidecars(files: Files, table: str, names: Sequence[str]) -> list[str]:
     """The sidecar files of a checkpoint."""
-    actions = (action for name in names for action in _read_file(files, f"{table}/{LOG}/{name}"))
-    return [str(action["sidecar"]["path"]) for action in actions if "sidecar" in action]
+    found = []
+    for path in (f"{table}/{LOG}/{name}" for name in names):
+        with _readable(path):
+            found += [str(action["sidecar"]["path"]) for action in _read_file(files, path) if "sidecar" in action]
+    return found
 
 
 @dataclass(slots=True)
@@ -176,25 +199,30 @@ class _Replay:
     transactions: dict[str, int] = field(default_factory=dict)
     domains: dict[str, str] = field(default_factory=dict)
 
-    def apply(self, actions: Iterable[Action]) -> None:
+    def apply(self, files: Files, table: str, name: str) -> None:
         """One commit or checkpoint. A commit that gives a file another vector removes and adds it, in any order."""
-        known = list(actions)
-        for action in known:
-            if remove := action.get("remove"):
-                self.live.pop(remove["path"], None)
-        for action in known:
-            if add := action.get("add"):
-                self.live[add["path"]] = to_live_file(add, with_rows=self.with_rows)
-            elif txn := action.get("txn"):
-                self.transactions[txn["appId"]] = int(txn["version"])
-            elif protocol := action.get("protocol"):
-                self.protocol = _to_protocol(protocol)
-            elif metadata := action.get("metaData"):
-                self.metadata = _to_metadata(metadata)
-            elif domain := action.get("domainMetadata"):
-                self.domains[domain["domain"]] = domain["configuration"]
-                if domain.get("removed"):
-                    del self.domains[domain["domain"]]
+        with _readable(f"{table}/{LOG}/{name}"):
+            known = list(_read_actions(files, table, name, with_rows=self.with_rows))
+            for action in known:
+                if (remove := action.get("remove")) is not None:
+                    self.live.pop(remove["path"], None)
+            for action in known:
+                self._add(action)
+
+    def _add(self, action: Action) -> None:
+        if (add := action.get("add")) is not None:
+            self.live[add["path"]] = to_live_file(add, with_rows=self.with_rows)
+        elif (txn := action.get("txn")) is not None:
+            number_of(txn)
+            self.transactions[txn["appId"]] = int(txn["version"])
+        elif (protocol := action.get("protocol")) is not None:
+            self.protocol = parse_protocol(protocol)
+        elif (metadata := action.get("metaData")) is not None:
+            self.metadata = parse_metadata(metadata)
+        elif (domain := action.get("domainMetadata")) is not None:
+            self.domains[domain["domain"]] = check_type(domain["configuration"], str)
+            if domain.get("removed"):
+                del self.domains[domain["domain"]]
 
     def to_state(self, version: int) -> LogState:
         return LogState(version, self.live, self.protocol, self.metadata, self.transactions, self.domains)
@@ -203,7 +231,8 @@ class _Replay:
 def to_live_file(add: Action, *, with_rows: bool = False) -> LiveFile:
     """The file that an action adds to a table."""
     rows = _ROWS.search(add.get("stats") or "") if with_rows else None
-    return LiveFile(add["path"], int(add["size"]), _to_vector(add), _to_partition(add), int(rows[1]) if rows else None)
+    count = int(rows[1]) if rows else None
+    return LiveFile(check_path(add["path"]), int(add["size"]), _to_vector(add), _to_partition(add), count)
 
 
 def _read_actions(files: Files, table: str, name: str, *, with_rows: bool = False) -> Iterator[Action]:
@@ -217,16 +246,23 @@ def _read_actions(files: Files, table: str, name: str, *, with_rows: bool = Fals
 
 
 def _read_file(files: Files, path: str, *, with_rows: bool = False) -> Iterator[Action]:
-    try:
+    with _readable(path):
         if path.endswith(".parquet"):
             yield from _read_parquet(files, path, with_rows=with_rows)
             return
         for line in files.read(path).splitlines():
             if line.strip():
-                yield json.loads(line)
+                yield check_type(json.loads(line), dict)
+
+
+@contextmanager
+def _readable(path: str) -> Iterator[None]:
+    """Whatever is wrong with a file of the log, or with what it says, is damage of that table."""
+    try:
+        yield
     except FileNotFoundError:
         raise DamagedLogError(f"the log file {path} is missing", hint="restore the file from a backup") from None
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except MALFORMED:
         raise _unreadable(path) from None
     except OSError as error:  # those of the system have a number; others say that a Parquet file is not valid
         if error.errno is not None and not is_misplaced(error):
@@ -276,30 +312,45 @@ def _to_vector(value: Action) -> Vector | None:
     if not found or found.get("storageType") is None:
         return None
     offset = found.get("offset")
-    return Vector(
-        str(found["storageType"]),
-        str(found["pathOrInlineDv"]),
+    vector = Vector(
+        check_type(found["storageType"], str),
+        check_path(found["pathOrInlineDv"]),
         int(offset) if offset is not None else None,
         int(found["sizeInBytes"]),
         int(found["cardinality"]),
     )
+    if vector.size < 0 or (vector.offset or 0) < 0:
+        raise ValueError("a deletion vector cannot begin or end before its file")
+    _ = vector.file  # fails when its name cannot be read
+    return vector
 
 
 def _to_partition(value: Action) -> tuple[tuple[str, str | None], ...]:
+    return tuple(sorted(_to_texts(value.get("partitionValues")).items()))
+
+
+def _to_texts(value: Any) -> dict[str, str | None]:
     """A commit has a mapping here, and a checkpoint a list of pairs."""
-    return tuple(sorted(dict(value.get("partitionValues") or {}).items()))
+    texts = dict(value or {})
+    return {check_type(key, str): check_type(text, str, None) for key, text in texts.items()}
 
 
-def _to_protocol(value: Action) -> dict[str, Any]:
-    features = {name: sorted(value.get(name) or ()) for name in ("readerFeatures", "writerFeatures")}
+def _to_names(value: Any) -> list[str]:
+    return [check_type(name, str) for name in check_type(value or [], list)]
+
+
+def parse_protocol(value: Action) -> dict[str, Any]:
+    """The versions and the features that a table needs."""
+    features = {name: sorted(_to_names(value.get(name))) for name in ("readerFeatures", "writerFeatures")}
     return {name: int(value[name]) for name in ("minReaderVersion", "minWriterVersion")} | features
 
 
-def _to_metadata(value: Action) -> dict[str, Any]:
+def parse_metadata(value: Action) -> dict[str, Any]:
+    """The columns and properties of a table."""
     same = ("id", "name", "description", "schemaString", "createdTime")
-    configuration = value.get("configuration") or {}
+    read_columns(value["schemaString"])
     return {name: value.get(name) for name in same} | {
         "format": value["format"]["provider"],
-        "partitionColumns": list(value.get("partitionColumns") or ()),
-        "configuration": dict(configuration),
+        "partitionColumns": _to_names(value.get("partitionColumns")),
+        "configuration": _to_texts(value.get("configuration")),
     }

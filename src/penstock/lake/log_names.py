@@ -28,6 +28,15 @@ class Checkpoint:
     names: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """A file that sums up the commits from a first to a last version."""
+
+    first: int
+    last: int
+    name: str
+
+
 def find_commits(names: Iterable[str]) -> list[int]:
     """The versions whose commit files exist, ascending."""
     return sorted(int(match[1]) for name in names if (match := _COMMIT.match(name)))
@@ -53,9 +62,10 @@ def checkpoint_files(names: Iterable[str]) -> list[str]:
     return [name for name in names if _CLASSIC.match(name) or _PART.match(name) or _NAMED.match(name)]
 
 
-def compacted_files(names: Iterable[str]) -> list[str]:
-    """The files that sum up several commits."""
-    return [name for name in names if _COMPACTED.match(name)]
+def find_compacted(names: Iterable[str]) -> list[Compacted]:
+    """The files that sum up several commits, and which."""
+    found = ((name, _COMPACTED.match(name)) for name in names)
+    return [Compacted(int(match[1]), int(match[2]), name) for name, match in found if match]
 
 
 def find_outdated(names: Sequence[str], version: int, kept: Sequence[str]) -> list[str]:

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from uuid import uuid4
 
 from penstock.faults import fault_point
-from penstock.lake.delta_log import DamagedLogError, check_commits, find_version
-from penstock.lake.log_facts import read_state
+from penstock.lake.delta_log import DamagedLogError
+from penstock.lake.log_checks import check_log
 from penstock.lake.manifests import FOLDER
 from penstock.storage.files import Files
 from penstock.storage.local import LocalFiles
@@ -40,11 +40,9 @@ def repaired_log(files: Files, table: str) -> Iterator[None]:
 
 
 def has_damaged_log(files: Files, table: str) -> bool:
-    """Whether a commit or checkpoint that a reader of the table needs is missing or cannot be read."""
+    """Whether a file of the log that a reader of the table needs is missing, cannot be read, or does not fit the others."""
     try:
-        check_commits(files, table)
-        if find_version(files, table) is not None:
-            read_state(files, table)
+        check_log(files, table)
     except DamagedLogError:
         return True
     return False

@@ -12,6 +12,8 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+from penstock.errors import StorageError
+from penstock.lake.delta_log import is_load_number
 from penstock.lake.manifest_formats import FORMAT, is_intact, seal, to_current_format
 from penstock.model.names import DatasetName
 from penstock.model.progress import Damage, Entry, Manifest, check_type
@@ -25,8 +27,6 @@ KEPT_MANIFESTS = 1000
 LONGEST_CHAIN = 20
 """After this many increments the next progress manifest states everything again, so that readers follow few files."""
 _LARGE = 1 << 18
-_HIGHEST = 10**18
-"""Delta's transaction numbers have 63 bits: above this number a table would soon have none left."""
 _NAME = re.compile(r"(\d{20})\.json\Z")
 
 
@@ -40,9 +40,9 @@ class ProgressError(Exception):
 
 def create_manifest(files: Files, name: DatasetName, manifest: Manifest) -> Manifest:
     """Write the manifest under the next free number above `manifest.number`, and return it with that number."""
-    number = max(manifest_numbers(files, name), default=0)
-    number = max(number, manifest.number) + 1
-    while True:
+    numbers = manifest_numbers(files, name)
+    number = max(*numbers, manifest.number, 0) + 1
+    while is_load_number(number):
         numbered = replace(manifest, number=number)
         try:
             files.create(_path(name, number), json.dumps(seal(_to_json(numbered))).encode())
@@ -50,6 +50,10 @@ def create_manifest(files: Files, name: DatasetName, manifest: Manifest) -> Mani
             number += 1
         else:
             return numbered
+    raise StorageError(
+        f"{name} has no load number left: the last is {number - 1}",
+        hint=f"if no load wrote it, remove {_path(name, number - 1)}; else move the table's folder away, and run again",
+    )
 
 
 def read_manifest(files: Files, name: DatasetName, number: int) -> Manifest:
@@ -71,7 +75,7 @@ def read_manifest(files: Files, name: DatasetName, number: int) -> Manifest:
 def manifest_numbers(files: Files, name: DatasetName) -> list[int]:
     """The numbers of all manifests of a table, committed or not; a file with a number that no load can have is not one."""
     found = (int(match[1]) for file in files.names(f"{name.path}/{FOLDER}") if (match := _NAME.match(file)))
-    return [number for number in found if number <= _HIGHEST]
+    return [number for number in found if is_load_number(number)]
 
 
 def remove_manifest(files: Files, name: DatasetName, number: int) -> None:
@@ -95,20 +99,24 @@ def find_later_numbers(files: Files, name: DatasetName, after: int) -> list[int]
     return [number for number in manifest_numbers(files, name) if number > after]
 
 
-def find_build(files: Files, name: DatasetName, number: int) -> str | None:
-    """The build request that wrote a commit; None when its manifest was removed."""
+def find_manifest(files: Files, name: DatasetName, number: int) -> Manifest | None:
+    """The manifest of a commit; None when it was removed or cannot be used."""
     try:
-        return read_manifest(files, name, number).build_request_id or None
+        return read_manifest(files, name, number)
     except ProgressError:
         return None
+
+
+def find_build(files: Files, name: DatasetName, number: int) -> str | None:
+    """The build request that wrote a commit; None when its manifest was removed."""
+    manifest = find_manifest(files, name, number)
+    return (manifest.build_request_id or None) if manifest is not None else None
 
 
 def find_schema(files: Files, name: DatasetName, number: int) -> Schema | None:
     """The table's columns after a load; None when its manifest does not state them or was removed."""
-    try:
-        return read_manifest(files, name, number).schema
-    except ProgressError:
-        return None
+    manifest = find_manifest(files, name, number)
+    return manifest.schema if manifest is not None else None
 
 
 def drop_order(path: str) -> int:

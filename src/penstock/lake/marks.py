@@ -10,7 +10,7 @@ import json
 from contextlib import suppress
 from itertools import takewhile
 
-from penstock.lake.delta_log import Commit, DamagedLogError, find_version, iter_commits
+from penstock.lake.delta_log import MALFORMED, Commit, DamagedLogError, find_version, iter_commits
 from penstock.lake.manifests import ProgressError, read_manifest
 from penstock.model.names import DatasetName
 from penstock.model.progress import InputMark
@@ -98,6 +98,6 @@ def find_added_files(files: Files, name: DatasetName, version: int, at: int) -> 
                     return None
                 if "add" in action and action["add"].get("dataChange", True):
                     added.append(str(action["add"]["path"]))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        except (OSError, *MALFORMED):
             return None
     return added

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from penstock.lake.delta_log import Commit, iter_commits
-from penstock.lake.manifests import find_build
+from penstock.lake.manifests import find_manifest
 from penstock.model.names import DatasetName
+from penstock.model.progress import Entry
 from penstock.storage.files import Files
 
 
 def find_own_commit(files: Files, name: DatasetName, build_request_id: str) -> Commit | None:
-    """The newest numbered commit of a table, if this build made it."""
+    """The newest numbered commit of a table, if this build made it; a fence, which has no rows, does not count."""
     for commit in iter_commits(files, name.path):
-        if commit.number is not None:
-            return commit if find_build(files, name, commit.number) == build_request_id else None
+        if commit.number is None:
+            continue
+        manifest = find_manifest(files, name, commit.number)
+        if manifest is None or manifest.entry is not Entry.FENCE:
+            return commit if manifest is not None and manifest.build_request_id == build_request_id else None
     return None

@@ -6,6 +6,7 @@ import base64
 import posixpath
 import re
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import unquote
 from uuid import UUID
 
@@ -23,6 +24,16 @@ def to_relative(path: str) -> str | None:
         return None
     decoded = posixpath.normpath(unquote(path))
     return None if decoded.startswith(("../", "/")) or decoded in {"..", "."} else decoded
+
+
+def check_path(path: Any) -> str:
+    """A path of the log; ValueError or TypeError when no file can have it."""
+    if not isinstance(path, str):
+        raise TypeError("a path must be a text")
+    if "\0" in path or "%00" in path:
+        raise ValueError("a path must not have a null character")
+    path.encode()  # fails for half of a pair of surrogates, which JSON can state
+    return path
 
 
 @dataclass(frozen=True, slots=True)

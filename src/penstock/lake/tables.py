@@ -54,8 +54,8 @@ if TYPE_CHECKING:
 
 P = TypeVar("P")
 
-_SMALL_FILE = 2 << 20
-"""Smaller files, in bytes, are compacted."""
+_MOST_FENCES = 10
+_SMALL_FILE = 2 << 20  # bytes
 
 
 @dataclass(slots=True)
@@ -114,7 +114,7 @@ class Lake:
         Once our number is taken, a writer with a lower one is fenced off here, and a writer with a higher one will fence
         us off: then our commit is skipped and read back as such. So of two appends of one batch only one can count.
         """
-        while True:
+        for _ in range(_MOST_FENCES):  # usually one is enough
             begun = self.begin(manifest, name)
             state = self.state(name)
             if (state.progress.number if state.progress else None) != base:
@@ -122,6 +122,7 @@ class Lake:
             if find_later_numbers(self.files, name, state.number or 0) == [begun.number]:
                 return begun
             self._fence(name, manifest.build_request_id)
+        raise ConcurrentRunError(f"{name}: other loads begin again and again; nothing was written", hint="run again")
 
     def append(self, rows: DataFrame, name: DatasetName, number: int, *, evolve: bool = False) -> Commit:
         """Append rows in one commit under this number; needs a number from `begin_append`.
@@ -201,7 +202,6 @@ class Lake:
         """Begin a load that leaves what the table has consumed as it is: a copy of its newest progress manifest.
 
         `hides` is the request of a commit that removes all rows of the request's keys, and nothing else.
-
         A table without progress of its own, such as a quarantine, gets a manifest that says nothing; so does one that another
         program wrote to, which needs what it needed before.
         """

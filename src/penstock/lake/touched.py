@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from penstock.lake.delta_log import find_version
+from penstock.lake.delta_log import MALFORMED, find_version
 from penstock.lake.marks import find_start
 from penstock.model.names import DatasetName
 from penstock.model.progress import InputMark
@@ -15,7 +15,7 @@ from penstock.storage.files import Files
 Values: TypeAlias = tuple[Any, Any]
 """The least and the greatest value of a file's rows."""
 
-_UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
+_UNREADABLE = (OSError, *MALFORMED)
 
 
 class _UnknownError(Exception):

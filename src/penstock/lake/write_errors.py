@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from penstock.errors import ConcurrentRunError, StorageError, message_of
-from penstock.lake.delta_log import DamagedLogError, check_commits
+from penstock.lake.delta_log import DamagedLogError
+from penstock.lake.log_checks import check_log
 from penstock.model.names import DatasetName
 from penstock.model.spec import UNSTORABLE_PARTITION
 from penstock.storage.files import Files
@@ -21,6 +22,7 @@ _DAMAGED = (
     "DELTA_CHECKPOINT",
     "DELTA_MISSING_PART_FILES",
 )
+_NEWER = ("DELTA_UNSUPPORTED_FEATURES_FOR", "DELTA_INVALID_PROTOCOL_VERSION")
 STRAYS = "DELTA_REPLACE_WHERE_MISMATCH"
 """Rows that do not belong to the part of a table that is replaced."""
 _REFUSALS = {
@@ -65,7 +67,12 @@ def write_errors_named(files: Files, name: DatasetName) -> Iterator[None]:
         for refusal, (what, hint) in _REFUSALS.items():
             if found := refusal.search(said):
                 raise StorageError(f"{name}: {what.format(*found.groups())}; nothing was written", hint=hint) from None
-        check_commits(files, name.path)
+        check_log(files, name.path)
+        if any(code in said for code in _NEWER):
+            raise StorageError(
+                f"{name}: by its log, the table needs a newer Delta; nothing was written",
+                hint="upgrade Delta, or move the table's folder away and run again",
+            ) from error
         if any(code in said for code in _DAMAGED):
             raise DamagedLogError(
                 f"{name}: Delta cannot read the table's log",

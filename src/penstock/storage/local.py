@@ -19,8 +19,8 @@ _ATTEMPTS = 10
 
 
 def is_misplaced(error: OSError) -> bool:
-    """Whether a file cannot be read because something else is in its place, or in that of its folder."""
-    return error.errno in {errno.EISDIR, errno.ENOTDIR, errno.ELOOP}
+    """Whether there can be no such file: something else is in its place, or in that of its folder, or its name is too long."""
+    return error.errno in {errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG}
 
 
 class LocalFiles:
@@ -187,6 +187,9 @@ def _writing(folder: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno is None:  # not the system's: what fails in a block that writes may be something else
             raise
+        obstacle = next((place for place in (folder, *folder.parents) if os.path.lexists(place)), folder)
+        if not obstacle.is_dir():
+            raise StorageError(f"{obstacle} is not a folder", hint="move it away, and run again") from error
         raise StorageError(
             f"{folder} cannot be written: {error.strerror}", hint="check the path and the free space"
         ) from error

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from builders import write_table
 from penstock.errors import ConfigError
-from penstock.inspect.doctor import check_event_log, check_project, check_raw, check_storage
+from penstock.inspect.doctor import check_data, check_event_log, check_project, check_raw, check_storage
 from penstock.model.project import Project, RawSettings
 
 
@@ -88,3 +89,13 @@ def test_a_project_that_cannot_be_read_is_a_finding(tmp_path: Path) -> None:
         "detail": f"shop at {tmp_path}/penstock.yml",
         "fix": None,
     }
+
+
+def test_a_pointer_to_no_checkpoint_is_not_well(tmp_path: Path) -> None:
+    table = tmp_path / "storage/main/t"
+    write_table(table)
+    assert [check.ok for check in check_data(make(tmp_path))] == [True]
+    (table / "_delta_log/_last_checkpoint").write_text('{"version": 7}')
+    (check,) = check_data(make(tmp_path))
+    assert (check.ok, check.fix) == (False, "remove that file")
+    assert "version 7, which has no checkpoint" in check.detail

@@ -252,3 +252,11 @@ def test_a_lease_costs_little(storage: LocalFiles) -> None:
             pass
     assert (time.perf_counter() - began) / 20 < 0.05
     assert os.listdir(storage.root / TABLE / LEASES) == []  # noqa: PTH208
+
+
+def test_a_file_in_the_place_of_the_folder_is_named(tmp_path: Path) -> None:
+    files = LocalFiles(tmp_path)
+    files.create(f"{TABLE}/{LEASES}", b"")
+    with pytest.raises(StorageError, match=f"{LEASES} is not a folder") as caught, hold_shared(files, TABLE):
+        pass
+    assert str(caught.value.hint).startswith("move it away")

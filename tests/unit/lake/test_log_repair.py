@@ -13,7 +13,7 @@ from penstock.errors import StorageError
 from penstock.kinds.staging.progress import CODEC
 from penstock.lake import log_repair
 from penstock.lake.delta_log import check_commits
-from penstock.lake.log_repair import repaired_log
+from penstock.lake.log_repair import has_damaged_log, repaired_log
 from penstock.lake.progress import read_table_state
 from penstock.storage.local import LocalFiles
 
@@ -81,12 +81,36 @@ def test_an_older_commit_is_checked_before_there_is_work(content: str, storage: 
         check_commits(storage, NAME.path)
 
 
-def test_a_number_that_no_load_can_have_is_not_one(storage: LocalFiles) -> None:
+@pytest.mark.parametrize("number", [10**18, 10**19])
+def test_a_number_that_no_load_can_have_is_not_one(number: int, storage: LocalFiles) -> None:
     """Delta's numbers have 63 bits: a load with a higher one could not commit, and neither could any after it."""
     load(storage)
-    stray = storage.root / NAME.path / "_penstock" / f"{10**19}.json"
-    stray.write_text("{}")
+    _put_manifest(storage, number)
     assert begin(storage).number == 2
+
+
+@pytest.mark.parametrize("number", [10**18 - 1, 10**18 - 2])
+def test_no_load_gets_a_number_that_is_not_one(number: int, storage: LocalFiles) -> None:
+    """Else it would not find its own manifest, and wait for it without end."""
+    load(storage)
+    _put_manifest(storage, number)
+    with pytest.raises(StorageError, match="no load number left") as caught:  # noqa: PT012 - the last may be given
+        begin(storage)
+        begin(storage)
+    assert f"{10**18 - 1:020d}.json" in str(caught.value.hint)
+
+
+def _put_manifest(storage: LocalFiles, number: int) -> None:
+    (storage.root / NAME.path / "_penstock" / f"{number:020d}.json").write_text("{}")
+
+
+def test_a_commit_with_a_number_that_no_load_has_is_damage(storage: LocalFiles) -> None:
+    load(storage)
+    write_table(storage.root / NAME.path, 2**61)
+    damage = read_table_state(storage, NAME, CODEC).damage
+    assert damage is not None
+    assert damage.code == "log_damaged"
+    assert has_damaged_log(storage, NAME.path)
 
 
 def test_a_damaged_log_is_set_aside_and_removed_once_the_table_is_written(storage: LocalFiles) -> None:

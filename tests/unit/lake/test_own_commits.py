@@ -7,6 +7,7 @@ from pathlib import Path
 from builders import load
 from penstock.lake.own_commits import find_own_commit
 from penstock.model.names import DatasetName
+from penstock.model.progress import Entry
 from penstock.storage.local import LocalFiles
 
 NAME = DatasetName("main", "t")
@@ -22,3 +23,12 @@ def test_the_newest_numbered_commit_tells_whose_it_is(tmp_path: Path) -> None:
     load(storage, NAME, build_request_id="two")
     assert find_own_commit(storage, NAME, "one") is None
     assert find_own_commit(storage, NAME, "two") is not None
+
+
+def test_a_fence_is_no_load(tmp_path: Path) -> None:
+    """A step that was stopped while it fenced off others has loaded nothing; one that loaded before it has."""
+    storage = LocalFiles(tmp_path)
+    load(storage, NAME, build_request_id="one")
+    load(storage, NAME, entry=Entry.FENCE, build_request_id="two")
+    assert find_own_commit(storage, NAME, "two") is None
+    assert find_own_commit(storage, NAME, "one") is not None

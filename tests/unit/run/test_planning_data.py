@@ -101,7 +101,7 @@ def test_what_another_process_removed_meanwhile_is_not_damage(shop: Shop, monkey
     shop.done()
     table = shop.storage.root / ORDERS
     old = _data_file(shop)
-    real = data_files.read_state
+    real = data_files.check_log
     looks = []
 
     def read_then_erase(*arguments: object, **words: object) -> object:
@@ -112,7 +112,7 @@ def test_what_another_process_removed_meanwhile_is_not_damage(shop: Shop, monkey
         looks.append(1)
         return state
 
-    monkeypatch.setattr(data_files, "read_state", read_then_erase)
+    monkeypatch.setattr(data_files, "check_log", read_then_erase)
     assert find_table_damage(shop.storage, ORDERS) is None
     assert len(looks) == 2
 
