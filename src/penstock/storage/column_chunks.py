@@ -19,7 +19,8 @@ Chunk: TypeAlias = "dict[int, Any]"
 _GROUPS, _CHUNKS, _META, _CRYPTO, _ENCRYPTED = 4, 1, 3, 8, 9
 _TYPE, _ENCODINGS, _CODEC, _STATISTICS, _SIZES = 1, 2, 4, 12, 16
 _BYTES, _REPETITIONS, _DEFINITIONS = 1, 2, 3
-_OLD_MAX, _OLD_MIN, _MAX, _MIN = 1, 2, 5, 6
+_ENDS = (1, 2, 5, 6)
+"""The largest and the smallest value, in the old way and in the new one."""
 _CODECS = ("UNCOMPRESSED", "SNAPPY", "GZIP", "LZO", "BROTLI", "LZ4", "ZSTD", "LZ4_RAW")
 _BYTE_STREAM_SPLIT = 9
 _TYPES = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
@@ -85,7 +86,11 @@ def check_chunks(groups: Sequence[Sequence[Chunk]], leaves: Sequence[Leaf]) -> N
 def _is_sound(meta: Chunk, leaf: Leaf) -> bool:
     if meta[_TYPE] != leaf.type or not 0 <= meta[_CODEC] < len(_CODECS):
         return False
-    sizes = meta.get(_SIZES)
+    sizes, statistics = meta.get(_SIZES), meta.get(_STATISTICS, {})
+    if not isinstance(meta[_ENCODINGS], list) or not isinstance(statistics, dict):
+        return False
+    if not all(isinstance(statistics.get(end, b""), bytes) for end in _ENDS):
+        return False
     if sizes is None:
         return True
     levels = ((sizes.get(_REPETITIONS), leaf.repetitions), (sizes.get(_DEFINITIONS), leaf.definitions))
@@ -95,9 +100,8 @@ def _is_sound(meta: Chunk, leaf: Leaf) -> bool:
 
 def has_whole_statistics(chunk: Chunk, leaf: Leaf) -> bool:
     """Whether the smallest and largest values are as long as a value: pyarrow cannot read others, which some writers cut."""
-    statistics = chunk[_META].get(_STATISTICS)
-    ends = (_OLD_MAX, _OLD_MIN, _MAX, _MIN)
-    return isinstance(statistics, dict) and all(len(statistics.get(end, b" " * leaf.width)) >= leaf.width for end in ends)
+    statistics = chunk[_META].get(_STATISTICS, {})
+    return all(len(statistics[end]) >= leaf.width for end in _ENDS if end in statistics)
 
 
 def find_unread(chunk: Chunk) -> tuple[str, str] | None:

@@ -22,6 +22,7 @@ from penstock.storage.column_chunks import (
     read_chunks,
     read_leaves,
 )
+from penstock.storage.file_names import check_names, check_path
 from penstock.storage.files import Files
 from penstock.storage.local import LocalFiles
 from penstock.storage.raw_files import problems_named
@@ -250,14 +251,6 @@ def check_fields(name: str, arrow: Any, path: str, *, has_variants: bool = False
             check_fields(name, arrow.field(place).type, path, has_variants=has_variants)
 
 
-def check_path(files: Files, path: str) -> None:
-    """RawFileError when Spark could not read a file of this name."""
-    if ":" in path and isinstance(files, LocalFiles):
-        raise RawFileError(
-            f"raw file {path}: Spark cannot read a local file with a colon in its name", hint="rename the file"
-        )
-
-
 def _read_int96(arrow: Any, physical: Iterator[str]) -> Any:
     """The type with every INT96 timestamp as Spark reads it: an instant in microseconds, where Arrow has nanoseconds.
 
@@ -282,21 +275,6 @@ def _to_column_type(name: str, arrow: Any, path: str) -> str:
             f"raw file {path}: column {name!r} has type {arrow}, which {error}",
             hint="write the column with a supported type",
         ) from None
-
-
-def check_names(names: Iterable[str], path: str, within: str | None = None) -> None:
-    """RawFileError when two columns of a file, or two fields within a column, have one name: case does not matter."""
-    seen: dict[str, str] = {}
-    what = "column" if within is None else f"column {within!r}: field"
-    for name in names:
-        if name.lower() in seen:
-            twice = f"{what} {name!r} appears twice"
-            by_case = f"{what}s {seen[name.lower()]!r} and {name!r} differ only by case"
-            raise RawFileError(
-                f"raw file {path}: {twice if seen[name.lower()] == name else by_case}",
-                hint="rename one of them at the source",
-            )
-        seen[name.lower()] = name
 
 
 _SIMPLE = {
