@@ -39,7 +39,7 @@ VARIATIONS = (
     *("bigint_to_decimal", "decimals_that_no_decimal_holds", "double_then_bigint_beyond", "string_to_int"),
     *("string_to_binary", "lossless_under_fail", "quarantine_decimals", "quarantine_of_wide_decimals"),
     *("array_and_map_as_json", "nested_struct_incompatible", "json_to_struct", "removed_and_incompatible"),
-    *("changed_and_added", "narrower_and_missing", "renamed_and_incompatible", "quarantine_of_doubles", "empty_file"),
+    *("changed_and_added", "narrower_and_missing", "renamed_and_incompatible", "quarantine_of_numbers_just_beyond", "empty_file"),
     *("maps_with_other_keys", "required_later", "quarantine_taken_back", "changed_under_fail", "nanoseconds_as_text"),
     *("declared_before_it_comes", "only_untyped_columns", "required_and_not_there", "removed_and_added"),
     *("quarantine_of_days", "quarantine_of_moments", "struct_fields_in_any_order", "quarantine_declared_later"),
