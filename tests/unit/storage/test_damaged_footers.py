@@ -63,7 +63,9 @@ def _more_levels(number: int) -> Callable[[Fields], object]:
 )
 def test_damage_of_a_column_chunk_names_the_file_and_the_column(change: Any, raw: LocalFiles) -> None:
     _write(raw, change)
-    with pytest.raises(RawFileError, match=f"raw file {PATH} is not a readable Parquet file .*the column 'a' is damaged"):
+    with pytest.raises(
+        RawFileError, match=f"raw file {PATH} is not a readable Parquet file .*the column 'a' is damaged"
+    ):
         read_footers(raw, [PATH])
     with pytest.raises(RawFileError, match="is damaged"):
         read_range(raw, PATH, "a")
@@ -120,7 +122,8 @@ def test_the_fast_reader_and_the_complete_one_agree() -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"\x15", b"\x18\x7fx", b"\x1c" * 100_000, b"\x16" + b"\xff" * 20, b"\x1d\x00", b"\x19\xf5\xff\xff\x03\x00"]
+    "content",
+    [b"", b"\x15", b"\x18\x7fx", b"\x1c" * 100_000, b"\x16" + b"\xff" * 20, b"\x1d\x00", b"\x19\xf5\xff\xff\x03\x00"],
 )
 def test_what_is_no_struct_is_refused(content: bytes) -> None:
     with pytest.raises(ThriftError):

@@ -20,7 +20,15 @@ LONG = "x" * 10_001
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [("i", "\u0131"), ("S", "\u017f"), ("k", "\u212a"), ("i", "\u0130"), ("\u03c3", "\u03c2"), ("a", "A"), ("\xe9", "\xc9")],
+    [
+        ("i", "\u0131"),
+        ("S", "\u017f"),
+        ("k", "\u212a"),
+        ("i", "\u0130"),
+        ("\u03c3", "\u03c2"),
+        ("a", "A"),
+        ("\xe9", "\xc9"),
+    ],
 )
 def test_fields_that_java_takes_for_one_are_refused(one: str, other: str, raw: LocalFiles) -> None:
     for fields in ([one, other], [other, one]):
@@ -39,7 +47,11 @@ def test_fields_that_java_distinguishes_are_two(pair: tuple[str, str], raw: Loca
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("__penstock_line", "that Penstock uses itself"), ("__PENSTOCK_x", "uses itself"), (LONG, "a name of 10,001 characters")],
+    [
+        ("__penstock_line", "that Penstock uses itself"),
+        ("__PENSTOCK_x", "uses itself"),
+        (LONG, "a name of 10,001 characters"),
+    ],
     ids=["own", "own in capitals", "long"],
 )
 def test_names_that_no_column_can_have(name: str, said: str, raw: LocalFiles, tmp_path: Path) -> None:

@@ -206,7 +206,7 @@ def _to_json(value: Any) -> str:
     match value:
         case dict():
             for name, part in value.items():
-                parts.append(f"{_quote(name)}:{_to_json(part)}")  # noqa: PERF401
+                parts.append(f"{_quote(name)}:{_to_json(part)}")
             return "{" + ",".join(parts) + "}"
         case list():
             for part in value:

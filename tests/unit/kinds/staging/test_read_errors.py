@@ -76,7 +76,9 @@ class SparkError(Exception):
     __module__ = "pyspark.errors"
 
 
-SAID_BY_SPARK = "[TASK_WRITE_FAILED] Task failed.\nCaused by: a.b.SparkException: x\n\tat y\nCaused by: java.lang.Npe: 'secret'\n"
+SAID_BY_SPARK = (
+    "[TASK_WRITE_FAILED] Task failed.\nCaused by: a.b.SparkException: x\n\tat y\nCaused by: java.lang.Npe: 'secret'\n"
+)
 
 
 @pytest.mark.parametrize("bad", [*PATHS, None])
@@ -98,7 +100,10 @@ def test_after_an_unknown_error_the_files_are_tried(bad: str | None, files: Loca
 
 def test_no_file_is_blamed_when_nothing_works(files: LocalFiles) -> None:
     for error, works in ((SparkError("the session is gone"), False), (RuntimeError("not of Spark"), True)):
-        with pytest.raises(type(error)), raw_files_named(NAME, files, PATHS, {}, lambda paths, w=works: w and not paths):
+        with (
+            pytest.raises(type(error)),
+            raw_files_named(NAME, files, PATHS, {}, lambda paths, w=works: w and not paths),
+        ):
             raise error
 
 

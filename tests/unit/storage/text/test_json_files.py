@@ -73,7 +73,9 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize(("line", "problem"), BAD.items(), ids=[f"{line[:20]} {problem}" for line, problem in BAD.items()])
+@pytest.mark.parametrize(
+    ("line", "problem"), BAD.items(), ids=[f"{line[:20]} {problem}" for line, problem in BAD.items()]
+)
 def test_a_line_that_is_not_certain_is_refused_with_its_number(tmp_path: Path, line: str, problem: str) -> None:
     with pytest.raises(RawFileError) as caught:
         arrive(tmp_path, f'{{"a": 1}}\n\n{line}\n', "1.json")
