@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 
-from tests.spark.drift_case import BEYOND, DAY, ID, Case, D, L, S, W, amounts, ids, table
+from tests.spark.drift_case import BEYOND, DAY, ID, Case, D, F, L, S, W, amounts, ids, table
 
 UNDER_CONTRACTS: dict[str, Case] = {
     "declared_before_it_comes": Case(
@@ -153,12 +153,25 @@ UNDER_CONTRACTS: dict[str, Case] = {
     ),
     "quarantine_of_doubles": Case(
         (amounts(D, 0.5),),
-        (amounts(S, "0.1", str(BEYOND), "1e400", "5d", "-2.5e3", start=2), amounts(L, BEYOND, 7, start=7)),
+        (
+            amounts(S, "0.1", str(BEYOND), "1e400", "5d", "-2.5e3", start=2),
+            amounts(L, BEYOND, 7, 2**63 - 1, start=7),
+            amounts(S, "1e-400", "4e-324", "-1.50E-30", "1e300", "0e9", "1.00000000000000011e-20", start=10),
+        ),
         contract={"columns": {"amount": "double"}, "on_drift": "quarantine"},
         contract_before={"columns": {"amount": "double"}, "on_drift": "quarantine"},
         types={**ID, "amount": "double"},
-        rows=[(0.5, 1), (0.1, 2), (-2500.0, 6), (7.0, 8)],
-        set_aside=4,
+        rows=[(0.5, 1), (0.1, 2), (-2500.0, 6), (7.0, 8), (-1.5e-30, 12), (1e300, 13), (0.0, 14)],
+        set_aside=8,
+    ),
+    "quarantine_of_numbers_just_beyond": Case(
+        (amounts(L, 1),),
+        (amounts(D, 2.0**63, 2.0**62, -(2.0**63), start=2), amounts(F, 2.0**63, 2.5, start=5)),
+        contract={"columns": {"amount": "bigint"}, "on_drift": "quarantine"},
+        contract_before={"columns": {"amount": "bigint"}, "on_drift": "quarantine"},
+        types={**ID, "amount": "bigint"},
+        rows=[(1, 1), (2**62, 3), (-(2**63), 4)],
+        set_aside=3,
     ),
     "quarantine_declared_later": Case(
         (amounts(S, "1", "x"),),

@@ -61,6 +61,10 @@ FAR = {
 EQUAL_KEYS = pa.array([[(1, "a")], [(2, "b"), (2, "c")]], pa.map_(pa.int32(), pa.string()))
 REFUSED = {
     "equal_keys": (pa.table({"id": [1, 2], "bad": EQUAL_KEYS}), "column 'bad' has a map with the same key twice"),
+    "equal_texts": (
+        pa.table({"bad": pa.array([[("a", 1)], [("b", 2), ("b", 3)]], pa.map_(pa.string(), pa.int32()))}),
+        "column 'bad' has a map with the same key twice",
+    ),
     "nested_text": (
         pa.table({"bad": pa.StructArray.from_arrays([texts(b"ok", b"\xff")], ["s"])}),
         "column 'bad' has text inside a nested column that is not UTF-8",

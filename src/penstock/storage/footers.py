@@ -7,14 +7,26 @@ from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, BinaryIO, TypeAlias
 
 from penstock.errors import RawFileError, first_line
 from penstock.model.schema import EXACT_IN_DOUBLE, FARTHEST_DAY, NANOSECONDS, FileColumn, Footer
 from penstock.model.types import Array, Map, SparkType, Struct, to_text
+from penstock.storage.column_chunks import (
+    Chunk,
+    EncryptedError,
+    Leaf,
+    check_chunks,
+    find_unread,
+    has_whole_statistics,
+    read_chunks,
+    read_leaves,
+)
+from penstock.storage.file_names import check_names, check_path
 from penstock.storage.files import Files
 from penstock.storage.local import LocalFiles
 from penstock.storage.raw_files import problems_named
+from penstock.storage.thrift import ThriftError
 
 
 def read_footers(files: Files, paths: Sequence[str], count_nulls: AbstractSet[str] = frozenset()) -> dict[str, Footer]:
@@ -38,40 +50,84 @@ class _Leaf:
     place: int
 
 
-_Kinds: TypeAlias = "dict[tuple[str, bytes], tuple[_Leaf, ...]]"
-"""The columns of each kind of file that was seen."""
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What files with equal columns share."""
+
+    chunks: tuple[Leaf, ...]
+    """What the chunks of each row group must be."""
+    columns: tuple[_Leaf, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A footer: as pyarrow shows it, and what it must not be asked about before it is checked."""
+
+    metadata: Any
+    chunks: Sequence[Sequence[Chunk]]
+    """By row group."""
+
+
+_Kinds: TypeAlias = "dict[tuple[str, bytes], _Kind]"
+"""Each kind of file that was seen."""
 
 
 def _read_footer(files: Files, path: str, count_nulls: AbstractSet[str], kinds: _Kinds) -> Footer:
     with _named_reading(path):
-        metadata = _read_metadata(files, path)
+        file, kind = _read_checked(files, path, kinds)
+        columns = tuple(_add_facts(leaf, file, kind, count_nulls) for leaf in kind.columns)
+        return Footer(columns, int(file.metadata.num_rows))
+
+
+def _read_checked(files: Files, path: str, kinds: _Kinds) -> tuple[_File, _Kind]:
+    """The footer of a file, when Spark can read the file, and pyarrow all of the footer."""
+    import pyarrow.parquet as pq
+
+    check_path(files, path)
+    with files.open(path) as stream:
+        metadata = pq.read_metadata(stream)
         if metadata.num_columns == 0:
             raise RawFileError(f"raw file {path} has no columns", hint="write it with columns, or move it out of raw")
-        _check_readable(metadata, path)
-        key = _find_kind(metadata)
-        if key not in kinds:  # most files of a table have equal columns: each kind is parsed once
-            kinds[key] = tuple(_find_leaves(metadata, path))
-        columns = tuple(_add_facts(leaf, metadata, count_nulls) for leaf in kinds[key])
-        return Footer(columns, int(metadata.num_rows))
+        file = _File(metadata, _read_chunks(stream, path))
+    key = _find_kind(metadata)
+    if key not in kinds:  # most files of a table have equal columns: each kind is parsed once
+        kinds[key] = _Kind(read_leaves(metadata.schema), tuple(_find_leaves(metadata, path)))
+    _check_readable(file, kinds[key].chunks, path)
+    return file, kinds[key]
 
 
-_UNREAD = {"BROTLI": "compression", "LZO": "compression", "BYTE_STREAM_SPLIT": "encoding"}
-"""What Spark has no reader for."""
+def _read_chunks(stream: BinaryIO, path: str) -> list[list[Chunk]]:
+    try:
+        return read_chunks(stream)
+    except ThriftError as error:
+        raise _damaged(path, error) from None
 
 
-def _check_readable(metadata: Any, path: str) -> None:
-    """RawFileError when Spark cannot read how a column is compressed or encoded; writers do all row groups alike."""
-    if not metadata.num_row_groups:
-        return
-    group = metadata.row_group(0)
-    for place in range(group.num_columns):
-        chunk = group.column(place)
-        for used in (chunk.compression, *chunk.encodings):
-            if used in _UNREAD:
-                raise RawFileError(
-                    f"raw file {path}: column {chunk.path_in_schema!r} has the {_UNREAD[used]} {used}, which Spark cannot read",
-                    hint=_REWRITE[used],
-                )
+def _check_readable(file: _File, leaves: Sequence[Leaf], path: str) -> None:
+    """RawFileError when a column is encrypted or damaged, or when Spark has no reader for its compression or encoding."""
+    try:
+        check_chunks(file.chunks, leaves)
+    except EncryptedError as error:
+        raise RawFileError(
+            f"raw file {path}: column {str(error)!r} is encrypted", hint="write the file without encryption"
+        ) from None
+    except ThriftError as error:
+        raise _damaged(path, error) from None
+    for chunk, leaf in zip(file.chunks[0], leaves, strict=True) if file.chunks else ():  # writers do all groups alike
+        unread = find_unread(chunk)
+        if unread is not None:
+            used, what = unread
+            raise RawFileError(
+                f"raw file {path}: column {leaf.path!r} has the {what} {used}, which Spark cannot read",
+                hint=_REWRITE[used],
+            )
+
+
+def _damaged(path: str, error: ThriftError) -> RawFileError:
+    return RawFileError(
+        f"raw file {path} is not a readable Parquet file (its footer is damaged: {error})",
+        hint="replace the file or move it out of the raw folder, then run again",
+    )
 
 
 _REWRITE = {
@@ -87,23 +143,15 @@ def _find_kind(metadata: Any) -> tuple[str, bytes]:
     return text, (metadata.metadata or {}).get(b"ARROW:schema", b"")
 
 
-def _add_facts(leaf: _Leaf, metadata: Any, count_nulls: AbstractSet[str]) -> FileColumn:
+def _add_facts(leaf: _Leaf, file: _File, kind: _Kind, count_nulls: AbstractSet[str]) -> FileColumn:
     column = leaf.column
     if column.type in _LIMITS:
-        column = replace(column, is_large=_is_large(metadata, leaf.place, _LIMITS[column.type]))
+        column = replace(column, is_large=_is_large(_statistics(file, kind, leaf.place), _LIMITS[column.type]))
     elif "<" in column.type and "date" in column.type:  # the leaves of a nested column are not looked at
         column = replace(column, is_large=True)
     if column.name.lower() in count_nulls:
-        column = replace(column, nulls=_count_nulls(metadata, leaf.place, column.type))
+        column = replace(column, nulls=_count_nulls(_statistics(file, kind, leaf.place), column.type))
     return column
-
-
-def _read_metadata(files: Files, path: str) -> Any:
-    import pyarrow.parquet as pq
-
-    check_path(files, path)
-    with files.open(path) as stream:
-        return pq.read_metadata(stream)
 
 
 def _named_reading(path: str) -> AbstractContextManager[None]:
@@ -116,28 +164,30 @@ def read_range(files: Files, path: str, name: str) -> tuple[Any, Any] | None:
     For comparison only: values are neither stored nor shown.
     """
     with _named_reading(path):
-        metadata = _read_metadata(files, path)
-        places = (leaf.place for leaf in _find_leaves(metadata, path) if leaf.column.name.lower() == name.lower())
-        groups = [group for place in places for group in _statistics(metadata, place)]
+        file, kind = _read_checked(files, path, {})
+        places = (leaf.place for leaf in kind.columns if leaf.column.name.lower() == name.lower())
+        groups = [group for place in places for group in _statistics(file, kind, place)]
         known = [group for group in groups if group is not None and group.has_min_max]
         return (min(group.min for group in known), max(group.max for group in known)) if known else None
 
 
-def _statistics(metadata: Any, place: int) -> Iterator[Any]:
-    for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        column = group.column(place)
+def _statistics(file: _File, kind: _Kind, place: int) -> Iterator[Any]:
+    """The statistics of a column by row group; None where there are none, or none that pyarrow can read."""
+    for number, chunks in enumerate(file.chunks):
+        group = file.metadata.row_group(number)
         if group.num_rows:
-            yield column.statistics if column.is_stats_set else None
+            is_whole = has_whole_statistics(chunks[place], kind.chunks[place])
+            column = group.column(place) if is_whole else None
+            yield column.statistics if column is not None and column.is_stats_set else None
 
 
 _LIMITS = {"bigint": EXACT_IN_DOUBLE, "date": FARTHEST_DAY}
 """Up to which number, or day since 1970, a wider type of another kind holds the values of a type exactly."""
 
 
-def _is_large(metadata: Any, place: int, limit: int) -> bool:
+def _is_large(statistics: Iterable[Any], limit: int) -> bool:
     """Whether some value may be beyond the limit: only statistics can rule it out."""
-    for group in _statistics(metadata, place):
+    for group in statistics:
         if group is None or not group.has_min_max:
             if group is None or group.num_values:
                 return True
@@ -146,9 +196,9 @@ def _is_large(metadata: Any, place: int, limit: int) -> bool:
     return False
 
 
-def _count_nulls(metadata: Any, place: int, type_: str) -> int | None:
+def _count_nulls(statistics: Iterable[Any], type_: str) -> int | None:
     """How many values of a column are NULL; None when the footer does not say, or for the leaves of a nested one."""
-    groups = list(_statistics(metadata, place))
+    groups = list(statistics)
     if "<" in type_ or any(group is None or not group.has_null_count for group in groups):
         return None
     return sum(int(group.null_count) for group in groups)
@@ -201,14 +251,6 @@ def check_fields(name: str, arrow: Any, path: str, *, has_variants: bool = False
             check_fields(name, arrow.field(place).type, path, has_variants=has_variants)
 
 
-def check_path(files: Files, path: str) -> None:
-    """RawFileError when Spark could not read a file of this name."""
-    if ":" in path and isinstance(files, LocalFiles):
-        raise RawFileError(
-            f"raw file {path}: Spark cannot read a local file with a colon in its name", hint="rename the file"
-        )
-
-
 def _read_int96(arrow: Any, physical: Iterator[str]) -> Any:
     """The type with every INT96 timestamp as Spark reads it: an instant in microseconds, where Arrow has nanoseconds.
 
@@ -233,21 +275,6 @@ def _to_column_type(name: str, arrow: Any, path: str) -> str:
             f"raw file {path}: column {name!r} has type {arrow}, which {error}",
             hint="write the column with a supported type",
         ) from None
-
-
-def check_names(names: Iterable[str], path: str, within: str | None = None) -> None:
-    """RawFileError when two columns of a file, or two fields within a column, have one name: case does not matter."""
-    seen: dict[str, str] = {}
-    what = "column" if within is None else f"column {within!r}: field"
-    for name in names:
-        if name.lower() in seen:
-            twice = f"{what} {name!r} appears twice"
-            by_case = f"{what}s {seen[name.lower()]!r} and {name!r} differ only by case"
-            raise RawFileError(
-                f"raw file {path}: {twice if seen[name.lower()] == name else by_case}",
-                hint="rename one of them at the source",
-            )
-        seen[name.lower()] = name
 
 
 _SIMPLE = {

@@ -143,9 +143,16 @@ def _to_string(value: SparkColumn, before: SparkType) -> SparkColumn:
     return value.cast("string")
 
 
+_TEXT_KEY = "text of a key"
+"""Stands for the type of keys as text, so that no type of a key is the same."""
+
+
 def _with_text_keys(value: SparkColumn, type_: SparkType) -> SparkColumn:
-    """The value with every key of a map as text: `to_json` writes other keys in Spark's internal form."""
-    with_text_keys = rebuild(type_, lambda part: Map("string", part.value) if isinstance(part, Map) else part)
+    """The value with every key of a map as text: `to_json` writes other keys in Spark's internal form.
+
+    Keys that are text are converted too: only then does Spark see that one is there twice.
+    """
+    with_text_keys = rebuild(type_, lambda part: Map(_TEXT_KEY, part.value) if isinstance(part, Map) else part)
     return convert_parts(value, type_, with_text_keys, _key_to_text)
 
 
@@ -249,7 +256,7 @@ def try_convert(value: SparkColumn, before: str, after: str) -> tuple[SparkColum
         return _try_text(value, after)
     if _NUMBERS.fullmatch(before) and _NUMBERS.fullmatch(after):
         tried = value.try_cast(after)
-        is_exact = tried.isNotNull() & (tried.try_cast(before) == value)
+        is_exact = tried.isNotNull() & (tried.try_cast(before) == value) & _is_within(value, tried, before, after)
         return tried, F.coalesce(is_exact, F.lit(False))
     if before in {"timestamp", "timestamp_ntz"} and after == "date":
         moment = _utc(F.unix_micros(value)) if before == "timestamp" else value
@@ -257,6 +264,16 @@ def try_convert(value: SparkColumn, before: str, after: str) -> tuple[SparkColum
     if (before, after) == ("binary", "string"):
         return value.cast("string"), F.is_valid_utf8(value.cast("string"))
     return _null(after), F.lit(False)
+
+
+_REALS = ("float", "double")
+_ENDS = {("bigint", "double"): 2.0**63, ("bigint", "float"): 2.0**63, ("int", "float"): 2.0**31}
+
+
+def _is_within(value: SparkColumn, tried: SparkColumn, before: str, after: str) -> SparkColumn:
+    """Whether a real number is not the first one beyond a type of whole numbers, of which Spark's cast makes the last within."""
+    end = _ENDS.get((after, before) if before in _REALS else (before, after))
+    return F.lit(True) if end is None else (value if before in _REALS else tried) < F.lit(end)
 
 
 _DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
@@ -281,10 +298,33 @@ def _try_text(text: SparkColumn, after: str) -> tuple[SparkColumn, SparkColumn]:
         return _null(after), F.lit(False)
     tried = text.try_cast(after)
     fits = text.rlike(f"^({pattern})$") & tried.isNotNull()
-    if after in {"float", "double"}:  # the text must be the shortest one for this double
-        exact = tried.cast("string").try_cast("decimal(38,18)") == text.try_cast("decimal(38,18)")
-        fits = fits & F.coalesce(exact, F.lit(False))
+    if after in _REALS:
+        fits = fits & F.coalesce(_is_shortest(text, tried, after), F.lit(False))
     return tried, fits
+
+
+_SURE = {"float": (6, 1.17549435e-38), "double": (15, 2.2250738585072014e-308)}
+"""With at most so many digits, from this number on, no other text of so many digits is the same value."""
+
+
+def _is_shortest(text: SparkColumn, tried: SparkColumn, after: str) -> SparkColumn:
+    """Whether a number, as text, is the one that its nearest value is written as: then nothing of it is rounded."""
+    digits, power = _to_digits(text)
+    found, found_power = _to_digits(tried.cast("string"))
+    most, least = _SURE[after]
+    is_sure = (F.length(digits) <= most) & (F.abs(tried) >= F.lit(least)) & (F.abs(tried) < F.lit(float("inf")))
+    return is_sure | ((digits == found) & ((digits == "") | (power == found_power)))
+
+
+def _to_digits(text: SparkColumn) -> tuple[SparkColumn, SparkColumn]:
+    """The digits of a number without zeros at their ends, and the power of ten before them; no digits for 0."""
+    mantissa = F.regexp_extract(text, "^[+-]?([0-9.]*)", 1)
+    exponent = F.coalesce(F.regexp_extract(text, "[eE]([+-]?[0-9]+)$", 1).try_cast("int"), F.lit(0))
+    written = F.replace(mantissa, F.lit("."))
+    digits = F.regexp_replace(written, "^0+", "")
+    zeros = F.length(written) - F.length(digits)
+    power = F.length(F.substring_index(mantissa, ".", 1)) - zeros + exponent
+    return F.regexp_replace(digits, "0+$", ""), power
 
 
 def admit_columns(

@@ -8,6 +8,7 @@ from penstock.model.contract import Contract, OnDrift
 from penstock.model.names import DatasetName
 from penstock.model.plan import Problem
 from penstock.model.schema import Column, Footer, Schema, find_column
+from penstock.model.wording import counted
 
 
 def find_problem(
@@ -15,6 +16,15 @@ def find_problem(
 ) -> Problem | None:
     """Why these files cannot be loaded into a table with these columns; None when they can."""
     if not schema.columns:
+        unread = next((path for path, footer in footers.items() if footer.bad_rows), None)
+        if unread is not None:
+            return Problem(
+                "raw_file",
+                f"raw file {unread}: none of its {counted(footers[unread].bad_rows, 'record')} can be read, so the table has "
+                "no columns, and nothing is put aside",
+                hint="set files: on_bad_row: fail to see what is wrong with the first one",
+                location=contract.location,
+            )
         return Problem("raw_file", f"{name}: its files have no columns", hint="write files that have columns")
     return (
         _find_type_problem(name, contract, footers, schema)

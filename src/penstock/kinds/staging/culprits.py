@@ -49,6 +49,19 @@ def find_culprit(raw: Files, paths: Sequence[str], stop: Stop) -> Culprit | None
     return None
 
 
+def find_unloadable(paths: Sequence[str], can_load: Callable[[Sequence[str]], bool]) -> str | None:
+    """The first file that cannot be loaded, found by halves; None when all can, each for itself or together.
+
+    `can_load` tries some of them.
+    """
+    if not paths or can_load(paths):
+        return None
+    if len(paths) == 1:
+        return paths[0]
+    middle = len(paths) // 2
+    return find_unloadable(paths[:middle], can_load) or find_unloadable(paths[middle:], can_load)
+
+
 def _has_nanoseconds(column: Any) -> bool:
     import pyarrow as pa
     import pyarrow.compute as pc

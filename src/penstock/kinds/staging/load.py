@@ -80,7 +80,7 @@ class StagingLoad:
         rows = RawRows(self.lake.session, self._raw_folder, self.lake.files, item.work, self.suppression.of(name))
         key = self._find_key(item, rows)
         paths = [new.file.path for new in item.work.files]
-        with raw_files_named(name, self._raw_folder, paths, _STOPS):
+        with raw_files_named(name, self._raw_folder, paths, _STOPS, rows.can_load):
             self._check_required(item, rows)
             self._keep_aside(item, rows, manifest.number)
             set_aside = self._quarantine(item, rows, manifest.number)

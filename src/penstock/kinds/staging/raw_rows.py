@@ -134,6 +134,17 @@ class RawRows:
             frames.append(self._as_misfits(found, TOMBSTONE))
         return _union(frames)
 
+    def can_load(self, paths: Sequence[str]) -> bool:
+        """Whether Spark can read some of the files and convert their rows; without files, whether it can do anything."""
+        files = tuple(new for new in self.work.files if new.file.path in paths)
+        some = replace(self, work=replace(self.work, files=files))
+        try:
+            for rows in filter(None, (some.admitted(), some.misfits())):
+                rows.write.format("noop").mode("overwrite").save()
+        except Exception:  # noqa: BLE001 - Spark has no common type for these
+            return False
+        return True
+
     def find_uncounted(self) -> list[str]:
         """Required columns for which some footer has no count of NULLs."""
         if self.contract.on_drift is OnDrift.QUARANTINE:

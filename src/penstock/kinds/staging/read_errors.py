@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from urllib.parse import unquote
 
 from penstock.errors import PenstockError, RawFileError, first_line
-from penstock.kinds.staging.culprits import Stop, find_culprit
+from penstock.kinds.staging.culprits import Stop, find_culprit, find_unloadable
 from penstock.model.names import DatasetName
 from penstock.model.text_files import is_text_file
 from penstock.storage.files import Files
@@ -16,14 +16,24 @@ from penstock.storage.files import Files
 _READING = re.compile(r"FAILED_READ_FILE|CANNOT_READ_FILE|ParquetDecodingException|parquet\.io|is not a Parquet file")
 _CODE = re.compile(r"\[(FAILED_READ_FILE[A-Z_.]*|CANNOT_READ_FILE[A-Z_.]*)\]")
 _OTHER_FILE = re.compile(r"/_delta_log/|/\S+\.(?:parquet|bin)\b")
+_CAUSE = re.compile(r"^Caused by: (?:[\w$]+[.])*([\w$]+)", re.MULTILINE)
+_CONDITION = re.compile(r"\[([A-Z_]+(?:[.][A-Z_]+)*)\]")
+_SPARKS = ("pyspark", "py4j")
 _HINT = "replace the file, write it with another compression or encoding, or move it out of raw; then run again"
 
 
 @contextmanager
-def raw_files_named(name: DatasetName, raw: Files, paths: Sequence[str], stops: Mapping[str, Stop]) -> Iterator[None]:
+def raw_files_named(
+    name: DatasetName,
+    raw: Files,
+    paths: Sequence[str],
+    stops: Mapping[str, Stop],
+    can_load: Callable[[Sequence[str]], bool] = lambda _: True,
+) -> Iterator[None]:
     """Turn an error about a raw file, or about a value in one, into one with its name; other errors pass.
 
-    `stops` are the values that stop a query, by what Spark says then.
+    `stops` are the values that stop a query, by what Spark says then. `can_load` tries to read some of the files: Spark has too
+    many ways to fail at a file to know them all, so after an error that is not known, the files are tried.
     """
     try:
         yield
@@ -34,12 +44,25 @@ def raw_files_named(name: DatasetName, raw: Files, paths: Sequence[str], stops: 
         for found, stop in stops.items():
             if found in said:
                 raise _name_value(name, raw, paths, stop) from None
-        if not _READING.search(said):
-            raise
-        named = _name_file(name, raw, paths, said)
+        if _READING.search(said):
+            named = _name_file(name, raw, paths, said)
+        else:
+            named = _find_file(name, paths, error, can_load) if type(error).__module__.startswith(_SPARKS) else None
         if named is None:
             raise
         raise named from error
+
+
+def _find_file(
+    name: DatasetName, paths: Sequence[str], error: Exception, can_load: Callable[[Sequence[str]], bool]
+) -> RawFileError | None:
+    """The error of the raw file that Spark fails at; None when it can read all of them, or nothing at all any more."""
+    if not can_load(()):
+        return None
+    path = find_unloadable(paths, can_load)
+    causes = _CAUSE.findall(str(error)) or _CONDITION.findall(str(error))
+    reason = f" ({causes[-1]})" if causes else ""
+    return RawFileError(f"{name}: Spark cannot load raw file {path}{reason}", hint=_HINT) if path is not None else None
 
 
 def _name_value(name: DatasetName, raw: Files, paths: Sequence[str], stop: Stop) -> RawFileError:

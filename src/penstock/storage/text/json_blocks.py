@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,10 +14,12 @@ from penstock.model.text_files import OnBadRow, TextFiles
 from penstock.storage.text.blocks import LINE_TEXT, LONGEST_RECORD, BadRow, Block, TextColumn, refuse
 
 _HINT = "write one JSON object per line"
+_DEEPEST = 500
+"""So many levels of values within values are read; Python itself cannot walk through many more."""
 
 
 class _Number(str):
-    """A number with a fraction or an exponent, as it is written."""
+    """A number as it is written, where Python would change it: with a fraction or an exponent, -0, or too long."""
 
     __slots__ = ()
 
@@ -39,6 +42,22 @@ def _refuse_constant(_: str) -> Any:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_to_object, parse_float=_Number, parse_constant=_refuse_constant)
+_EXACT = json.JSONDecoder(
+    object_pairs_hook=_to_object, parse_float=_Number, parse_int=_Number, parse_constant=_refuse_constant
+)
+"""Slower: it also keeps whole numbers as they are written."""
+_MINUS_ZERO = re.compile(r"-0\s*[,}\]]")
+
+
+def _decode(text: str) -> tuple[Any, int]:
+    if "-0" in text and _MINUS_ZERO.search(text):
+        return _EXACT.raw_decode(text)
+    try:
+        return _DECODER.raw_decode(text)
+    except _BadRecordError:
+        raise
+    except ValueError:  # perhaps only a number with more digits than Python takes
+        return _EXACT.raw_decode(text)
 
 
 @dataclass(slots=True)
@@ -95,7 +114,7 @@ def _read_record(line: bytes, shapes: dict[tuple[str, ...], None]) -> dict[str, 
         text = line.decode().strip(" \t\r")
         if not text:
             return None
-        value, end = _DECODER.raw_decode(text)
+        value, end = _decode(text)
     except _BadRecordError:
         raise
     except UnicodeDecodeError:
@@ -108,6 +127,8 @@ def _read_record(line: bytes, shapes: dict[tuple[str, ...], None]) -> dict[str, 
         raise _BadRecordError("it is not a JSON object")
     if end != len(text):
         raise _BadRecordError("something follows the JSON object")
+    if text.count("[") + text.count("{") > _DEEPEST and _is_deep(value):
+        raise _BadRecordError("its values are nested too deeply")
     if "\\u" in text:
         _check_surrogates(value)
     shape = tuple(value)
@@ -116,6 +137,18 @@ def _read_record(line: bytes, shapes: dict[tuple[str, ...], None]) -> dict[str, 
             raise _BadRecordError("it has fields whose names differ only by case")
         shapes[shape] = None
     return value
+
+
+def _is_deep(value: Any) -> bool:
+    """Whether there are more than the levels that are read."""
+    level = [value]
+    for _ in range(_DEEPEST + 1):
+        level = [part for each in level if isinstance(each, dict | list) for part in _parts_of(each)]
+    return bool(level)
+
+
+def _parts_of(value: dict[str, Any] | list[Any]) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value
 
 
 def _check_surrogates(value: Any) -> None:
@@ -168,12 +201,17 @@ def _to_text(value: Any) -> str:
 
 
 def _to_json(value: Any) -> str:
-    """A nested value as JSON, with numbers as they were written."""
+    """A nested value as JSON, with numbers as they were written. Loops, because a generator would halve the possible depth."""
+    parts = []
     match value:
         case dict():
-            return "{" + ",".join(f"{_quote(name)}:{_to_json(part)}" for name, part in value.items()) + "}"
+            for name, part in value.items():
+                parts.append(f"{_quote(name)}:{_to_json(part)}")
+            return "{" + ",".join(parts) + "}"
         case list():
-            return "[" + ",".join(map(_to_json, value)) + "]"
+            for part in value:
+                parts.append(_to_json(part))  # noqa: PERF401
+            return "[" + ",".join(parts) + "]"
         case None:
             return "null"
         case bool() | int() | _Number():

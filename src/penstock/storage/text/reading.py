@@ -10,8 +10,8 @@ from typing import Any
 
 from penstock.model.schema import EXACT_IN_DOUBLE, FileColumn, Footer
 from penstock.model.text_files import AS_USUAL, TextFiles, find_encoding, find_text_ending
+from penstock.storage.file_names import check_name, check_names, check_path
 from penstock.storage.files import Files
-from penstock.storage.footers import check_names, check_path
 from penstock.storage.text.blocks import BadRow, Block, TextColumn, named_reading, refuse
 from penstock.storage.text.casts import cast_texts, find_first_misfit
 from penstock.storage.text.csv_blocks import CsvFile
@@ -84,6 +84,7 @@ def read_text_footer(files: Files, path: str, reading: TextReading, doubted: Abs
         for name, column in block.columns.items():
             key = name.lower()
             if key not in found:
+                check_name(name, path)
                 type_ = reading.declared.get(key) if key not in doubted else None
                 found[key] = _Column(name, type_, nulls=rows)
             found[key].look(column, block.lines)

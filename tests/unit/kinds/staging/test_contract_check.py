@@ -31,6 +31,7 @@ OLD = FileColumn("amt", "int", nulls=1)
     [
         (footer(AMOUNT), {}, None, ""),
         (footer(), {}, "raw_file", "its files have no columns"),
+        (Footer((), 5, 5), {}, "raw_file", "raw file 1.parquet: none of its 5 records can be read"),
         (footer(AMOUNT), INT, None, ""),
         (footer(WORDS), INT, None, ""),  # the table follows
         (footer(WORDS), {**INT, "on_drift": OnDrift.FAIL}, "schema_drift", "declared as int, but needs string"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -66,6 +67,43 @@ def test_nanoseconds_and_other_errors(files: LocalFiles) -> None:
     logs = (RuntimeError(f"{said}_delta_log/{1:020d}.json"), RuntimeError(f"{said}deletion_vector_1.bin"))
     for error in (RuntimeError("something else"), ConcurrentRunError("FAILED_READ_FILE"), table, *logs):
         with pytest.raises(type(error)), raw_files_named(NAME, files, PATHS, {SAID: NANOSECONDS}):
+            raise error
+
+
+class SparkError(Exception):
+    """As those of pyspark: by the name of its module."""
+
+    __module__ = "pyspark.errors"
+
+
+SAID_BY_SPARK = (
+    "[TASK_WRITE_FAILED] Task failed.\nCaused by: a.b.SparkException: x\n\tat y\nCaused by: java.lang.Npe: 'secret'\n"
+)
+
+
+@pytest.mark.parametrize("bad", [*PATHS, None])
+def test_after_an_unknown_error_the_files_are_tried(bad: str | None, files: LocalFiles) -> None:
+    tried = []
+
+    def can_load(paths: Sequence[str]) -> bool:
+        tried.append(tuple(paths))
+        return bad not in paths
+
+    error = SparkError(SAID_BY_SPARK)
+    wanted = RawFileError if bad is not None else SparkError
+    with pytest.raises(wanted) as caught, raw_files_named(NAME, files, PATHS, {}, can_load):
+        raise error
+    if bad is not None:
+        assert str(caught.value.message) == f"staging.orders: Spark cannot load raw file {bad} (Npe)"
+    assert len(tried) <= 6
+
+
+def test_no_file_is_blamed_when_nothing_works(files: LocalFiles) -> None:
+    for error, works in ((SparkError("the session is gone"), False), (RuntimeError("not of Spark"), True)):
+        with (
+            pytest.raises(type(error)),
+            raw_files_named(NAME, files, PATHS, {}, lambda paths, w=works: w and not paths),
+        ):
             raise error
 
 

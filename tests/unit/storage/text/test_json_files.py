@@ -15,6 +15,9 @@ from penstock.model.text_files import OnBadRow, TextFiles
 from penstock.storage.text.landing import BAD_PROBLEM, BAD_ROW, LINE
 
 BIG = 12345678901234567890
+LONG = "-" + "1234567890" * 500
+"""More digits than Python takes for a number."""
+DEEP = "[" * 490 + "1" + "]" * 490
 
 
 @pytest.mark.parametrize(
@@ -33,6 +36,13 @@ BIG = 12345678901234567890
         (['{"a": 1}', '{"A": 2}'], {"a": "bigint"}, [1, 2]),
         (['\ufeff{"a": "\\u0000\\ud83d\\ude00"}\r', "", " "], {"a": "string"}, ["\0\U0001f600"]),
         ([""], {}, []),
+        (['{"a": -0}', '{"a": 1}'], {"a": "string"}, ["-0", "1"]),
+        (['{"a": -0 }', '{"a": "x"}', '{"a": [1, -0]}'], {"a": "string"}, ["-0", "x", "[1,-0]"]),
+        (['{"a": 5, "b": -0}', '{"a": "2024-01"}'], {"a": "string", "b": "string"}, ["5", "2024-01"]),
+        ([f'{{"a": {LONG}}}', '{"a": 7}'], {"a": "string"}, [LONG, "7"]),
+        ([f'{{"a": [{LONG}]}}'], {"a": "string"}, [f"[{LONG}]"]),
+        ([f'{{"a": {DEEP}}}', '{"a": "\\u00e9"}'], {"a": "string"}, [DEEP, "é"]),
+        ([f'{{"a": "{"[" * 2000}"}}'], {"a": "string"}, ["[" * 2000]),
     ],
 )
 def test_values_arrive_as_they_are_written(
@@ -58,10 +68,14 @@ BAD = {
     '{"a": -Infinity}': "NaN and Infinity are not JSON",
     '{"a": "\\ud800"}': "half of a surrogate pair",
     '{"a": ' + "[" * 100_000: "nested too deeply",
+    '{"a": ' + "[" * 501 + "]" * 501 + "}": "nested too deeply",
+    '{"a": "\\u00e9", "b": ' + '{"c":' * 800 + "1" + "}" * 801: "nested too deeply",
 }
 
 
-@pytest.mark.parametrize(("line", "problem"), BAD.items(), ids=list(BAD.values()))
+@pytest.mark.parametrize(
+    ("line", "problem"), BAD.items(), ids=[f"{line[:20]} {problem}" for line, problem in BAD.items()]
+)
 def test_a_line_that_is_not_certain_is_refused_with_its_number(tmp_path: Path, line: str, problem: str) -> None:
     with pytest.raises(RawFileError) as caught:
         arrive(tmp_path, f'{{"a": 1}}\n\n{line}\n', "1.json")
