@@ -6,7 +6,7 @@ unspecified, for partial flows; see `says`), and for stored events where they co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, Window
@@ -14,6 +14,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from penstock.model.changes import END_AT, RESERVED, START_AT, Flow
+from penstock.model.schema import Column as DataColumn
+from penstock.model.types import quote_name
 from penstock.transforms.conform import conform_field
 from penstock.transforms.equality import comparable, fields_of
 
@@ -34,20 +36,27 @@ def to_change_events(
     kind: Column,
     unavailable: Column | None,
 ) -> DataFrame:
-    """The rows of a source as events; the columns of the flow that are not selected from the source are NULL."""
+    """The rows of a source as events; the columns of the flow that are not selected from the source are NULL.
+
+    Everything may be NULL, whatever the source declares: a delete has no data.
+    """
     present = {name.lower(): name for name in selected}
     fields = [field for field in frame.schema.fields if field.name.lower() in present]
-    data = [conform_field(fields, column.name, column.type) for column in flow.columns]
-    keys = [conform_field(fields, column.name, column.type) for column in flow.key_columns]
+    values = {column.name: conform_field(fields, column.name, column.type) for column in flow.columns}
+    keys = [values[column.name] for column in flow.key_columns]
     events = frame.select(
-        F.struct(*keys).alias("key"),
+        F.struct(*keys).cast(_struct_of(flow.key_columns)).alias("key"),
         sequence.cast(flow.sequence_type).alias("sequence"),
         kind.cast("int").alias("kind"),
-        F.struct(*data).alias("data"),
+        F.struct(*values.values()).cast(_struct_of(flow.columns)).alias("data"),
         _silent(flow, present, unavailable).alias("silent"),
     )
     is_upsert = F.col("kind") == UPSERT
     return events.withColumns({name: F.when(is_upsert, F.col(name)) for name in ("data", "silent")})
+
+
+def _struct_of(columns: Iterable[DataColumn]) -> str:
+    return f"struct<{', '.join(f'{quote_name(column.name)}: {column.type}' for column in columns)}>"
 
 
 def _silent(flow: Flow, present: dict[str, str], unavailable: Column | None) -> Column:

@@ -34,7 +34,7 @@ def find_rows(
     present = {name.lower(): name for name in names}
     keys = _whole(events, "key")
     conditions = [
-        is_one_of(present[column.key], column.type, pc.unique(keys.field(index).drop_null()).to_pylist())
+        is_one_of(present[column.key], column.type, pc.unique(keys.field(index).drop_null()))
         for index, column in enumerate(flow.key_columns)
     ]
     if not any(conditions):
