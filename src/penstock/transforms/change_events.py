@@ -15,9 +15,9 @@ from pyspark.sql import types as T
 
 from penstock.model.changes import END_AT, RESERVED, START_AT, Flow
 from penstock.model.schema import Column as DataColumn
-from penstock.model.types import quote_name
+from penstock.model.types import parse_type, quote_name
 from penstock.transforms.conform import conform_field
-from penstock.transforms.equality import comparable, fields_of
+from penstock.transforms.equality import canonical, comparable, fields_of, zero_signs
 
 UPSERT, DELETE, TRUNCATE, FORGET = 0, 1, 2, 3
 """Kinds of events; FORGET is kept in the auxiliary table only: the copy with this write id is no longer needed."""
@@ -38,17 +38,17 @@ def to_change_events(
 ) -> DataFrame:
     """The rows of a source as events; the columns of the flow that are not selected from the source are NULL.
 
-    Everything may be NULL, whatever the source declares: a delete has no data.
+    Equal keys and sequences have one form. Everything may be NULL, whatever the source declares: a delete has no data.
     """
     present = {name.lower(): name for name in selected}
     fields = [field for field in frame.schema.fields if field.name.lower() in present]
     values = {column.name: conform_field(fields, column.name, column.type) for column in flow.columns}
-    keys = [values[column.name] for column in flow.key_columns]
+    keys = {c.name: canonical(values[c.name], parse_type(c.type)).alias(c.name) for c in flow.key_columns}
     events = frame.select(
-        F.struct(*keys).cast(_struct_of(flow.key_columns)).alias("key"),
-        sequence.cast(flow.sequence_type).alias("sequence"),
+        F.struct(*keys.values()).cast(_struct_of(flow.key_columns)).alias("key"),
+        canonical(sequence.cast(flow.sequence_type), parse_type(flow.sequence_type)).alias("sequence"),
         kind.cast("int").alias("kind"),
-        F.struct(*values.values()).cast(_struct_of(flow.columns)).alias("data"),
+        F.struct(*{**values, **keys}.values()).cast(_struct_of(flow.columns)).alias("data"),
         _silent(flow, present, unavailable).alias("silent"),
     )
     is_upsert = F.col("kind") == UPSERT
@@ -260,17 +260,22 @@ def _settle_tie(flow: Flow, events: DataFrame) -> list[Column]:
     is_upsert = F.col("kind") == UPSERT
     type_ = events.schema["data"].dataType
     if not flow.is_partial:
-        order = F.when(is_upsert, comparable(F.col("data"), type_))
+        order = F.when(is_upsert, _order_of(F.col("data"), type_))
         return [F.max_by("data", order).alias("data"), F.lit(None).cast(_NAMES).alias("silent")]
     values, silent = [], []
     for field in fields_of(type_):
         value = F.col("data")[field.name]
         is_said = F.coalesce(is_upsert & says(flow, field.name), F.lit(False))
-        order = F.when(is_said, comparable(value, field.dataType))
+        order = F.when(is_said, _order_of(value, field.dataType))
         values.append(F.max_by(value, order).alias(field.name))
         if field.name not in flow.ignore_null:
             silent.append(F.when(~F.max(is_said), F.lit(field.name)))
     return [F.struct(*values).alias("data"), _list(silent, _NAMES).alias("silent")]
+
+
+def _order_of(value: Column, type_: T.DataType) -> Column:
+    signs = zero_signs(value, type_)
+    return comparable(value, type_) if signs is None else F.struct(comparable(value, type_), signs)
 
 
 def fill_silent(flow: Flow, collapsed: DataFrame) -> DataFrame:
