@@ -61,15 +61,26 @@ def _is_readable(table: Any) -> bool:
     return sum(sizes) <= _MOST_BYTES
 
 
-def is_one_of(name: str, type_: str, values: Iterable[Any]) -> str | None:
-    """A condition: the column has one of these values; None for a type whose values have no unambiguous text."""
+def is_one_of(name: str, type_: str, values: pa.Array) -> str | None:
+    """A condition: the column has one of these values; None for values that have no unambiguous text."""
     if type_ in _WHOLE:
-        texts = [str(value) for value in values]
-    elif type_ == "string":
-        texts = [_text(value) for value in values]
+        texts = [str(value) for value in values.to_pylist()]
+    elif type_ == "string" and is_text(values):
+        texts = [_text(value) for value in values.to_pylist()]
     else:
         return None
     return f"{_quote(name)} IN ({', '.join(texts)})" if texts else "FALSE"
+
+
+def is_text(values: pa.Array) -> bool:
+    """Whether all strings are UTF-8, as those of Spark need not be."""
+    import pyarrow as pa
+
+    try:
+        values.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def is_open_or_from(name: str, type_: str, first: str) -> str | None:

@@ -6,7 +6,7 @@ unspecified, for partial flows; see `says`), and for stored events where they co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, Window
@@ -14,8 +14,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from penstock.model.changes import END_AT, RESERVED, START_AT, Flow
+from penstock.model.schema import Column as DataColumn
+from penstock.model.types import parse_type, quote_name
 from penstock.transforms.conform import conform_field
-from penstock.transforms.equality import comparable, fields_of
+from penstock.transforms.equality import canonical, comparable, fields_of, zero_signs
 
 UPSERT, DELETE, TRUNCATE, FORGET = 0, 1, 2, 3
 """Kinds of events; FORGET is kept in the auxiliary table only: the copy with this write id is no longer needed."""
@@ -34,20 +36,27 @@ def to_change_events(
     kind: Column,
     unavailable: Column | None,
 ) -> DataFrame:
-    """The rows of a source as events; the columns of the flow that are not selected from the source are NULL."""
+    """The rows of a source as events; the columns of the flow that are not selected from the source are NULL.
+
+    Equal keys and sequences have one form. Everything may be NULL, whatever the source declares: a delete has no data.
+    """
     present = {name.lower(): name for name in selected}
     fields = [field for field in frame.schema.fields if field.name.lower() in present]
-    data = [conform_field(fields, column.name, column.type) for column in flow.columns]
-    keys = [conform_field(fields, column.name, column.type) for column in flow.key_columns]
+    values = {column.name: conform_field(fields, column.name, column.type) for column in flow.columns}
+    keys = {c.name: canonical(values[c.name], parse_type(c.type)).alias(c.name) for c in flow.key_columns}
     events = frame.select(
-        F.struct(*keys).alias("key"),
-        sequence.cast(flow.sequence_type).alias("sequence"),
+        F.struct(*keys.values()).cast(_struct_of(flow.key_columns)).alias("key"),
+        canonical(sequence.cast(flow.sequence_type), parse_type(flow.sequence_type)).alias("sequence"),
         kind.cast("int").alias("kind"),
-        F.struct(*data).alias("data"),
+        F.struct(*{**values, **keys}.values()).cast(_struct_of(flow.columns)).alias("data"),
         _silent(flow, present, unavailable).alias("silent"),
     )
     is_upsert = F.col("kind") == UPSERT
     return events.withColumns({name: F.when(is_upsert, F.col(name)) for name in ("data", "silent")})
+
+
+def _struct_of(columns: Iterable[DataColumn]) -> str:
+    return f"struct<{', '.join(f'{quote_name(column.name)}: {column.type}' for column in columns)}>"
 
 
 def _silent(flow: Flow, present: dict[str, str], unavailable: Column | None) -> Column:
@@ -251,17 +260,22 @@ def _settle_tie(flow: Flow, events: DataFrame) -> list[Column]:
     is_upsert = F.col("kind") == UPSERT
     type_ = events.schema["data"].dataType
     if not flow.is_partial:
-        order = F.when(is_upsert, comparable(F.col("data"), type_))
+        order = F.when(is_upsert, _order_of(F.col("data"), type_))
         return [F.max_by("data", order).alias("data"), F.lit(None).cast(_NAMES).alias("silent")]
     values, silent = [], []
     for field in fields_of(type_):
         value = F.col("data")[field.name]
         is_said = F.coalesce(is_upsert & says(flow, field.name), F.lit(False))
-        order = F.when(is_said, comparable(value, field.dataType))
+        order = F.when(is_said, _order_of(value, field.dataType))
         values.append(F.max_by(value, order).alias(field.name))
         if field.name not in flow.ignore_null:
             silent.append(F.when(~F.max(is_said), F.lit(field.name)))
     return [F.struct(*values).alias("data"), _list(silent, _NAMES).alias("silent")]
+
+
+def _order_of(value: Column, type_: T.DataType) -> Column:
+    signs = zero_signs(value, type_)
+    return comparable(value, type_) if signs is None else F.struct(comparable(value, type_), signs)
 
 
 def fill_silent(flow: Flow, collapsed: DataFrame) -> DataFrame:

@@ -14,7 +14,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from penstock.model.changes import Flow
-from penstock.model.types import has_map, type_from_json
+from penstock.model.types import Array, SparkType, Struct, has_map, parts_of, to_text, type_from_json
+
+_FLOATS = frozenset({"float", "double"})
 
 
 def comparable(value: Column, type_: T.DataType) -> Column:
@@ -36,9 +38,44 @@ def comparable(value: Column, type_: T.DataType) -> Column:
     return F.when(value.isNotNull(), F.struct(*fields))
 
 
+def canonical(value: Column, type_: SparkType) -> Column:
+    """One form for equal values, at any depth: 0.0 for -0.0. So it does not matter which of them came first."""
+    if not _has_floats(type_):
+        return value
+    if isinstance(type_, Array):
+        return F.transform(value, lambda item: canonical(item, type_.element))
+    if isinstance(type_, Struct):
+        fields = [canonical(value.getField(name), part).alias(name) for name, part in type_.fields]
+        return F.when(value.isNotNull(), F.struct(*fields))
+    return F.when(value == 0, F.lit(0.0).cast(to_text(type_))).otherwise(value)
+
+
+def zero_signs(value: Column, type_: T.DataType) -> Column | None:
+    """What tells equal values apart whose zeros are 0.0 in one and -0.0 in the other; None for a type without floats."""
+    if not _has_floats(type_from_json(type_.jsonValue())):
+        return None
+    if isinstance(type_, T.StructType):
+        signs = (zero_signs(value[field.name], field.dataType) for field in fields_by_name(type_))
+        return F.struct(*(sign for sign in signs if sign is not None))
+    text = value.cast("string")
+    return F.when(value == 0, text) if isinstance(type_, T.FloatType | T.DoubleType) else text
+
+
+def _has_floats(type_: SparkType) -> bool:
+    return any(isinstance(part, str) and part in _FLOATS for part in parts_of(type_))
+
+
 def is_same(flow: Flow, one: Column, other: Column, frame: DataFrame, names: Sequence[str] | None = None) -> Column:
-    """Whether two rows of data are equal, NULLs included; in these columns only, if given."""
+    """Whether two rows of data are the same, NULLs included; or, if columns are given, whether their values are equal."""
     type_ = frame.schema["data"].dataType
+    if names is None:
+        is_equal = _is_equal(flow, one, other, type_)
+        signs, others = zero_signs(one, type_), zero_signs(other, type_)
+        return is_equal if signs is None or others is None else is_equal & signs.eqNullSafe(others)
+    return _is_equal(flow, one, other, type_, names)
+
+
+def _is_equal(flow: Flow, one: Column, other: Column, type_: T.DataType, names: Sequence[str] | None = None) -> Column:
     if names is None and not has_map(type_from_json(type_.jsonValue())):  # the order of fields makes no difference here
         return one.eqNullSafe(other)
     chosen = set(names if names is not None else flow.names)

@@ -43,7 +43,7 @@ def test_timestamps_as_spark_writes_them_keep_their_year(tmp_path: Path) -> None
 @pytest.mark.parametrize("value", ["it's", "", "ü", 'a"b', "a\\nb", "--"])
 def test_any_text_can_be_looked_for(tmp_path: Path, value: str) -> None:
     write_deltalake(tmp_path / "db" / "t", pa.table({"id": [value, "other"]}))
-    assert found(tmp_path, is_one_of("id", "string", [value])) == [{"id": value}]
+    assert found(tmp_path, is_one_of("id", "string", pa.array([value]))) == [{"id": value}]
 
 
 def test_open_rows_and_those_that_end_late_are_found(tmp_path: Path) -> None:
@@ -56,9 +56,9 @@ def test_too_many_rows_and_tables_that_cannot_be_read_are_left_to_spark(tmp_path
     assert found(tmp_path, "TRUE") is None
     write_deltalake(tmp_path / "db" / "t", pa.table({"id": [1, 2, 3]}))
     assert found(tmp_path, "TRUE", most=2) is None
-    assert found(tmp_path, is_one_of("id", "bigint", [])) == []
+    assert found(tmp_path, is_one_of("id", "bigint", pa.array([], pa.int64()))) == []
 
 
 def test_types_without_a_sure_text_give_no_condition() -> None:
-    assert is_one_of("id", "double", [1.0]) is None
+    assert is_one_of("id", "double", pa.array([1.0])) is None
     assert is_open_or_from("end", "struct<a:int>", "1") is None

@@ -19,6 +19,7 @@ from penstock.kinds.cdc.batch import (
     Summary,
     is_bad_row,
     read_batch,
+    read_samples,
     resolve_batch,
     to_columns,
 )
@@ -55,7 +56,6 @@ LONGEST_LIST = 20
 COMPACT_AFTER = 25
 """After this many loads the target's small files are compacted."""
 _MANY = 50_000
-_SAMPLES = 5
 _PROPERTIES = (("delta.enableDeletionVectors", "true"),)
 
 
@@ -281,11 +281,10 @@ class ChangeLoad:
         rows = batch.rows.where(is_bad_row(flow, batch))
         if not batch.quarantine:
             keys = [F.col(quote_name(key)) for key in flow.keys]
-            samples = tuple(row.asDict() for row in rows.select(*keys).limit(_SAMPLES).collect())
             raise BadChangesError(
                 f"{name}: {summary.bad} of {summary.events} rows of the batch cannot be applied: {summary.problems}; "
                 "nothing was written",
-                samples,
+                read_samples(rows.select(*keys)),
                 hint="fix the source, or set quarantine=True to write such rows to the quarantine table",
             )
         table = name.quarantine

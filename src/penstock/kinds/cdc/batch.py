@@ -20,6 +20,7 @@ from pyspark.sql import types as T
 from penstock.errors import ChangeFlowError
 from penstock.kinds.cdc.flow import resolve_flow
 from penstock.kinds.cdc.small_batch import can_replay
+from penstock.lake.few_rows import is_text
 from penstock.model.changes import Flow, FlowOptions
 from penstock.model.nearest import did_you_mean
 from penstock.model.progress import ConsumedFile
@@ -32,6 +33,10 @@ from penstock.transforms.suppress import Screen
 
 SMALL = 20_000
 """Batches of up to this many events are collected on the driver, and so is their difference."""
+_SAMPLES = 5
+_ENDLESS_MICROS, _ENDLESS_TEXT = 9_223_372_036_854_775_000, "+294247-01-10T04:00:54.775"
+"""The last millisecond of timestamps, where DuckDB has `infinity`. Delta adds one to the greatest timestamp of a file when it
+looks for rows: with such an `__END_AT` no query that compares it would run."""
 _INEXACT = frozenset({"binary", "float", "double"})
 _UNRESOLVED = re.compile(r"\[UNRESOLVED_COLUMN[.A-Z_]*\][^`]*((?:`[^`]+`\.?)+)")
 """How Spark says which column it does not find."""
@@ -161,6 +166,7 @@ def to_events(flow: Flow, batch: ChangeBatch, selected: Sequence[str]) -> DataFr
         kind = F.when(batch.is_understood, kind)
     events = to_change_events(flow, batch.rows, selected, batch.sequence, kind, batch.unavailable)
     is_bad = has_null_key(flow) | F.col("sequence").isNull() | F.col("kind").isNull()
+    is_bad |= is_endless(flow, F.col("sequence"))
     return events.withColumn("is_bad", is_bad)
 
 
@@ -168,8 +174,30 @@ def is_bad_row(flow: Flow, batch: ChangeBatch) -> SparkColumn:
     """Whether a row of the source cannot be applied."""
     is_truncate = F.coalesce(batch.is_truncate.cast("boolean"), F.lit(False))
     is_bad = _any_null(F.col(quote_name(key)) for key in flow.keys) & ~is_truncate
-    is_bad |= batch.sequence.isNull()
+    is_bad |= batch.sequence.isNull() | is_endless(flow, batch.sequence)
     return is_bad | ~F.coalesce(batch.is_understood, F.lit(False)) if batch.is_understood is not None else is_bad
+
+
+def is_endless(flow: Flow, sequence: SparkColumn) -> SparkColumn:
+    """Whether a sequence is a time that no row may start or end at."""
+    if not _has_times(flow):
+        return F.lit(False)
+    zone = "Z" if flow.sequence_type == "timestamp" else ""
+    return F.coalesce(sequence >= F.lit(_ENDLESS_TEXT + zone).cast(flow.sequence_type), F.lit(False))
+
+
+def _has_times(flow: Flow) -> bool:
+    return flow.keeps_history and flow.sequence_type in {"timestamp", "timestamp_ntz"}
+
+
+def read_samples(keys: DataFrame) -> tuple[dict[str, Any], ...]:
+    """A few keys for an error; as texts where Python has no such values, as for the year 10000."""
+    few = keys.limit(_SAMPLES)
+    try:
+        found = few.collect()
+    except (ValueError, OverflowError):
+        found = few.select(*(F.col(quote_name(name)).cast("string") for name in few.columns)).collect()
+    return tuple(row.asDict() for row in found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +209,7 @@ class Summary:
     """Rows that cannot be applied; one may have several problems."""
     null_keys: int
     null_sequences: int
+    endless_sequences: int
     unknown_operations: int
     truncates: int
     digest: str | None
@@ -194,6 +223,7 @@ class Summary:
         counts = {
             "NULL in a key": self.null_keys,
             "a NULL sequence": self.null_sequences,
+            "an infinite sequence": self.endless_sequences,
             "an unknown operation": self.unknown_operations,
         }
         return ", ".join(f"{count} with {what}" for what, count in counts.items() if count)
@@ -245,7 +275,7 @@ def read_batch(flow: Flow, batch: ChangeBatch, selected: Sequence[str]) -> Itera
     if can_replay(flow):
         observed, count_suppressed = _observe(batch)
         events = to_events(flow, observed, selected)
-        table = _make_nullable(events.limit(SMALL + 1).toArrow())
+        table = events.limit(SMALL + 1).toArrow()
         summary = look_at_table(flow, table)
         if summary.events <= SMALL and not summary.truncates:
             yield NewEvents(events, table, replace(summary, suppressed=count_suppressed(summary.events)))
@@ -271,16 +301,6 @@ def _observe(batch: ChangeBatch) -> tuple[ChangeBatch, Callable[[int], int]]:
     return replace(batch, frame=frame), lambda others: int(seen.get["rows"]) - others
 
 
-def _make_nullable(table: pa.Table) -> pa.Table:
-    """A source may declare columns NOT NULL; stored rows can still have NULL there."""
-
-    def nullable(field: pa.Field) -> pa.Field:
-        type_ = pa.struct([nullable(inner) for inner in field.type]) if pa.types.is_struct(field.type) else field.type
-        return pa.field(field.name, type_)
-
-    return table.cast(pa.schema([nullable(field) for field in table.schema]))
-
-
 def look_at_table(flow: Flow, table: pa.Table) -> Summary:
     """Count bad rows in a table of events, and find what the search can be limited to."""
     keys = table.column("key").combine_chunks()
@@ -292,6 +312,7 @@ def look_at_table(flow: Flow, table: pa.Table) -> Summary:
         bad=_sum(table.column("is_bad")),
         null_keys=_sum(pc.and_not(null_key, is_truncate.combine_chunks())),
         null_sequences=table.column("sequence").null_count,
+        endless_sequences=_count_endless(table.column("sequence")) if _has_times(flow) else 0,
         unknown_operations=kinds.null_count,
         truncates=_sum(pc.and_not(is_truncate, table.column("is_bad"))),
         digest=None,
@@ -299,18 +320,23 @@ def look_at_table(flow: Flow, table: pa.Table) -> Summary:
     )
 
 
+def _count_endless(sequences: pa.ChunkedArray) -> int:
+    return _sum(pc.greater_equal(sequences.cast(pa.int64()), _ENDLESS_MICROS))
+
+
 def _first_of(flow: Flow, sequences: pa.ChunkedArray) -> str | None:
     first = pc.min(sequences)
     if not first.is_valid or flow.sequence_type in _INEXACT:
         return None
     try:
-        return str((first.cast("int64") if flow.sequence_type == "timestamp" else first).as_py())
-    except (OverflowError, ValueError):  # a date outside Python's range of years
+        text = str(first.as_py())
+    except (OverflowError, ValueError):  # a year that Python does not have, or text that is not UTF-8
         return None
+    return str(first.cast("int64").as_py()) if flow.sequence_type == "timestamp" else text
 
 
 def _as_numbers(table: pa.Table) -> pa.Table:
-    """The same with times as numbers: Python's own times support only the years 1 to 9999."""
+    """The same with times as numbers, and text that is not UTF-8 as bytes: Python's own values cannot be all that Spark's are."""
 
     def plain(array: pa.Array) -> pa.Array:
         if pa.types.is_struct(array.type):
@@ -318,6 +344,8 @@ def _as_numbers(table: pa.Table) -> pa.Table:
             return pa.StructArray.from_arrays([plain(part) for part in array.flatten()], names, mask=array.is_null())
         if pa.types.is_date32(array.type):
             return array.cast(pa.int32())
+        if pa.types.is_string(array.type) and not is_text(array):
+            return array.cast(pa.binary())
         return array.cast(pa.int64()) if pa.types.is_timestamp(array.type) else array
 
     columns = [column.combine_chunks() for column in table.columns]
@@ -335,6 +363,7 @@ def look_at_frame(flow: Flow, events: DataFrame) -> Summary:
         F.count_if("is_bad"),
         F.count_if(has_null_key(flow)),
         F.count_if(F.col("sequence").isNull()),
+        F.count_if(is_endless(flow, F.col("sequence"))),
         F.count_if(F.col("kind").isNull()),
         F.count_if((F.col("kind") == TRUNCATE) & ~F.col("is_bad")),
         F.coalesce(F.sum(hash_row(events.select(*EVENT)).cast("decimal(38,0)")), F.lit(0)).cast("string"),
@@ -354,10 +383,12 @@ def _any_null(columns: Iterable[SparkColumn]) -> SparkColumn:
 
 def _exact_text(flow: Flow, sequence: SparkColumn) -> SparkColumn:
     """The exact text of a sequence; microseconds for timestamps, whose text depends on the time zone; else NULL."""
-    if flow.sequence_type == "timestamp":
-        return F.unix_micros(sequence).cast("string")
-    is_plain = "<" not in flow.sequence_type and flow.sequence_type not in _INEXACT
-    return sequence.cast("string") if is_plain else F.lit(None).cast("string")
+    if "<" in flow.sequence_type or flow.sequence_type in _INEXACT:
+        return F.lit(None).cast("string")
+    text = (F.unix_micros(sequence) if flow.sequence_type == "timestamp" else sequence).cast("string")
+    if flow.sequence_type in {"date", "timestamp", "timestamp_ntz"}:  # conditions on other years overflow in Spark
+        return F.when(F.year(sequence).between(1, 9999), text)
+    return F.when(F.is_valid_utf8(text), text)  # other bytes would arrive in Python as other text
 
 
 def to_literal(flow: Flow, text: str) -> SparkColumn:

@@ -34,7 +34,7 @@ def find_rows(
     present = {name.lower(): name for name in names}
     keys = _whole(events, "key")
     conditions = [
-        is_one_of(present[column.key], column.type, pc.unique(keys.field(index).drop_null()).to_pylist())
+        is_one_of(present[column.key], column.type, pc.unique(keys.field(index).drop_null()))
         for index, column in enumerate(flow.key_columns)
     ]
     if not any(conditions):
@@ -115,7 +115,8 @@ class _Ranked:
         columns = {field.name: self.data.field(i) for i, field in enumerate(self.data.type)}
         by_name = sorted(columns, key=str.lower)  # so that ties do not depend on the order of the target's columns
         ranks = {name: _rank(columns[name]).tolist() for name in by_name}
-        self.contents: list[tuple[int, ...]] = list(zip(*ranks.values(), strict=True))
+        signs = [_zero_signs(columns[name]) for name in by_name if pa.types.is_floating(columns[name].type)]
+        self.contents: list[tuple[int, ...]] = list(zip(*ranks.values(), *signs, strict=True))
         tracked = [ranks[name] for name in flow.tracked]
         self.tracked = list(zip(*tracked, strict=True)) if tracked else [()] * len(self.contents)
         self.key_numbers = _number_keys(self.keys)
@@ -262,6 +263,13 @@ def _ordered_bits(values: pa.Array) -> pa.Array:
     bits = numbers.view(np.int64)
     ordered = np.where(bits < 0, bits ^ np.int64(0x7FFFFFFFFFFFFFFF), bits)
     return pa.array(ordered, mask=missing.to_numpy(zero_copy_only=False))
+
+
+def _zero_signs(values: pa.Array) -> list[int]:
+    """What tells equal numbers apart: 0 for -0.0, and 1 for all others."""
+    numbers = pc.fill_null(values.cast(pa.float64()), 1.0).to_numpy()
+    signs: list[int] = np.where((numbers == 0) & np.signbit(numbers), 0, 1).tolist()
+    return signs
 
 
 def _number_keys(keys: pa.Array) -> list[int]:

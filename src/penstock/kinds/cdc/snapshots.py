@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from penstock.definitions.user_code import describe, is_interrupt
 from penstock.definitions.user_output import user_output
 from penstock.errors import BadChangesError, DefinitionError, PenstockError, UserCodeError
-from penstock.kinds.cdc.batch import ChangeBatch
+from penstock.kinds.cdc.batch import ChangeBatch, read_samples
 from penstock.kinds.cdc.flow import check_keys
 from penstock.model.changes import END_AT, RESERVED, START_AT, FlowSpec, SnapshotFunction, SnapshotVersion
 from penstock.model.project import Scalar
@@ -150,11 +150,11 @@ def _check_keys(flow: FlowSpec, snapshot: DataFrame) -> None:
     check_keys(flow.options, snapshot.columns)
     keys = [F.col(quote_name(key)) for key in flow.options.keys]
     repeated = snapshot.groupBy(*keys).count().where("count > 1")
-    samples = repeated.limit(5).collect()
+    samples = read_samples(repeated)
     if samples:
         raise BadChangesError(
             f"{flow.name}: the snapshot has {counted(repeated.count(), 'key')} more than once; nothing was written",
-            tuple(row.asDict() for row in samples),
+            samples,
             hint="a snapshot must have one row for each key: check keys=, or keep one row per key",
         )
 

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
 
 from penstock.kinds.cdc import small_batch
-from penstock.kinds.cdc.small_batch import Found, can_replay, replay_small
+from penstock.kinds.cdc.batch import NewEvents
+from penstock.kinds.cdc.small_batch import Found, can_replay, find_rows, replay_small
+from penstock.lake.few_rows import FewRows
 from penstock.model.changes import Flow
+from penstock.model.names import DatasetName
 from penstock.model.schema import Column
+from penstock.storage.files import open_files
 from penstock.transforms.change_events import DELETE, FORGET, TRUNCATE, UPSERT
 
 NAN, INF = float("nan"), float("inf")
@@ -203,3 +208,74 @@ def test_a_current_row() -> None:
         ("remember", 1, 4, DELETE, None),
         ("remove", 1, 900),
     ]
+
+
+BEYOND_PYTHON: dict[str, tuple[str, pa.Array]] = {
+    "text that is not UTF-8": ("string", pa.array([b"\xff", b"ok"]).view(pa.string())),
+    "the year 10000": ("timestamp_ntz", pa.array([253_402_300_800_000_000, 0]).view(pa.timestamp("us"))),
+    "the ends of timestamps": ("timestamp", pa.array([2**63 - 1, -(2**63)]).view(pa.timestamp("us", "UTC"))),
+    "the ends of dates": ("date", pa.array([2**31 - 1, -(2**31)], pa.int32()).view(pa.date32())),
+}
+
+
+@pytest.mark.parametrize("name", BEYOND_PYTHON)
+def test_values_that_python_does_not_have_are_looked_for_by_spark_and_replayed_here(tmp_path: Path, name: str) -> None:
+    type_, values = BEYOND_PYTHON[name]
+    columns = (Column("id", type_), Column("c0", type_))
+    scd2 = Flow(("id",), columns, "bigint", 2, ("c0",))
+    key = pa.StructArray.from_arrays([values], ["id"])
+    data = pa.StructArray.from_arrays([values, values], ["id", "c0"])
+    new = pa.table(
+        {
+            "key": key,
+            "sequence": pa.array([1, 2]),
+            "kind": pa.array([UPSERT] * 2, pa.int32()),
+            "data": data,
+            "silent": pa.nulls(2, pa.list_(pa.string())),
+        }
+    )
+    stored = FewRows(open_files(str(tmp_path)), DatasetName("db", "t"))
+    assert find_rows(scd2, stored, ["id", "c0"], new, "1", 10) is None
+    like = rows().select(["start", "end", "sequence", "row"])
+    nothing = like.append_column("key", pa.array([], key.type)).append_column("data", pa.array([], data.type))
+    replayed = replay_small(scd2, Found(new, nothing, None))
+    assert replayed.column("is_added").to_pylist() == [True, True]
+    assert replayed.column("shown").combine_chunks().equals(data)
+
+
+@pytest.mark.parametrize("name", BEYOND_PYTHON)
+def test_a_batch_of_such_values_has_a_digest(name: str) -> None:
+    _, values = BEYOND_PYTHON[name]
+
+    def digest(values: pa.Array) -> str:
+        table = pa.table({"key": pa.StructArray.from_arrays([values], ["id"])})
+        return NewEvents(cast(Any, None), table, cast(Any, None)).digest
+
+    assert digest(values) == digest(values[::-1])
+    assert digest(values) != digest(values[:1])
+
+
+@pytest.mark.parametrize("scd_type", [1, 2])
+def test_which_zero_a_row_shows_does_not_depend_on_what_came_first(scd_type: int) -> None:
+    """0.0 and -0.0 at one sequence are a tie of equal values. As a new value, one after the other starts no row."""
+    double = Flow(("id",), (Column("id", "int"), Column("c0", "double")), "bigint", scd_type, ("c0",)[: scd_type - 1])
+
+    def retyped(table: pa.Table) -> pa.Table:
+        data = table.column("data").combine_chunks()
+        value = data.field(1).cast(pa.float64())
+        data = pa.StructArray.from_arrays([data.field(0), value], ["id", "c0"], mask=data.is_null())
+        return table.set_column(table.schema.get_field_index("data"), "data", data)
+
+    def shown(new: str, stored: str | None) -> list[str]:
+        before = rows((1, stored, 1, None, 1, 900)) if stored is not None else rows()
+        before = before if scd_type == 2 else before.drop_columns(["start", "end"])
+        replayed = replay_small(double, Found(retyped(changes((1, 1, UPSERT, new))), retyped(before), None))
+        return [str(line[2]) for line in lines(replayed) if line[0] == "add"]
+
+    assert shown("-0.0", None) == ["-0.0"]
+    assert shown("0.0", "-0.0") == ["0.0"]
+    assert shown("-0.0", "0.0") == []
+    after = replay_small(
+        double, Found(retyped(changes((1, 2, UPSERT, "-0.0"))), retyped(rows((1, "0.0", 1, None, 1, 900))), None)
+    )
+    assert len([line for line in lines(after) if line[0] == "add"]) == 1
