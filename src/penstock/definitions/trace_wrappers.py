@@ -33,7 +33,10 @@ def kept_arguments(value: Any) -> functools.partial[Any] | None:
     if not isinstance(found, functools.partial):
         return None
     inner = kept_arguments(found.func)
-    return found if inner is None else functools.partial(inner, *found.args, **found.keywords)
+    if inner is None:
+        return found
+    # Python itself does not always make one of a partial call of a partial call.
+    return functools.partial(inner.func, *inner.args, *found.args, **{**inner.keywords, **found.keywords})
 
 
 def _unwrapped(value: Any) -> Any:

@@ -70,7 +70,7 @@ connection = sqlite3.connect(":memory:")
         ('return of_orders("staging")', "staging.orders", True),
         ('return of_orders("staging", table="x")', "staging.x", True),
         ("return staged()", "staging.orders", True),
-        ('return cached("x")', "staging.x", True),
+        ('return cached("x")', "staging.x", False),
         ("return again()", "staging.orders", True),
         ('return wrapped("orders")', "staging.orders", False),
     ],
