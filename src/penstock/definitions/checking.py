@@ -14,6 +14,10 @@ from penstock.model.nearest import nearest_names
 from penstock.model.spec import DatasetSpec, OnViolation
 
 _SEPARATOR = re.compile(r"[\s,+]")
+_EVERY_READ = (
+    "every name in the code counts, also in a branch that is not taken: to choose one, write "
+    'dp.read(dp.var("source", "staging.orders"))'
+)
 
 
 def check_duplicates(specs: tuple[DatasetSpec, ...]) -> None:
@@ -103,9 +107,11 @@ def check_inputs(specs: Iterable[DatasetSpec], known: AbstractSet[DatasetName]) 
 
 def _check_input(spec: DatasetSpec, name: DatasetName, names: AbstractSet[DatasetName]) -> None:
     if name not in names:
+        near = _nearest_dataset(name, names)
+        advice = None if spec.function is None else _EVERY_READ
         raise DefinitionError(
             f"{spec.name} reads {name}, which is neither defined nor a raw folder",
-            hint=_nearest_dataset(name, names),
+            hint=near or advice,
             location=spec.location,
         )
 

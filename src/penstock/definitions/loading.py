@@ -12,6 +12,7 @@ from penstock.definitions.conditions import check_conditions
 from penstock.definitions.declarations import from_declaration, to_erasable_table
 from penstock.definitions.definition_files import find_definition_files, is_sql
 from penstock.definitions.flows import FlowNames, to_streaming_tables
+from penstock.definitions.guesses import Guesses
 from penstock.definitions.jobs import to_job, with_jobs
 from penstock.definitions.loads import to_load
 from penstock.definitions.local_views import without_local_views
@@ -59,7 +60,7 @@ def load_definitions(project: Project) -> tuple[DatasetSpec, ...]:
 def load_everything(project: Project) -> tuple[tuple[DatasetSpec, ...], Project]:
     """Load every definition; and the project with what the files declare about tables added to penstock.yml."""
     loader = _Loader(project)
-    specs = without_local_views(loader.load(), project.database)
+    specs = loader.guesses.settle(without_local_views(loader.load(), project.database))
     check_duplicates(specs)
     check_tags(specs)
     check_views(specs, loader.qualified_reads, project.database)
@@ -93,6 +94,7 @@ class _Loader:
         self.qualified_reads: list[tuple[DatasetName, Location]] = []
         self.contracts: list[tuple[str, Contract]] = []
         self.erasables: list[ErasableTable] = []
+        self.guesses = Guesses(project.database)
         self._mistakes = Mistakes()
 
     def load(self) -> tuple[DatasetSpec, ...]:
@@ -231,13 +233,14 @@ class _Loader:
         check_callable(definition, location)
         trace = tracer.trace(definition.function, has_depends_on=bool(definition.depends_on))
         needs = find_python_needs(definition.function, tracer.sources, self._cache)
+        reads, remarks = self.guesses.take(name, trace, definition.depends_on)
         return DatasetSpec(
             name=name,
             kind=definition.kind,
             location=location,
-            inputs=self._input_names((*trace.inputs, *definition.depends_on), location),
+            inputs=self._input_names((*reads, *definition.depends_on), location),
             fingerprint=trace.fingerprint,
-            untraced=trace.untraced,
+            untraced=(*trace.untraced, *remarks),
             earlier_fingerprint=trace.earlier,
             layout=definition.layout,
             expectations=registry.expectations_of(definition.function),

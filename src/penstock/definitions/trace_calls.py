@@ -1,8 +1,11 @@
-"""The syntax of calls, and of statements that change values in place."""
+"""The syntax of calls, and of statements that change values in place; the parameters of functions."""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator, Mapping
+from types import FunctionType
+from typing import Any
 
 from penstock.definitions.trace_rules import READING_WITHOUT_ARGUMENTS
 
@@ -10,6 +13,34 @@ _CHANGING_METHODS = frozenset({
     "append", "extend", "insert", "remove", "pop", "popitem", "clear", "update", "add", "discard", "sort", "reverse",
     "setdefault",
 })  # fmt: skip
+
+
+def parameters(function: FunctionType) -> tuple[str, ...]:
+    """The names of a function's parameters, without those that collect the rest."""
+    code = function.__code__
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+
+def default_of(function: FunctionType, name: str) -> tuple[Any, ...]:
+    """The default of a parameter, as its only value; KeyError when it has none."""
+    defaults: Mapping[str, Any] = function.__kwdefaults__ or {}
+    if name in defaults:
+        return (defaults[name],)
+    code = function.__code__
+    positional = code.co_varnames[: code.co_argcount]
+    values = function.__defaults__ or ()
+    return (dict(zip(positional[len(positional) - len(values) :], values, strict=True))[name],)
+
+
+def walk_code(root: ast.AST, ignored: frozenset[int]) -> Iterator[ast.AST]:
+    """The nodes of code, except for annotations and those that are ignored."""
+    yield root
+    for name, value in ast.iter_fields(root):
+        if name in {"annotation", "returns"}:
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST) and id(child) not in ignored:
+                yield from walk_code(child, ignored)
 
 
 def argument(call: ast.Call, index: int, keyword: str) -> ast.expr | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,19 @@ from penstock.model.spec import Untraced
 
 Extensions = Mapping[str, list[Any]]
 """Members that the project added to classes of packages: the functions, classes and partials behind each name."""
+
+_TAKEN = (
+    "inputs",
+    "possible",
+    "untraced",
+    "unresolved",
+    "variables",
+    "views",
+    "lookups",
+    "extensions",
+    "guesses",
+    "certain",
+)
 
 
 @dataclass(slots=True)
@@ -37,6 +50,29 @@ class Findings:
     """What is asked for without being named, as `trace_lookups` says."""
     extensions: dict[str, None] = field(default_factory=dict)
     """Members that the project added to classes of packages, by name."""
+    guesses: dict[str, Untraced] = field(default_factory=dict)
+    """What a value reads that need not come from Spark: it is no input if nothing provides it."""
+    certain: dict[str, None] = field(default_factory=dict)
+    """What is read for certain, and is no guess."""
+
+    def add(self, found: Findings) -> None:
+        """Take in what the scan of another function found, without what has to be followed."""
+        for name in _TAKEN:
+            getattr(self, name).update(getattr(found, name))
+
+    def add_inputs(self, ways: list[list[str]], *, is_sure: bool, guess: Callable[[str], Untraced] | None) -> None:
+        """Add what a text reads in each form that it may take; `guess` makes the remark when it reads it only perhaps."""
+        everywhere = set(ways[0]).intersection(*ways[1:]) if ways else set()
+        for name in dict.fromkeys(name for way in ways for name in way):
+            (self.inputs if is_sure or name in everywhere else self.possible)[name] = None
+            if guess is None:
+                self.certain[name] = None
+            else:
+                self.guesses[name] = guess(name)
+
+    def uncertain(self) -> Mapping[str, Untraced]:
+        """The inputs that are only guessed, with what to say when there is no such dataset."""
+        return {name: remark for name, remark in self.guesses.items() if name not in self.certain}
 
     def add_held(self, name: str, value: Any, place: Location) -> None:
         """Judge a function inside a value, such as `partial(datetime.now, zone)`: it may be called without its name."""

@@ -13,9 +13,11 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
-from penstock.definitions.trace_names import Bindings, attribute, default_of, is_filled, parameters, plain_function
+from penstock.definitions.trace_calls import default_of, parameters
+from penstock.definitions.trace_names import Bindings, attribute, is_filled
 from penstock.definitions.trace_sources import FunctionNode
 from penstock.definitions.trace_values import describe
+from penstock.definitions.trace_wrappers import plain_function
 
 
 def is_made_elsewhere(function: FunctionType) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import functools
 import itertools
 import sys
 import textwrap
@@ -18,11 +17,13 @@ from dataclasses import dataclass
 from datetime import date, time
 from decimal import Decimal
 from enum import Enum
+from functools import partial
 from pathlib import PurePath
 from types import FunctionType, ModuleType
 from typing import Any
 
 from penstock import pipelines
+from penstock.definitions.trace_calls import default_of, parameters
 from penstock.definitions.trace_locals import Each, Imported, Source, find_sources, stored_names
 from penstock.definitions.trace_sources import FunctionNode
 from penstock.model.project import Scalar
@@ -115,19 +116,25 @@ class Names:
             return None
         return found[0] if len(found) == 1 else None
 
-    def bindings(self, function: FunctionType, call: ast.Call) -> Bindings:
-        """What is known of the parameters of a function when it is called like this."""
+    def bindings(self, function: FunctionType, call: ast.Call, kept: partial[Any] | None = None) -> Bindings:
+        """What is known of the parameters of a function when it is called like this; `kept` gives some of them."""
         if any(isinstance(argument, ast.Starred) for argument in call.args):
             return {}
         if any(keyword.arg is None for keyword in call.keywords):
             return {}
         names = parameters(function)
-        given: dict[str, ast.expr] = dict(zip(names[: function.__code__.co_argcount], call.args, strict=False))
+        positional = names[: function.__code__.co_argcount]
+        first, by_name = (kept.args, kept.keywords) if kept is not None else ((), {})
+        before = {**dict(zip(positional, first, strict=False)), **by_name}
+        given: dict[str, ast.expr] = dict(zip(positional[len(first) :], call.args, strict=False))
         given.update({keyword.arg: keyword.value for keyword in call.keywords if keyword.arg})
         bindings: dict[str, tuple[Any, ...]] = {}
         for name in names:
             with suppress(UnresolvedError, KeyError):
-                bindings[name] = tuple(self.values(given[name])) if name in given else default_of(function, name)
+                if name in given:
+                    bindings[name] = tuple(self.values(given[name]))
+                else:
+                    bindings[name] = (before[name],) if name in before else default_of(function, name)
         return bindings
 
     def dotted(self, node: ast.expr) -> str | None:
@@ -138,6 +145,10 @@ class Names:
         if isinstance(node, ast.Name):
             return canonical_name(self.try_object(node))
         return None
+
+    def sources_of(self, name: str) -> list[Source]:
+        """What the text makes the value of a name, without the parameter itself if what it is given is known."""
+        return self._locals.get(name, [])[name in self._bindings :]
 
     def source_of(self, node: ast.expr) -> ast.expr:
         """The expression that a local name stands for, if it has only one; else the expression itself."""
@@ -267,23 +278,6 @@ class Names:
         return found[0]
 
 
-def parameters(function: FunctionType) -> tuple[str, ...]:
-    """The names of a function's parameters, without those that collect the rest."""
-    code = function.__code__
-    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-
-
-def default_of(function: FunctionType, name: str) -> tuple[Any, ...]:
-    """The default of a parameter, as its only value; KeyError when it has none."""
-    defaults: Mapping[str, Any] = function.__kwdefaults__ or {}
-    if name in defaults:
-        return (defaults[name],)
-    code = function.__code__
-    positional = code.co_varnames[: code.co_argcount]
-    values = function.__defaults__ or ()
-    return (dict(zip(positional[len(positional) - len(values) :], values, strict=True))[name],)
-
-
 def canonical_name(value: Any) -> str | None:
     """The dotted name of a module, class or function; None for other values."""
     if isinstance(value, Dotted):
@@ -313,16 +307,6 @@ def attribute(value: Any, name: str) -> Any:
 def is_own(value: Any) -> bool:
     """Tell whether a function is one of those that a definition file imports from this library."""
     return f"{attribute(value, '__module__')}.".startswith(f"{pipelines.__name__}.")
-
-
-def plain_function(value: Any) -> FunctionType | None:
-    """The function behind wrappers such as lru_cache or a Spark UDF."""
-    seen = 0
-    while not isinstance(value, FunctionType) and attribute(value, "__wrapped__") is not None and seen < 20:
-        value, seen = value.__wrapped__, seen + 1
-    if isinstance(value, functools.partial):
-        return plain_function(value.func)
-    return value if isinstance(value, FunctionType) else None
 
 
 def _find_loaded(name: str) -> Any:

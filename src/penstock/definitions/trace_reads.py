@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from types import FunctionType, ModuleType
 from typing import Any
@@ -12,18 +13,18 @@ from typing import Any
 from penstock import pipelines
 from penstock.definitions.sql_facts import UNKNOWN_PART, QueryFacts
 from penstock.definitions.sql_text import HOLE, SqlSyntaxError, to_file_place
-from penstock.definitions.trace_calls import argument, changes_values, has_seed, is_alias, is_file_method
+from penstock.definitions.trace_calls import argument, changes_values, has_seed, is_alias, is_file_method, walk_code
 from penstock.definitions.trace_findings import Extensions, Findings
+from penstock.definitions.trace_held import given_to
 from penstock.definitions.trace_lookups import looked_up, looked_up_by_text
 from penstock.definitions.trace_names import (
     Bindings,
     Names,
     UnresolvedError,
     canonical_name,
-    is_own,
     is_plain_data,
-    plain_function,
 )
+from penstock.definitions.trace_origins import Origins
 from penstock.definitions.trace_rules import (
     CODE_FROM_TEXT,
     IN_MEMORY,
@@ -41,6 +42,7 @@ from penstock.definitions.trace_rules import (
 )
 from penstock.definitions.trace_sources import FunctionNode, SourceFile, is_literal_import
 from penstock.definitions.trace_texts import TextNames
+from penstock.definitions.trace_wrappers import is_followed, kept_arguments, plain_function
 from penstock.errors import DefinitionError, Location
 from penstock.model.spec import ANY_VIEW, Untraced
 
@@ -48,7 +50,6 @@ _ARGUMENT = re.compile(r"\{(\w+)\}")
 _ARGUMENT_NAME = "__penstock_argument_"
 _SELECT = "SELECT "
 _UNKNOWN = ast.Name("a value that only a run knows", ast.Load())
-
 
 ReadQuery = Callable[[str], QueryFacts]
 
@@ -72,11 +73,13 @@ class FunctionScan:
         self._texts = texts
         self._read_query = read_query
         self._parents = {id(child): parent for parent in ast.walk(node) for child in ast.iter_child_nodes(parent)}
+        self._origins = Origins(names)
+        self._guess: Callable[[str], Untraced] | None = None
         self._found = Findings()
 
     def run(self, ignored_decorators: frozenset[int]) -> Findings:
         """Look at every call and every name that is used, except in annotations."""
-        for node in _walk(self._node, ignored_decorators):
+        for node in walk_code(self._node, ignored_decorators):
             if isinstance(node, ast.Call):
                 self._call(node)
             elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
@@ -101,10 +104,16 @@ class FunctionScan:
             self._attribute(node, parent)
             self._member(node, value)
             self._extension(node.attr, called)
-        if is_followed(value):
+        if is_followed(value) and not self._is_copied_from(node, parent):
             self._found.follow.append((value, self._bindings(value, called) if called else {}))
         if not isinstance(value, ModuleType):
             self._judge({self._names.dotted(node), canonical_name(value)} - {None}, node, called)
+
+    def _is_copied_from(self, node: ast.expr, parent: ast.AST | None) -> bool:
+        """Whether it is only the `f` of `@functools.wraps(f)`, which takes its name and does not call it."""
+        if not isinstance(parent, ast.Call):
+            return False
+        return node in parent.args and self._names.try_object(parent.func) is functools.wraps
 
     def _is_reader(self, node: ast.Name | ast.Attribute) -> bool:
         """`dp.spark.sql` itself; a column may be called `table` or `sql` too, so the object must look like the session."""
@@ -156,9 +165,11 @@ class FunctionScan:
         """A member that the project added to a class of a package: `orders.with_net(2)` calls `with_net(orders, 2)`."""
         if name in self._extensions:
             self._found.extensions[name] = None
-        for piece in self._extensions.get(name, ()):
+        pieces = self._extensions.get(name, ())
+        is_partial = any(given_to(each) is not None for each in pieces)  # it has given some arguments before these
+        for piece in pieces:
             with_self = called and ast.Call(called.func, [_UNKNOWN, *called.args], called.keywords)
-            self._found.follow.append((piece, self._bindings(piece, with_self) if with_self else {}))
+            self._found.follow.append((piece, self._bindings(piece, with_self) if with_self and not is_partial else {}))
 
     def _attribute(self, node: ast.Attribute, parent: ast.AST | None) -> None:
         """`spark.read` starts a chain; its last call says whether a table or files are read."""
@@ -204,14 +215,12 @@ class FunctionScan:
 
     def _method(self, call: ast.Call, method: ast.Attribute) -> None:
         name = method.attr
-        if name == "table" and self._may_be_session(method.value):
-            self._read(call, 0, "tableName")
-        elif name == "sql" and self._may_be_session(method.value):
-            self._sql(call)
+        if name in {"table", "sql"} and self._may_be_session(method.value):
+            self._of_session(call, name, self._origins.is_spark(method.value))
         elif name == "forName" and "DeltaTable" in ast.unparse(method.value):
             self._read(call, 1, "tableOrViewName")
         elif name in SQL_TEXT_METHODS:
-            self._sql_texts(call)
+            self._sql_texts(call, is_spark=self._origins.is_spark(method.value))
         elif name in VIEW_METHODS:
             self._make_view(call, VIEW_METHODS[name])
         elif name in READING_METHODS or (is_file_method(call) and self._names.try_object(method) is None):
@@ -220,6 +229,17 @@ class FunctionScan:
             self._report(
                 "not_deterministic", f"{ast.unparse(method)}() without a seed picks different rows each time", call
             )
+
+    def _of_session(self, call: ast.Call, name: str, is_spark: bool | None) -> None:
+        """What a call of the session reads; a value that may be something else reads it perhaps."""
+        if is_spark is False:
+            return
+        self._guess = None if is_spark else functools.partial(self._to_guess, call)
+        if name == "table":
+            self._read(call, 0, "tableName")
+        else:
+            self._sql(call)
+        self._guess = None
 
     def _make_view(self, call: ast.Call, prefix: str) -> None:
         given = argument(call, 0, "name")
@@ -277,7 +297,8 @@ class FunctionScan:
             try:
                 facts = self._read_query(text)
             except DefinitionError as error:
-                self._refuse_mistake(error, text, given)
+                if self._guess is None:
+                    self._refuse_mistake(error, text, given)
                 self._unresolved(f"runs SQL that cannot be traced: {error.message}", call)
             else:
                 found.append([name for name in facts.inputs if not name.startswith(_ARGUMENT_NAME)])
@@ -299,11 +320,12 @@ class FunctionScan:
                 raise DefinitionError(error.message, hint=hint, location=place) from None
 
     def _add_inputs(self, ways: list[list[str]], given: ast.expr | None) -> None:
-        """Add what the text reads in each form that it may take."""
-        everywhere = set(ways[0]).intersection(*ways[1:]) if ways else set()
         is_sure = given is not None and self._values(given) is not None
-        for name in dict.fromkeys(name for way in ways for name in way):
-            (self._found.inputs if is_sure or name in everywhere else self._found.possible)[name] = None
+        self._found.add_inputs(ways, is_sure=is_sure, guess=self._guess)
+
+    def _to_guess(self, call: ast.Call, name: str) -> Untraced:
+        text = f"{ast.unparse(call.func)}() may read {name}, which is neither defined nor a raw folder"
+        return Untraced("untraced_read", text, Location(self._source.shown, call.lineno))
 
     def _add_remarks(self, facts: QueryFacts, given: ast.expr | None, call: ast.Call) -> None:
         for remark in facts.remarks:
@@ -315,10 +337,11 @@ class FunctionScan:
             line = place.lineno + (remark.line - 1 if isinstance(given, ast.Constant) else 0)
             self._found.untraced[Untraced(remark.code, remark.text, Location(self._source.shown, line))] = None
 
-    def _sql_texts(self, call: ast.Call) -> None:
-        for given in call.args:
+    def _sql_texts(self, call: ast.Call, *, is_spark: bool | None = True) -> None:
+        for given in call.args if is_spark is not False else []:
             with suppress(UnresolvedError):
-                self._check_literal(given)
+                if is_spark:
+                    self._check_literal(given)
                 for text in self._texts.texts_with_holes(given):
                     name = changing_sql(text)
                     if name is not None:
@@ -361,10 +384,11 @@ class FunctionScan:
         target = plain_function(function)
         if target is None:
             return {}
-        known = self._names.bindings(target, call)
+        kept = kept_arguments(function)
+        known = self._names.bindings(target, call, kept)
         return {
             name: values
-            for name, values in self._texts.bindings(target, call).items()
+            for name, values in self._texts.bindings(target, call, kept).items()
             if name in known or is_plain_data(values)
         }
 
@@ -373,20 +397,3 @@ class FunctionScan:
 
     def _unresolved(self, text: str, node: ast.expr) -> None:
         self._found.unresolved[Untraced("untraced_read", text, Location(self._source.shown, node.lineno))] = None
-
-
-def is_followed(value: Any) -> bool:
-    """Tell whether a value is a function or class that may be the project's."""
-    if isinstance(value, type):
-        return True
-    return plain_function(value) is not None and not is_own(value)
-
-
-def _walk(root: ast.AST, ignored: frozenset[int]) -> Iterator[ast.AST]:
-    yield root
-    for name, value in ast.iter_fields(root):
-        if name in {"annotation", "returns"}:
-            continue
-        for child in value if isinstance(value, list) else [value]:
-            if isinstance(child, ast.AST) and id(child) not in ignored:
-                yield from _walk(child, ignored)

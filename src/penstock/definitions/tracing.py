@@ -50,11 +50,12 @@ from penstock.definitions.trace_lookups import (
     subclasses_of,
     values_of_file,
 )
-from penstock.definitions.trace_names import Bindings, Names, attribute, canonical_name, is_own, plain_function
+from penstock.definitions.trace_names import Bindings, Names, attribute, canonical_name, is_own
 from penstock.definitions.trace_reads import FunctionScan
 from penstock.definitions.trace_sources import FunctionNode, LoadingCall, SourceFile, Sources, imported_names, to_text
 from penstock.definitions.trace_texts import TextNames
 from penstock.definitions.trace_values import Refer, UnstableValueError, describe
+from penstock.definitions.trace_wrappers import bindings_behind, plain_function
 from penstock.errors import DefinitionError, Location
 from penstock.model.project import Scalar
 from penstock.model.spec import Untraced
@@ -74,6 +75,8 @@ class Trace:
     """Temporary views that it makes."""
     earlier: str
     """The fingerprint of earlier versions, which covered every import of its files."""
+    guesses: Mapping[str, Untraced]
+    """The inputs that it reads only perhaps, with what to say if there is no such dataset."""
 
 
 class Tracer:
@@ -139,7 +142,8 @@ class _Walk:
                     self._waiting += [(method, {}) for method in self._take_class(function)]
                 elif self._is_project(function):
                     self._take_function(function)
-                    self._waiting += self._scan(function, known)
+                    inner = bindings_behind(current, function, known, self._is_project)
+                    self._waiting += self._scan(function, inner) if inner is not None else []
 
     def _wait_for_subclasses(self) -> bool:
         """Code that asks a class for its subclasses may use any of them; tells whether there are more to follow."""
@@ -169,7 +173,8 @@ class _Walk:
         untraced = list(self._found.untraced) + ([] if has_depends_on else list(self._found.unresolved))
         inputs = self._found.inputs if has_depends_on else {**self._found.inputs, **self._found.possible}
         now, then = (self._hash(modules, values) for modules in (imported, everything))
-        return Trace(now, tuple(inputs), tuple(by_place(untraced)), frozenset(self._found.views), then)
+        views = frozenset(self._found.views)
+        return Trace(now, tuple(inputs), tuple(by_place(untraced)), views, then, self._found.uncertain())
 
     def _add_lookups(self, imported: Iterable[SourceFile]) -> None:
         """Take in what is used without being named, or by the name of a member of a package."""
@@ -270,8 +275,7 @@ class _Walk:
             source, node, names, texts, lambda text: read_query(text, self._tracer.cache), self._extensions
         )
         found = scan.run(self._own_decorators(function, node))
-        for name in ("inputs", "possible", "untraced", "unresolved", "variables", "views", "lookups", "extensions"):
-            getattr(self._found, name).update(getattr(found, name))
+        self._found.add(found)
         if OWN_FILE in found.lookups:
             self._take_file(source, function)
         outer, self._where = self._where, Location(source.shown, node.lineno)

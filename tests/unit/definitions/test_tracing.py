@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         ("return spark.table('x.a')", "x.a"),
         ("return dp.spark.table('a').join(dp.spark.read.table('b'), 'id')", "a b"),
         ("return spark.read.option('x', 1).format('delta').table('a')", "a"),
-        ("s = get()\nreturn s.table('a')", "a"),
+        ("s = get()\nreturn s.table('staging.a')", "staging.a"),
         ("return spark.sql('SELECT * FROM a JOIN b USING (id)')", "a b"),
         ("return spark.sql(f'SELECT * FROM {TABLE} WHERE x > 1')", "const"),
         ("return spark.sql('SELECT * FROM {rows}', rows=dp.read('a'))", "a"),
