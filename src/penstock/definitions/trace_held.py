@@ -16,8 +16,8 @@ from typing import Any
 from penstock.definitions.trace_calls import default_of, parameters
 from penstock.definitions.trace_names import Bindings, attribute, is_filled
 from penstock.definitions.trace_sources import FunctionNode
-from penstock.definitions.trace_values import describe
-from penstock.definitions.trace_wrappers import plain_function
+from penstock.definitions.trace_values import Refer, describe
+from penstock.definitions.trace_wrappers import partial_behind, plain_function
 
 
 def is_made_elsewhere(function: FunctionType) -> bool:
@@ -125,11 +125,13 @@ def class_values(kind: type, node: ast.ClassDef, told: Collection[str]) -> Itera
             yield name, field.default_factory
 
 
-def spark_settings(value: Any, root: Path) -> list[Any]:
-    """What a Spark UDF was made with, which is not in the text of its function."""
+def made_with(value: Any, root: Path, refer: Refer) -> list[Any]:
+    """What a Spark UDF, or a wrapper of a partial call, was made with, which is not in the text of its function."""
     names = ("returnType", "evalType", "deterministic")
     found = (attribute(value, name) if isinstance(value, FunctionType) else None for name in names)
-    return [describe(each, root, lambda item: ["type", type(item).__name__]) for each in found]
+    settings = [describe(each, root, lambda item: ["type", type(item).__name__]) for each in found]
+    kept = partial_behind(value)
+    return settings if kept is None else [*settings, describe(kept, root, refer)]
 
 
 def plain_member(value: Any) -> Any:

@@ -39,6 +39,16 @@ def kept_arguments(value: Any) -> functools.partial[Any] | None:
     return functools.partial(inner.func, *inner.args, *found.args, **{**inner.keywords, **found.keywords})
 
 
+def partial_behind(value: Any) -> functools.partial[Any] | None:
+    """The first partial call that wrappers hold, also behind functions such as Spark UDFs."""
+    for _ in range(20):
+        value = _unwrapped(value)
+        if not isinstance(value, FunctionType):
+            break
+        value = attribute(value, "__wrapped__")
+    return value if isinstance(value, functools.partial) else None
+
+
 def _unwrapped(value: Any) -> Any:
     """The function or the partial call behind wrappers, or what is left of another value."""
     seen = 0

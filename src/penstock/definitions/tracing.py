@@ -36,10 +36,10 @@ from penstock.definitions.trace_held import (
     is_made_by_class,
     is_made_elsewhere,
     kept_functions,
+    made_with,
     methods_of,
     own_defaults,
     plain_member,
-    spark_settings,
 )
 from penstock.definitions.trace_lookups import (
     DOCS,
@@ -173,8 +173,8 @@ class _Walk:
         untraced = list(self._found.untraced) + ([] if has_depends_on else list(self._found.unresolved))
         inputs = self._found.inputs if has_depends_on else {**self._found.inputs, **self._found.possible}
         now, then = (self._hash(modules, values) for modules in (imported, everything))
-        views = frozenset(self._found.views)
-        return Trace(now, tuple(inputs), tuple(by_place(untraced)), views, then, self._found.uncertain())
+        found = self._found
+        return Trace(now, tuple(inputs), tuple(by_place(untraced)), frozenset(found.views), then, found.uncertain())
 
     def _add_lookups(self, imported: Iterable[SourceFile]) -> None:
         """Take in what is used without being named, or by the name of a member of a package."""
@@ -274,8 +274,7 @@ class _Walk:
         scan = FunctionScan(
             source, node, names, texts, lambda text: read_query(text, self._tracer.cache), self._extensions
         )
-        found = scan.run(self._own_decorators(function, node))
-        self._found.add(found)
+        self._found.add(found := scan.run(self._own_decorators(function, node)))
         if OWN_FILE in found.lookups:
             self._take_file(source, function)
         outer, self._where = self._where, Location(source.shown, node.lineno)
@@ -334,11 +333,11 @@ class _Walk:
                 self._take_function(behind)
             elif behind.__code__.co_filename.startswith("<") and self._is_project_module(behind.__module__):
                 raise UnstableValueError(f"the text of {behind.__name__!r} cannot be found")
+        refer = partial(self._refer, is_nested=True)
         if function is not None and is_made_elsewhere(function) and not self._is_project(function):
-            refer = partial(self._refer, is_nested=True)
             cells = [describe(cell.cell_contents, self._root, refer) for cell in function.__closure__ or ()]
             return ["made", canonical_name(function), cells]
-        return ["name", canonical_name(value) or canonical_name(function), spark_settings(value, self._root)]
+        return ["name", canonical_name(value) or canonical_name(function), made_with(value, self._root, refer)]
 
     def _untraced_value(self, name: str, reason: str, line: int | None) -> None:
         location = Location(self._where.file, line) if self._where.file else None

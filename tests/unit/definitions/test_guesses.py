@@ -70,7 +70,7 @@ connection = sqlite3.connect(":memory:")
         ('return of_orders("staging")', "staging.orders", True),
         ('return of_orders("staging", table="x")', "staging.x", True),
         ("return staged()", "staging.orders", True),
-        ('return cached("x")', "staging.x", False),
+        ('return cached("x")', "staging.x", True),
         ("return again()", "staging.orders", True),
         ('return wrapped("orders")', "staging.orders", False),
     ],
@@ -155,3 +155,14 @@ def test_a_read_in_a_branch_that_is_not_taken_says_how_to_choose(folder: Folder)
     with pytest.raises(DefinitionError, match=r"main\.orders reads staging\.zzz") as caught:
         check_inputs([spec], {DatasetName("staging", "orders")})
     assert "also in a branch that is not taken" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("wrap", ["functools.lru_cache({})", "pyspark.sql.functions.udf({})", "{}"])
+def test_what_a_wrapped_partial_call_keeps_is_logic(wrap: str, folder: Folder) -> None:
+    def fingerprint(rate: int) -> str:
+        made = wrap.format(f"functools.partial(scale, {rate})")
+        before = f"import functools\nimport pyspark.sql.functions\ndef scale(rate, x):\n    return x\nscaled = {made}\n"
+        return folder.define("return scaled(dp.read('staging.orders'))", before).fingerprint
+
+    assert fingerprint(2) == fingerprint(2)
+    assert fingerprint(2) != fingerprint(3)
