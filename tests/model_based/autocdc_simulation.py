@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.model_based.autocdc_model import Event, Flow, Key, Kind
@@ -94,7 +94,7 @@ def apply_batch(
         if change.is_nothing and mark == snapshot.mark:
             return
         kept = yield from write_segment(store, snapshot, segments, change, habits)
-        manifest = Manifest(snapshot.base, batch.number, kept, mark, snapshot.commits + 1)
+        manifest = Manifest(snapshot.base, batch.number, kept, snapshot.doubtful, mark, snapshot.commits + 1)
         number = yield from begin_attempt(store, manifest)
         if number is None:
             continue
@@ -127,7 +127,8 @@ def write_segment(
     segment = Segment((snapshot.base or 0, attempt), copies, forget)
     others = snapshot.segments
     if len(segments) >= habits.longest_list:
-        segment, others = merge_segments(segment, segments), ()
+        known = [replace(s, forget=frozenset()) if s.name in snapshot.doubtful else s for s in segments]
+        segment, others = merge_segments(segment, known), ()
     if not segment.copies and not segment.forget:
         return others
     store.write_segment(segment)

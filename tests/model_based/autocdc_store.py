@@ -53,6 +53,8 @@ class Manifest:
     """Whose events it adds. The product does not keep that; the tests ask for it."""
     segments: tuple[SegmentName, ...] = ()
     """The whole auxiliary table, once this attempt is committed."""
+    doubtful: frozenset[SegmentName] = frozenset()
+    """Those of which nobody knows whether they were committed: what they forget may still be needed."""
     mark: Hashable = None
     """Id and content of the last batch that had an id."""
     commits: int = 0
@@ -79,6 +81,8 @@ class Snapshot:
     segments: tuple[SegmentName, ...]
     mark: Hashable = None
     commits: int = 0
+    doubtful: frozenset[SegmentName] = frozenset()
+    """Segments whose forgetting does not count."""
 
 
 @dataclass
@@ -95,16 +99,19 @@ class Store:
 
         When the manifest of that is gone, nobody knows what was committed. Then every segment on storage counts, those of
         dead attempts too. They hold events of the feed, so they come again; to count none instead would lose the first
-        event of a run, and the row before it would seem to end with a delete: wrong for good.
+        event of a run, and the row before it would seem to end with a delete: wrong for good. What they forget does not
+        count: a dead attempt forgets events that the target's rows still hide.
         """
         newest = self.versions[-1]
         for version in reversed(self.versions):
             manifest = self.manifests.get(version.number)
             if manifest is None:
-                return Snapshot(newest.number, None, newest.rows, tuple(sorted(self.segments)))
+                every = tuple(sorted(self.segments))
+                return Snapshot(newest.number, None, newest.rows, every, doubtful=frozenset(every))
             if not manifest.is_fence:
                 base, commits = version.number, manifest.commits
-                return Snapshot(newest.number, base, newest.rows, manifest.segments, manifest.mark, commits)
+                doubtful = manifest.doubtful & frozenset(manifest.segments)
+                return Snapshot(newest.number, base, newest.rows, manifest.segments, manifest.mark, commits, doubtful)
         raise AssertionError("the first version is a load")
 
     def find_batches(self) -> set[Hashable]:

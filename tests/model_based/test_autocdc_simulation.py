@@ -285,6 +285,20 @@ def test_lost_progress_is_healed_by_the_feed(flow: Flow, events: list[Event], ch
         world.check_shown(events)
 
 
+def test_what_an_attempt_gave_up_before_it_died_is_still_needed() -> None:
+    """It would have split the run of the first batch. Its segment counts when progress is lost, and its merge comes soon."""
+    world = World(Flow(("a", "b"), frozenset({"a", "b"}), frozenset(), 2), Habits(longest_list=2, tidy_after=1))
+    first, last, between = upsert(("l",), 1, None, "x"), upsert(("l",), 3, None, "x"), upsert(("l",), 2, None, None)
+    world.apply(first, last)
+    for step in world.deliver(Batch("dies", (between, truncate(4)))):
+        if step == "wrote segment":
+            break
+    world.store.lose_progress()
+    for events in ((first,), (last,), (between, truncate(4))):
+        world.apply(*events)
+    world.check_shown([first, last, between, truncate(4)])
+
+
 @given(_FLOWS, st.lists(_EVENTS, max_size=12), _CHANCE)
 @settings(max_examples=200)
 def test_attempts_that_died_before_progress_was_lost_do_no_harm_in_the_end(

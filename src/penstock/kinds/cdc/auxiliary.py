@@ -108,10 +108,14 @@ class Auxiliary:
         return Segment(name, count, size, truncates)
 
     def find_all(self) -> tuple[Segment, ...]:
-        """Every segment on storage: all of them count when it is unknown which were committed."""
+        """Every segment on storage: all of them count when it is unknown which were committed.
+
+        They hold events of the feed, which come again. But what a load that failed gave up may still be needed.
+        """
         rows = self._count_rows()
         return tuple(
-            Segment(name, rows.get(name, 0), size, truncates=1) for name, size in sorted(self._sizes().items())
+            Segment(name, rows.get(name, 0), size, truncates=1, forgets=False)
+            for name, size in sorted(self._sizes().items())
         )
 
     def check(self, segments: Sequence[Segment]) -> None:

@@ -234,11 +234,15 @@ def merge_segments(
     auxiliary: Auxiliary, segments: Sequence[Segment], flow: Flow, difference: Difference
 ) -> tuple[Segment, ...]:
     """All segments and the new rows as one segment, without what was forgotten."""
-    rows = auxiliary.read(segments, flow)
-    if difference.remembered or difference.forgotten:
-        rows = rows.unionByName(difference.segment_rows())
+    stored = auxiliary.read(segments, flow)
+    certain = [segment for segment in segments if segment.forgets]
+    new = difference.segment_rows() if difference.remembered or difference.forgotten else stored.limit(0)
+    rows = stored.unionByName(new)
+    trusted = (
+        rows if len(certain) == len(segments) else auxiliary.read(certain, flow).unionByName(new) if certain else new
+    )
     identity = ["key", "sequence", "attempt"]
-    forgotten = rows.where(F.col("kind") == FORGET).select(*identity).distinct()
+    forgotten = trusted.where(F.col("kind") == FORGET).select(*identity).distinct()
     events = rows.where(F.col("kind") != FORGET).join(forgotten, identity, "left_anti")
     if not flow.keeps_history:  # only the last truncate matters
         latest = events.where(F.col("kind") == TRUNCATE).agg(F.max("sequence").alias("latest"))

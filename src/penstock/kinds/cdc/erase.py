@@ -78,18 +78,19 @@ def _find_hits(auxiliary: Auxiliary, segments: Sequence[Segment], flow: Flow, ke
 
 
 def _write_rest(auxiliary: Auxiliary, segments: Sequence[Segment], flow: Flow, keys: KeySet) -> tuple[Segment, ...]:
-    """What stays of these segments, as one."""
+    """What stays of these segments, as one; it gives up no event of which that is doubtful."""
     if not segments:
         return ()
+    forgets = all(segment.forgets for segment in segments)
     rest = leave_out_events(auxiliary.read(segments, flow), flow, keys)
     truncates = sum(segment.truncates for segment in segments)
     if sum(segment.rows for segment in segments) <= _FEW:
         table = rest.toArrow()
-        return (auxiliary.write_small(table, truncates),) if table.num_rows else ()
+        return (replace(auxiliary.write_small(table, truncates), forgets=forgets),) if table.num_rows else ()
     kept: DataFrame = rest.persist()
     try:
         count = kept.count()
-        return (auxiliary.write_large(kept, count, truncates),) if count else ()
+        return (replace(auxiliary.write_large(kept, count, truncates), forgets=forgets),) if count else ()
     finally:
         kept.unpersist()
 

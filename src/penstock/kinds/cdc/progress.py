@@ -22,6 +22,12 @@ class Segment:
     rows: int
     size: int
     truncates: int = 0
+    forgets: bool = True
+    """Whether the events that it gives up are given up. Not when nobody knows whether its load was committed."""
+
+    def to_json(self) -> dict[str, Any]:
+        """What is said of almost every segment is left out."""
+        return {name: value for name, value in asdict(self).items() if name != "forgets" or not value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +73,7 @@ class CdcCodec:
     def encode(self, payload: CdcProgress) -> dict[str, Any]:
         return {
             "files": [entry.to_json() for entry in payload.files.values()],
-            "segments": [asdict(segment) for segment in payload.segments],
+            "segments": [segment.to_json() for segment in payload.segments],
             "identity": payload.identity.to_json() if payload.identity else None,
             "batch": list(payload.batch) if payload.batch else None,
             "sources": {flow: dict(mark) for flow, mark in payload.sources.items()},
