@@ -250,6 +250,31 @@ def test_lost_progress_means_that_the_feed_is_read_again(spark: Any, tmp_path: P
     check(spark, str(target), flow, [*feed, *late])
 
 
+@pytest.mark.deep
+def test_what_a_batch_gave_up_before_it_died_is_still_needed_when_progress_is_lost(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would have split a run of equal rows. Its segment counts afterwards, and the next merge must not believe it."""
+    target = tmp_path / "db" / "target"
+    monkeypatch.setattr(changes, "LONGEST_LIST", 2)
+    first, last, between = (upsert(("k", 0), at, *row) for at, row in ((1, (1, "x")), (3, (1, "x")), (2, (None, None))))
+    apply_events(spark, str(target), SCD2, [first, last])
+    with monkeypatch.context() as dying:
+        dying.setattr(changes.ChangeLoad, "_commit", _die)
+        with pytest.raises(RuntimeError, match="the process is gone"):
+            apply_events(spark, str(target), SCD2, [between, Event((), 4, Kind.TRUNCATE)])
+    assert len(list((target / "_penstock" / "auxiliary").iterdir())) == 3, "two segments, and the target's identity"
+    lose_manifests(target)
+    feed = [first, last, between, Event((), 4, Kind.TRUNCATE)]
+    for events in (feed[:1], feed[1:2], feed[2:]):
+        apply_events(spark, str(target), SCD2, events)
+    check(spark, str(target), SCD2, feed)
+
+
+def _die(*_: Any) -> None:
+    raise RuntimeError("the process is gone")
+
+
 def test_a_target_whose_folder_of_progress_is_gone_is_refused(spark: Any, tmp_path: Path) -> None:
     """Nobody could tell what was deleted: a late event would bring it back."""
     target = tmp_path / "db" / "target"
