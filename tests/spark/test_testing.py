@@ -72,7 +72,7 @@ def test_definitions_are_called_with_frames_and_nothing_is_stored(spark: Any, tm
     assert rows(every_way.select("id", "total")) == [(2, 90.0)]
     assert rows(shop.compute("big", {"orders": orders}).rows.select("id")) == [(2,), (3,), (4,)]
 
-    with pytest.raises(UserCodeError, match=r"transformations/all.sql:\d+: main.broken: .*no_such"):
+    with pytest.raises(UserCodeError, match=r"transformations/all.sql:\d+:\d+: main.broken: .*no_such"):
         shop.compute("broken", {"orders": orders})
     with pytest.raises(ExpectationError, match=r"none \(amount > 5\): 1 rows"):
         shop.compute("strict", {"orders": orders})
