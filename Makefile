@@ -5,6 +5,8 @@ UV := $(BIN)/python -m uv
 STAMP := .venv/.installed
 # uv trusts the certificates of this machine, where it has any, as pip does: a company's proxy may have its own.
 export UV_SYSTEM_CERTS := $(if $(wildcard /etc/ssl/certs/ca-certificates.crt),true,false)
+# Python keeps what it compiled, on machines that say otherwise too: pytest would rewrite every test file in every process.
+export PYTHONDONTWRITEBYTECODE :=
 .DEFAULT_GOAL := help
 .PHONY: help setup java demo test test-fast test-spark test-deep coverage lint fmt types bench bench-eventlog bench-staging bench-cdc bench-erasure bench-loads bench-backfill bench-cutoff docs lock clean
 
