@@ -9,8 +9,16 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Iterator
-from pathlib import Path
-from types import FunctionType, ModuleType
+from types import (
+    BuiltinFunctionType,
+    FunctionType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodDescriptorType,
+    ModuleType,
+    NoneType,
+    WrapperDescriptorType,
+)
 from typing import Any
 
 from penstock.definitions.project_modules import ProjectFiles
@@ -19,6 +27,11 @@ from penstock.definitions.trace_held import given_to, methods_of
 from penstock.definitions.trace_names import attribute
 
 _KNOWN = (FunctionType, functools.partial, functools.partialmethod, property, staticmethod, classmethod)
+_EMPTY = (
+    frozenset({str, int, float, bool, bytes, tuple, list, dict, set, frozenset, NoneType})
+    | {BuiltinFunctionType, GetSetDescriptorType, MemberDescriptorType, MethodDescriptorType, WrapperDescriptorType}
+)  # fmt: skip
+"""Values and members written in C, which hold no code of a project."""
 
 
 def find_extensions(files: ProjectFiles) -> Extensions:
@@ -29,12 +42,15 @@ def find_extensions(files: ProjectFiles) -> Extensions:
 class _Finder:
     def __init__(self, files: ProjectFiles) -> None:
         self._files = files
+        self._root = str(files.root)
         self._is_ours: dict[str, bool] = {}
 
     def find(self) -> Extensions:
         found: dict[str, list[Any]] = {}
         for place in self._places():
             for name, value in list(vars(place).items()):
+                if self._is_of_package(value):
+                    continue
                 pieces = [piece for piece in _pieces(value) if self._is_of_project(piece)]
                 if pieces:
                     found.setdefault(name, []).extend([*pieces, value] if given_to(value) is not None else pieces)
@@ -51,6 +67,17 @@ class _Finder:
         places = [*outside, *(each for each in classes if not self._is_project(sys.modules.get(each.__module__)))]
         return list({id(each): each for each in places if not _is_penstock(each)}.values())
 
+    def _is_of_package(self, value: Any) -> bool:
+        """Told at a glance, as of nearly all members: the classes of Spark and pandas have thousands."""
+        kind = type(value)
+        if kind is FunctionType:
+            return not (value.__code__.co_filename.startswith(self._root) or value.__dict__)
+        if kind is staticmethod or kind is classmethod:
+            return self._is_of_package(value.__func__)
+        if kind is property:
+            return all(self._is_of_package(each) for each in (value.fget, value.fset, value.fdel))
+        return kind in _EMPTY
+
     def _is_of_project(self, piece: Any) -> bool:
         if isinstance(piece, FunctionType):
             # In a process that loads a project again, members of its former modules are still there.
@@ -64,10 +91,10 @@ class _Finder:
         return _is_a(module, ModuleType) and self._is_project_file(vars(module).get("__file__"))
 
     def _is_project_file(self, file: Any) -> bool:
-        if not isinstance(file, str) or not file.startswith(str(self._files.root)):
+        if not isinstance(file, str) or not file.startswith(self._root):
             return False
         if file not in self._is_ours:
-            self._is_ours[file] = self._files.is_project_file(Path(file))
+            self._is_ours[file] = self._files.is_project_file(file)
         return self._is_ours[file]
 
 

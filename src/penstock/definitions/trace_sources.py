@@ -170,6 +170,7 @@ class Sources:
         self._parsed: dict[Path, SourceFile | None] = {}
         self._imports: dict[Path, frozenset[Path]] = {}
         self._reachable: dict[Path, list[SourceFile]] = {}
+        self._module_files: dict[str, Path | None] = {}
 
     def file_of(self, filename: str) -> SourceFile | None:
         """The parsed file, or None when it is not a readable Python file of the project."""
@@ -231,6 +232,11 @@ class Sources:
         return frozenset(file for file in files if file is not None)
 
     def _module_file(self, name: str) -> Path | None:
+        if name not in self._module_files:
+            self._module_files[name] = self._find_module(name)
+        return self._module_files[name]
+
+    def _find_module(self, name: str) -> Path | None:
         file = self.files.module_file(name)
         if file is not None:
             return file
