@@ -7,6 +7,8 @@ STAMP := .venv/.installed
 export UV_SYSTEM_CERTS := $(if $(wildcard /etc/ssl/certs/ca-certificates.crt),true,false)
 # Python keeps what it compiled, on machines that say otherwise too: pytest would rewrite every test file in every process.
 export PYTHONDONTWRITEBYTECODE :=
+# The folders of tests on Spark: to look for them in all tests takes longer. tests/conftest.py refuses a test elsewhere.
+ON_SPARK := tests/spark tests/faults tests/e2e tests/kinds
 .DEFAULT_GOAL := help
 .PHONY: help setup java demo test test-fast test-spark test-deep coverage lint fmt types bench bench-eventlog bench-staging bench-cdc bench-erasure bench-loads bench-backfill bench-cutoff docs lock clean
 
@@ -37,10 +39,10 @@ test: setup ## All tests that belong to every change, and how long they took
 	  took=$$(($$(date +%s) - began)); echo "make test: $$((took / 60)) min $$((took % 60)) s"; exit $$ended
 
 test-fast: setup ## The tests without Spark, in three processes: some wait for servers that hang (the S3 server runs on Java)
-	$(BIN)/pytest -n 3 --durations=10 -m "not spark and not deep"
+	$(BIN)/pytest -n 3 --durations=25 -m "not spark and not deep" --ignore=tests/spark
 
 test-spark: setup ## The tests on Spark, in two processes: planning a small query keeps one core busy at most
-	$(BIN)/pytest -n 2 --dist loadfile --durations=10 -m "spark and not deep"
+	$(BIN)/pytest -n 2 --dist loadfile --durations=60 -m "spark and not deep" $(ON_SPARK)
 
 test-deep: setup ## Long tests, before a release
 	$(BIN)/pytest -n 2 --dist loadfile --durations=10 -m "deep"

@@ -15,7 +15,14 @@ settings.register_profile("penstock", deadline=None)  # a busy machine is no rea
 settings.load_profile("penstock")
 
 
+ON_SPARK = ("tests/spark/", "tests/faults/", "tests/e2e/", "tests/kinds/")
+"""Where `make test-spark` looks for tests."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("spark") and not item.nodeid.startswith(ON_SPARK):
+            raise pytest.UsageError(f"{item.nodeid} needs Spark: put it below one of {', '.join(ON_SPARK)}")
     sort_by_time(items)
 
 
