@@ -22,6 +22,7 @@ from penstock.storage.column_chunks import (
     read_chunks,
     read_leaves,
 )
+from penstock.storage.decimal_columns import check_digits, find_roomy_decimals
 from penstock.storage.file_names import check_names, check_path
 from penstock.storage.files import Files
 from penstock.storage.local import LocalFiles
@@ -57,6 +58,8 @@ class _Kind:
     chunks: tuple[Leaf, ...]
     """What the chunks of each row group must be."""
     columns: tuple[_Leaf, ...]
+    roomy: tuple[int, ...]
+    """The places of decimals of which each file must prove that Spark reads them rightly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +94,20 @@ def _read_checked(files: Files, path: str, kinds: _Kinds) -> tuple[_File, _Kind]
         file = _File(metadata, _read_chunks(stream, path))
     key = _find_kind(metadata)
     if key not in kinds:  # most files of a table have equal columns: each kind is parsed once
-        kinds[key] = _Kind(read_leaves(metadata.schema), tuple(_find_leaves(metadata, path)))
-    _check_readable(file, kinds[key].chunks, path)
-    return file, kinds[key]
+        kinds[key] = _understand(metadata, path)
+    kind = kinds[key]
+    _check_readable(file, kind.chunks, path)
+    for place in kind.roomy:
+        check_digits(metadata.schema.column(place), _statistics(file, kind, place), path)
+    return file, kind
+
+
+def _understand(metadata: Any, path: str) -> _Kind:
+    leaves = [metadata.schema.column(leaf) for leaf in range(metadata.num_columns)]
+    _check_meanings(leaves, path)
+    roomy = tuple(find_roomy_decimals(leaves, path))
+    columns = tuple(_find_columns(metadata, [leaf.physical_type for leaf in leaves], path))
+    return _Kind(read_leaves(metadata.schema), columns, roomy)
 
 
 def _read_chunks(stream: BinaryIO, path: str) -> list[list[Chunk]]:
@@ -204,12 +218,10 @@ def _count_nulls(statistics: Iterable[Any], type_: str) -> int | None:
     return sum(int(group.null_count) for group in groups)
 
 
-def _find_leaves(metadata: Any, path: str) -> Iterator[_Leaf]:
+def _find_columns(metadata: Any, physical: Sequence[str], path: str) -> Iterator[_Leaf]:
+    """The columns of a file; `physical` has the Parquet types of its leaves."""
     import pyarrow as pa
 
-    leaves_of = [metadata.schema.column(leaf) for leaf in range(metadata.num_columns)]
-    _check_meanings(leaves_of, path)
-    physical = [leaf.physical_type for leaf in leaves_of]
     has_variants = "(Variant(" in str(metadata.schema)
     arrow = metadata.schema.to_arrow_schema()
     check_names(arrow.names, path)

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.parquet_files import annotate, change_footer
 
 from builders import write_raw
 from penstock.errors import RawFileError
@@ -287,8 +288,8 @@ def test_a_file_without_permission_is_a_problem_of_that_file(open_folder: Path) 
 
 def test_files_with_the_same_columns_are_understood_once(raw: LocalFiles, monkeypatch: pytest.MonkeyPatch) -> None:
     understood = []
-    find_leaves = footers._find_leaves
-    monkeypatch.setattr(footers, "_find_leaves", lambda *given: understood.append(given) or find_leaves(*given))
+    understand = footers._understand
+    monkeypatch.setattr(footers, "_understand", lambda *given: understood.append(given) or understand(*given))
     paths = [f"orders/{number}.parquet" for number in range(5)]
     for number, path in enumerate(paths):
         write_raw(raw.root / path, {"id": [number], "name": ["x"]})
@@ -335,6 +336,50 @@ def test_fields_that_differ_only_by_case_are_refused(nested: pa.DataType, raw: L
     write_raw(raw.root / "t/1.parquet", pa.table({"c": pa.array([None], nested)}))
     with pytest.raises(RawFileError, match="column 'c': fields 'a' and 'A' differ only by case"):
         read_footers(raw, ["t/1.parquet"])
+
+
+BYTES = pa.array([b"\x01", b"\xff"])
+WIDE = pa.array([bytes(16), b"\xff" * 16], pa.binary(16))
+LONGS = pa.array([99999, -99999])
+TOO_LONG = pa.array([100000, 0])
+
+
+@pytest.mark.parametrize(
+    ("values", "digits", "problem"),
+    [
+        (BYTES, 9, "stores decimal(9,2) as BYTE_ARRAY"),
+        (BYTES, 18, "stores decimal(18,2) as BYTE_ARRAY"),
+        (BYTES, 19, None),
+        (WIDE, 5, "has room for more digits than decimal(5,2)"),
+        (WIDE, 18, "has room for more digits than decimal(18,2)"),
+        (WIDE, 19, None),
+        (LONGS, 10, None),
+        (LONGS, 5, "has room for more digits than decimal(5,2)"),
+    ],
+)
+def test_decimals_that_spark_would_not_read_rightly_are_refused(
+    values: pa.Array, digits: int, problem: str | None, raw: LocalFiles
+) -> None:
+    write_raw(raw.root / "t/1.parquet", pa.table({"c": values}), write_statistics=False)
+    change_footer(raw.root / "t/1.parquet", annotate("c", converted=5, precision=digits, scale=2))
+    if problem is None:
+        assert read_footers(raw, ["t/1.parquet"])["t/1.parquet"].columns[0].type == f"decimal({digits},2)"
+    else:
+        with pytest.raises(RawFileError, match=re.escape(f"raw file t/1.parquet: column 'c' {problem}")):
+            read_footers(raw, ["t/1.parquet"])
+
+
+@pytest.mark.parametrize(("values", "is_read"), [(LONGS, True), (TOO_LONG, False), (pa.array([], pa.int64()), True)])
+def test_statistics_prove_that_decimals_have_no_more_digits_than_spark_takes(
+    values: pa.Array, is_read: bool, raw: LocalFiles
+) -> None:
+    write_raw(raw.root / "t/1.parquet", pa.table({"c": values}))
+    change_footer(raw.root / "t/1.parquet", annotate("c", converted=5, precision=5, scale=2))
+    if is_read:
+        assert read_footers(raw, ["t/1.parquet"])["t/1.parquet"].columns[0].type == "decimal(5,2)"
+    else:
+        with pytest.raises(RawFileError, match="do not prove that no value has more"):
+            read_footers(raw, ["t/1.parquet"])
 
 
 def test_compressions_that_spark_does_not_know_are_refused(raw: LocalFiles) -> None:
