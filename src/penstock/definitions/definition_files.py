@@ -8,23 +8,31 @@ from pathlib import Path
 
 from penstock.definitions.project_modules import ProjectFiles
 from penstock.errors import DefinitionError, Location
-from penstock.model.project import Project
+from penstock.model.project import USUAL_LIBRARIES, Project
 
 
 def find_definition_files(project: Project) -> tuple[Path, ...]:
     """The .py and .sql files that the project's globs name, sorted."""
     files = ProjectFiles(project.root)
-    found = {path for path in _named(project, files) if _is_definition_file(path, files)}
-    return tuple(sorted(found))
+    found = {path for pattern in project.libraries for path in _named(pattern, project, files)}
+    return tuple(sorted(path for path in found if _is_definition_file(path, files)))
 
 
 def find_ignored_files(project: Project) -> tuple[str, ...]:
-    """What the globs name and looks like definitions, but is not read: one line for each."""
+    """What the globs name and looks like definitions, but is not read, and globs that name none: one line for each."""
     files = ProjectFiles(project.root)
-    named = {path for path in _named(project, files) if _is_visible(path, files)}
+    by_glob = {pattern: set(_named(pattern, project, files)) for pattern in project.libraries}
+    named = {path for paths in by_glob.values() for path in paths if _is_visible(path, files)}
     read = {path for path in named if _is_definition_file(path, files)}
     found = ((path, _find_reason(path, read)) for path in sorted(named))
-    return tuple(f"{files.shown(path)} is ignored: it is {reason}" for path, reason in found if reason is not None)
+    ignored = [f"{files.shown(path)} is ignored: it is {reason}" for path, reason in found if reason is not None]
+    vain = [pattern for pattern, paths in by_glob.items() if not paths & read and pattern not in USUAL_LIBRARIES]
+    return (*ignored, *(_describe_vain(pattern, files) for pattern in vain))
+
+
+def _describe_vain(pattern: str, files: ProjectFiles) -> str:
+    advice = f"; for the files in it, write {pattern.rstrip('/')}/**" if (files.root / pattern).is_dir() else ""
+    return f"libraries names {pattern}, where no definition file is{advice}"
 
 
 def is_sql(path: Path) -> bool:
@@ -32,18 +40,19 @@ def is_sql(path: Path) -> bool:
     return path.suffix.lower() == ".sql"
 
 
-def _named(project: Project, files: ProjectFiles) -> Iterator[Path]:
-    """Everything that the globs name."""
-    for pattern in project.libraries:
-        if Path(pattern).is_absolute() or ".." in Path(pattern).parts:
-            raise DefinitionError(
-                f"the glob {pattern!r} leaves the project",
-                hint="write it from the project's folder, such as transformations/**",
-                location=Location(files.shown(project.file)),
-            )
-        # "**" alone means every file below, in all versions of Python.
-        every = f"{pattern.rstrip('/')}/*" if pattern.rstrip("/").endswith("**") else pattern
+def _named(pattern: str, project: Project, files: ProjectFiles) -> Iterator[Path]:
+    """Everything that a glob names."""
+    place = Location(files.shown(project.file))
+    if Path(pattern).is_absolute() or ".." in Path(pattern).parts:
+        hint = "write it from the project's folder, such as transformations/**"
+        raise DefinitionError(f"the glob {pattern!r} leaves the project", hint=hint, location=place)
+    # "**" alone means every file below, in all versions of Python.
+    every = f"{pattern.rstrip('/')}/*" if pattern.rstrip("/").endswith("**") else pattern
+    try:
         yield from files.root.glob(every)
+    except (ValueError, IndexError, NotImplementedError):
+        hint = "name files, such as transformations/**"
+        raise DefinitionError(f"{pattern!r} is not a glob", hint=hint, location=place) from None
 
 
 def _is_definition_file(path: Path, files: ProjectFiles) -> bool:

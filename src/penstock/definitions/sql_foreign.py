@@ -121,7 +121,7 @@ def _find_operators(_: SqlText, words: Sequence[Word], places: Places) -> Iterat
         if word.text == "AT" and following == ["TIME", "ZONE"] and word.before not in BEFORE_VALUE:
             advice = "use from_utc_timestamp(a, 'Europe/Paris') or to_utc_timestamp(a, 'Europe/Paris')"
             yield _Foreign(word, "Spark has no AT TIME ZONE", advice)
-        if word.kind is T.L_BRACKET and word.before in BEFORE_VALUE:
+        if word.kind is T.L_BRACKET and word.before in BEFORE_VALUE - {T.GT}:  # > may end a type
             yield _Foreign(word, "a list is not written in square brackets", "write array(1, 2)")
         if word.kind is T.ISNULL and following[0] != "(" and places.is_condition(place - 1):
             yield _Foreign(word, "Spark has no ISNULL", "write IS NULL")

@@ -85,5 +85,7 @@ def find_false_pointer(files: Files, table: str) -> str | None:
         return None
     except (OSError, *MALFORMED):
         return f"{path} cannot be read"
+    if not isinstance(version, int):
+        return f"{path} names no version"
     known = {checkpoint.version for checkpoint in find_checkpoints(list_log(files, table))}
     return None if version in known else f"{path} names version {version}, which has no checkpoint"

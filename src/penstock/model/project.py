@@ -40,6 +40,10 @@ class SparkSettings:
     """A folder of jars to use instead of resolving them (offline use)."""
 
 
+USUAL_LIBRARIES = ("transformations/**",)
+"""The definition files of a project that says nothing else."""
+
+
 @dataclass(frozen=True, slots=True)
 class Project:
     """A project, ready for use: every path is absolute or a URI, every variable is filled in."""
@@ -49,7 +53,7 @@ class Project:
     name: str
     storage: str
     database: str = "main"
-    libraries: tuple[str, ...] = ("transformations/**",)
+    libraries: tuple[str, ...] = USUAL_LIBRARIES
     configuration: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Settings of the Spark session; may hold keys of an object store, so it is not part of what is printed."""
     raw: RawSettings | None = None

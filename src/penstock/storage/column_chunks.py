@@ -61,10 +61,13 @@ def read_chunks(stream: BinaryIO) -> list[list[Chunk]]:
     (length,) = struct.unpack("<I", stream.read(4))
     stream.seek(size - 8 - length)
     groups = read_plain(stream.read(length)).get(_GROUPS, [])
-    try:
-        return [group[_CHUNKS] for group in groups]
-    except (TypeError, KeyError):
-        raise ThriftError("a row group has no columns") from None
+    if not _is_list_of_structs(groups) or not all(_is_list_of_structs(group.get(_CHUNKS)) for group in groups):
+        raise ThriftError("a row group has no columns")
+    return [group[_CHUNKS] for group in groups]
+
+
+def _is_list_of_structs(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, dict) for each in value)
 
 
 def check_chunks(groups: Sequence[Sequence[Chunk]], leaves: Sequence[Leaf]) -> None:
@@ -77,7 +80,7 @@ def check_chunks(groups: Sequence[Sequence[Chunk]], leaves: Sequence[Leaf]) -> N
                 raise EncryptedError(leaf.path)
             try:
                 is_sound = _is_sound(chunk[_META], leaf)
-            except (TypeError, KeyError, AttributeError):
+            except (TypeError, KeyError, AttributeError, IndexError):
                 is_sound = False
             if not is_sound:
                 raise ThriftError(f"what it says about the column {leaf.path!r} is damaged")

@@ -67,7 +67,9 @@ def _read_list(content: bytes, place: int) -> tuple[list[Any], int]:
         numbers = content[place : place + size]
         if len(numbers) == size and numbers.isascii():  # none of them continues in the next byte
             return [(value >> 1) ^ -(value & 1) for value in numbers], place + size
-    found = []
+    found: list[Any] = []
+    if not size:
+        return found, place
     read = _READERS[wire_type]
     for _ in range(size):
         value, place = read(content, place)

@@ -57,3 +57,15 @@ def test_a_link_to_a_folder_above_is_not_followed_for_ever(folder: Folder) -> No
     (folder.root / "transformations/again").symlink_to("..")
     assert len(folder.load()) == 1
     assert len(find_ignored_files(folder.project)) == 1
+
+
+def test_a_glob_that_names_no_definitions_is_told(folder: Folder) -> None:
+    folder.write("transformations/a.sql", "CREATE MATERIALIZED VIEW a AS SELECT 1 AS x;\n")
+    folder.libraries = ("transformations", "nosuch/**", "transformations/**")
+    assert find_ignored_files(folder.project) == (
+        "libraries names transformations, where no definition file is; for the files in it, write transformations/**",
+        "libraries names nosuch/**, where no definition file is",
+    )
+    folder.libraries = ("transformations/**",)
+    (folder.root / "transformations/a.sql").unlink()
+    assert find_ignored_files(folder.project) == (), "a project of staging tables has no definitions"

@@ -105,6 +105,13 @@ def test_globs_stay_in_the_project(folder: Folder, pattern: str) -> None:
         folder.load()
 
 
+@pytest.mark.parametrize("pattern", [".", ""])
+def test_what_is_no_glob_is_an_error(folder: Folder, pattern: str) -> None:
+    folder.libraries = (pattern,)
+    with pytest.raises(DefinitionError, match="is not a glob"):
+        folder.load()
+
+
 @pytest.mark.parametrize(
     ("text", "place", "message"),
     [

@@ -86,7 +86,7 @@ def test_a_form_of_another_database_has_a_place_and_what_helps(query: str, expec
         "SELECT sum(a) FILTER (WHERE b > 1), filter(c, x -> x > 1) FROM t",
         "SELECT any(a), some(b), every(c) FROM t WHERE a LIKE ANY ('x') AND b NOT LIKE ALL ('y')",
         "SELECT isnull(a), a isnull FROM t WHERE isnull(a)",
-        "SELECT a[0], m['x'][1], f(a)[0], array(1, 2)[0] FROM t",
+        "SELECT a[0], m['x'][1], f(a)[0], array(1, 2)[0], a::array<array<int>>[0][1], b::map<string,int>['x'] FROM t",
         "SELECT * FROM t JOIN s USING (id)",
         "SELECT materialized, a AS materialized FROM t",
         "SELECT a at, b time, c AS zone FROM t",

@@ -154,7 +154,13 @@ def test_a_table_of_penstock_has_no_files_elsewhere(
 
 
 @pytest.mark.parametrize(
-    ("content", "says"), [('{"version": 1}', "version 1"), ("{", "cannot be read"), ("[]", "cannot be read")]
+    ("content", "says"),
+    [
+        ('{"version": 1}', "version 1"),
+        ("{", "cannot be read"),
+        ("[]", "cannot be read"),
+        ('{"version": []}', "names no version"),
+    ],
 )
 def test_a_pointer_to_no_checkpoint_is_named(content: str, says: str, log: Path, storage: LocalFiles) -> None:
     assert find_false_pointer(storage, NAME.path) is None

@@ -6,6 +6,7 @@ import base64
 import io
 import struct
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -81,6 +82,24 @@ def test_a_row_group_must_have_every_column(raw: LocalFiles) -> None:
         read_footers(raw, [PATH])
 
 
+def test_lists_of_other_things_are_damage(raw: LocalFiles) -> None:
+    """pyarrow does not look at what a list says that it has."""
+    rest, footer = _split()
+    (raw.root / PATH).parent.mkdir(parents=True, exist_ok=True)
+    tried = 0
+    for place, head in enumerate(footer):
+        if head & 0x0F != 12:  # a list of structs, or a byte that looks like one
+            continue
+        for other in (5, 8, 9):
+            changed = bytearray(footer)
+            changed[place] = head & 0xF0 | other
+            (raw.root / PATH).write_bytes(rest + bytes(changed) + struct.pack("<I", len(footer)) + b"PAR1")
+            tried += 1
+            with suppress(RawFileError):
+                read_footers(raw, [PATH])
+    assert tried > 10
+
+
 @pytest.mark.parametrize("cut", [b"", b"abc"])
 @pytest.mark.parametrize("end", [5, 6], ids=["largest", "smallest"])
 def test_statistics_that_were_cut_say_nothing(cut: bytes, end: int, raw: LocalFiles) -> None:
@@ -128,3 +147,7 @@ def test_the_fast_reader_and_the_complete_one_agree() -> None:
 def test_what_is_no_struct_is_refused(content: bytes) -> None:
     with pytest.raises(ThriftError):
         read_plain(content)
+
+
+def test_an_empty_list_need_not_say_what_it_would_have() -> None:
+    assert read_plain(b"\x19\x00\x15\x02\x00") == {1: [], 2: 1}

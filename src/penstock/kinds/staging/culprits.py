@@ -44,7 +44,7 @@ def find_culprit(raw: Files, paths: Sequence[str], stop: Stop) -> Culprit | None
                     for name, column in zip(batch.schema.names, batch.columns, strict=True):
                         if stop.is_in(column):
                             return Culprit(path, name)
-        except (pa.ArrowException, OSError):
+        except (pa.ArrowException, OSError, ValueError, OverflowError):  # or with values that Python does not have
             continue
     return None
 
@@ -99,12 +99,26 @@ def _has_equal_keys(column: Any) -> bool:
     import pyarrow as pa
 
     if pa.types.is_map(column.type):
-        offsets, keys = column.offsets.to_pylist(), column.keys.to_pylist()
+        offsets, keys = column.offsets.to_pylist(), _to_comparable(column.keys).to_pylist()
         for start, end in pairwise(offsets):
             found = [repr(key) for key in keys[start:end]]
             if len(set(found)) < len(found):
                 return True
     return any(map(_has_equal_keys, _children(column)))
+
+
+def _to_comparable(keys: Any) -> Any:
+    """Keys as values that Python has, and that are equal where Spark's are: text need not be UTF-8, nor a date before 9999."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_string(keys.type) or pa.types.is_large_string(keys.type):
+        return keys.cast(pa.large_binary())
+    if pa.types.is_date(keys.type) or pa.types.is_timestamp(keys.type):
+        return keys.view(pa.int32() if keys.type.bit_width == 32 else pa.int64())
+    if pa.types.is_float32(keys.type) or pa.types.is_float64(keys.type):
+        return pc.add(keys, pa.scalar(0.0, keys.type))  # -0.0 becomes 0.0
+    return keys
 
 
 def _leaves(column: Any) -> Iterable[Any]:

@@ -109,6 +109,12 @@ def test_no_file_is_blamed_when_nothing_works(files: LocalFiles) -> None:
 
 MAPS = pa.array([[(1, "a")], [(2, "b"), (2, "c")]], pa.map_(pa.int32(), pa.string()))
 NOT_TEXT = pa.array([b"ok", b"\xff"]).view(pa.string())
+FAR_DAYS = pa.array([2**31 - 1, -(2**31)], pa.int32()).cast(pa.date32())
+
+
+def _map(keys: pa.Array) -> pa.Array:
+    """One map with these keys."""
+    return pa.MapArray.from_arrays(pa.array([0, len(keys)], pa.int32()), keys, pa.array(range(len(keys))))
 
 
 @pytest.mark.parametrize(
@@ -117,6 +123,9 @@ NOT_TEXT = pa.array([b"ok", b"\xff"]).view(pa.string())
         (NANOSECONDS, pa.array([1000, None], pa.timestamp("ns")), pa.array([1000, -1], pa.timestamp("ns"))),
         (EQUAL_KEYS, pa.array([[(1, "a")]], MAPS.type), MAPS),
         (EQUAL_KEYS, pa.array([1]), pa.StructArray.from_arrays([MAPS], ["m"])),
+        (EQUAL_KEYS, _map(NOT_TEXT), _map(pa.concat_arrays([NOT_TEXT, NOT_TEXT]))),
+        (EQUAL_KEYS, _map(FAR_DAYS), _map(pa.concat_arrays([FAR_DAYS, FAR_DAYS]))),
+        (EQUAL_KEYS, _map(pa.array([0.0, 1.0])), _map(pa.array([0.0, -0.0]))),
         (OTHER_TEXT, NOT_TEXT, pa.StructArray.from_arrays([NOT_TEXT], ["s"])),
         (OTHER_TEXT, pa.array([["a"]]), pa.ListArray.from_arrays([0, 2], NOT_TEXT)),
     ],
