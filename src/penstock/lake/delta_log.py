@@ -7,13 +7,13 @@ anyone else changed rows since. Usually no commit file from before the last log 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 from penstock.errors import StorageError
+from penstock.lake.log_names import LOG, find_checkpoints, find_checksums, find_commits
 from penstock.model.progress import check_type
 from penstock.model.schema import Column
 from penstock.model.types import to_text, type_from_json
@@ -28,10 +28,6 @@ _HIGHEST = 10**18
 """Delta's transaction numbers have 63 bits: from this number on a table would soon have none left."""
 
 _WRITES = ("WRITE", "STREAMING UPDATE")
-_COMMIT = re.compile(r"(\d{20})\.json\Z")
-_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.")
-_CHECKSUM = re.compile(r"(\d{20})\.crc\Z")
-
 
 _RESTORE = "restore the file from a backup, or move the table's folder away and run again"
 MALFORMED = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError)
@@ -138,7 +134,7 @@ def iter_commits(files: Files, table: str) -> Iterator[Commit]:
     """The commits whose log files still exist, newest first; each file is read only when asked for."""
     for version in sorted(_versions(files, table)[0], reverse=True):
         try:
-            content = files.read(f"{table}/_delta_log/{version:020d}.json")
+            content = files.read(f"{table}/{LOG}/{version:020d}.json")
         except FileNotFoundError:  # log clean-up ran meanwhile
             return
         except OSError as error:
@@ -161,13 +157,9 @@ def _damaged(version: int, table: str) -> DamagedLogError:
 
 def _versions(files: Files, table: str) -> tuple[list[int], list[int], list[int]]:
     """The versions of the commits, the checkpoints and the checksum files in a log."""
-    log = f"{table}/_delta_log"
+    log = f"{table}/{LOG}"
     names = files.entries(log) if isinstance(files, LocalFiles) else files.names(log)
-    found = (
-        [int(match[1]) for name in names if (match := form.match(name))] for form in (_COMMIT, _CHECKPOINT, _CHECKSUM)
-    )
-    commits, checkpoints, checksums = found
-    return commits, checkpoints, checksums
+    return find_commits(names), [checkpoint.version for checkpoint in find_checkpoints(names)], find_checksums(names)
 
 
 def _to_commit(version: int, content: bytes) -> Commit:

@@ -16,6 +16,7 @@ _CLASSIC = re.compile(r"(\d{20})\.checkpoint\.parquet\Z")
 _PART = re.compile(r"(\d{20})\.checkpoint\.(\d{10})\.(\d{10})\.parquet\Z")
 _NAMED = re.compile(r"(\d{20})\.checkpoint\.[0-9a-f-]{36}\.(?:json|parquet)\Z")
 _COMPACTED = re.compile(r"(\d{20})\.(\d{20})\.compacted\.json\Z")
+_CHECKSUM = re.compile(r"(\d{20})\.crc\Z")
 _VERSIONED = re.compile(r"\.?(\d{20})\.")
 """Every file of a version, also checksums and what a writer left half done; Hadoop's checksum of a file is hidden."""
 
@@ -40,6 +41,11 @@ class Compacted:
 def find_commits(names: Iterable[str]) -> list[int]:
     """The versions whose commit files exist, ascending."""
     return sorted(int(match[1]) for name in names if (match := _COMMIT.match(name)))
+
+
+def find_checksums(names: Iterable[str]) -> list[int]:
+    """The versions whose checksum files exist, ascending."""
+    return sorted(int(match[1]) for name in names if (match := _CHECKSUM.match(name)))
 
 
 def find_checkpoints(names: Iterable[str]) -> list[Checkpoint]:

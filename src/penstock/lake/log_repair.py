@@ -12,11 +12,11 @@ from uuid import uuid4
 from penstock.faults import fault_point
 from penstock.lake.delta_log import DamagedLogError
 from penstock.lake.log_checks import check_log
+from penstock.lake.log_names import LOG
 from penstock.lake.manifests import FOLDER
 from penstock.storage.files import Files
 from penstock.storage.local import LocalFiles
 
-_LOG = "_delta_log"
 _ASIDE = "damaged_log_"
 
 
@@ -27,7 +27,7 @@ def repaired_log(files: Files, table: str) -> Iterator[None]:
         yield
         _remove_asides(files, table)
         return
-    log, aside = f"{table}/{_LOG}", f"{table}/{FOLDER}/{_ASIDE}{uuid4().hex}"
+    log, aside = f"{table}/{LOG}", f"{table}/{FOLDER}/{_ASIDE}{uuid4().hex}"
     _move(files, log, aside)
     fault_point("repair.after_aside", table)
     try:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from urllib.parse import unquote
 
 from penstock.errors import ConcurrentRunError, RawFileError, StorageError, message_of
+from penstock.lake.log_names import LOG
 from penstock.model.names import DatasetName
 from penstock.storage.files import Files
 
@@ -15,7 +16,6 @@ _READING = re.compile(
     r"FAILED_READ_FILE|CANNOT_READ_FILE|DELTA_FILE_NOT_FOUND|FILE_NOT_EXIST|FileNotFoundException|ParquetDecodingException"
     r"|is not a Parquet file|parquet\.io|DELTA_DELETION_VECTOR"
 )
-_LOG = "_delta_log"
 
 
 @contextmanager
@@ -34,8 +34,8 @@ def stored_files_named(name: DatasetName, files: Files) -> Iterator[None]:
 
 def _to_error(name: DatasetName, table: str, path: str) -> StorageError:
     reads = "" if table == str(name) else f"{name} reads {table}: "
-    if path.startswith(f"{_LOG}/"):
-        folder, file = f"{table.replace('.', '/')}/{_LOG}", path.removeprefix(f"{_LOG}/")
+    if path.startswith(f"{LOG}/"):
+        folder, file = f"{table.replace('.', '/')}/{LOG}", path.removeprefix(f"{LOG}/")
         return StorageError(
             f"{reads}Spark cannot read {path} of {table}; nothing was written",
             hint=f"if there is a file {folder}/.{file}.crc, which Hadoop wrote, it does not fit: remove it, and run again",

@@ -32,6 +32,10 @@ def _lose_all_but_a_checksum(storage: LocalFiles) -> None:
     _commit(storage, 2, "crc").touch()
 
 
+def _lose_a_part_of_the_checkpoint(storage: LocalFiles) -> None:
+    _commit(storage, 0).rename(_commit(storage, 1, "checkpoint.0000000001.0000000002.parquet"))
+
+
 @pytest.mark.parametrize(
     ("damage", "text"),
     [
@@ -40,8 +44,9 @@ def _lose_all_but_a_checksum(storage: LocalFiles) -> None:
         (_lose_newest_but_its_checksum, "version 2 of staging/orders is missing"),
         (_lose_all_but_a_checksum, "version 0 of staging/orders is missing"),
         (lambda s: _commit(s, 2).write_text("{"), "version 2 of staging/orders cannot be read"),
+        (_lose_a_part_of_the_checkpoint, "version 0 of staging/orders is missing"),
     ],
-    ids=["first", "middle", "newest", "all", "garbled"],
+    ids=["first", "middle", "newest", "all", "garbled", "part of a checkpoint"],
 )
 def test_a_log_that_delta_could_not_read_is_damage(
     damage: Callable[[LocalFiles], object], text: str, storage: LocalFiles
