@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from penstock.lake.few_rows import is_text
 from penstock.model.text_files import is_text_file
 from penstock.storage.files import Files
 
@@ -84,14 +85,7 @@ def _has_other_text(column: Any) -> bool:
 def _is_other_text(leaf: Any) -> bool:
     import pyarrow as pa
 
-    if not pa.types.is_string(leaf.type) and not pa.types.is_large_string(leaf.type):
-        return False
-    for value in leaf.cast(pa.large_binary()).to_pylist():
-        try:
-            (value or b"").decode()
-        except UnicodeDecodeError:
-            return True
-    return False
+    return (pa.types.is_string(leaf.type) or pa.types.is_large_string(leaf.type)) and not is_text(leaf)
 
 
 def _has_equal_keys(column: Any) -> bool:

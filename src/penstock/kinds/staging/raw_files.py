@@ -49,7 +49,7 @@ def list_raw(files: Files, layout: str) -> RawListing:
                 _add_table(folder, collected)
     if not isinstance(files, LocalFiles):
         for file in files.walk(""):
-            _place(file, by_folder, collected)
+            _place(file, collected, by_folder=by_folder)
     elif by_folder:
         _list_by_table(files, collected)
     else:
@@ -68,19 +68,17 @@ def list_raw(files: Files, layout: str) -> RawListing:
 def _list_by_table(files: LocalFiles, collected: _Collected) -> None:
     """The files of each table's folder; a folder that cannot be listed does not keep the others from it."""
     for name in files.names(""):  # they belong to no table
-        _place(RawFile(name, 0), True, collected)
+        _place(RawFile(name, 0), collected, by_folder=True)
     for link in files.dead_links(""):
         if _find_ending(link) is not None:
-            _place(RawFile(link, 0), True, collected)
-        elif is_name_part(link) and not _is_hidden(
-            link
-        ):  # not the folder of a table that was removed: what is in it is unknown
+            _place(RawFile(link, 0), collected, by_folder=True)
+        elif is_name_part(link) and not _is_hidden(link):  # what is in it is unknown: it was not removed
             _add_table(link, collected)
             collected.unlisted[link.lower()] = _dead(files, link)
     for folder in files.folders(""):
         if not _is_hidden(folder):
             try:
-                _place_all(files, folder, True, collected)
+                _place_all(files, folder, collected, by_folder=True)
             except StorageError as error:
                 collected.unlisted[folder.lower()] = error
 
@@ -90,16 +88,16 @@ def _list_batches(files: LocalFiles, collected: _Collected) -> None:
     for link in files.dead_links(""):
         if not _is_hidden(link) and _find_ending(link) is None:
             raise _dead(files, link)
-    _place_all(files, "", False, collected)
+    _place_all(files, "", collected, by_folder=False)
 
 
-def _place_all(files: LocalFiles, folder: str, by_folder: bool, collected: _Collected) -> None:
+def _place_all(files: LocalFiles, folder: str, collected: _Collected, *, by_folder: bool) -> None:
     others = []
     for file, mode in files.walk_all(folder):
         if stat.S_ISREG(mode):
-            _place(file, by_folder, collected)
+            _place(file, collected, by_folder=by_folder)
         elif stat.S_ISLNK(mode):
-            _place_dead(files, file, by_folder, collected)
+            _place_dead(files, file, collected, by_folder=by_folder)
         elif _find_loadable(file.path) is not None:
             others.append((file.path, "a folder" if stat.S_ISDIR(mode) else "not a file"))
     known = tuple(collected.ignored)
@@ -110,9 +108,9 @@ def _has_below(folder: str, paths: tuple[str, ...]) -> bool:
     return any(path.startswith(f"{folder}/") for path in paths)
 
 
-def _place_dead(files: LocalFiles, link: RawFile, by_folder: bool, collected: _Collected) -> None:
+def _place_dead(files: LocalFiles, link: RawFile, collected: _Collected, *, by_folder: bool) -> None:
     """A file whose content is unknown is not one that was removed: its table must wait for it."""
-    table = _place(link, by_folder, collected)
+    table = _place(link, collected, by_folder=by_folder)
     if table is not None:
         collected.unlisted.setdefault(table, _dead(files, link.path))
 
@@ -124,7 +122,7 @@ def _dead(files: LocalFiles, path: str) -> StorageError:
     )
 
 
-def _place(file: RawFile, by_folder: bool, collected: _Collected) -> str | None:
+def _place(file: RawFile, collected: _Collected, *, by_folder: bool) -> str | None:
     """Give a file to its table, which is returned; None when it belongs to none."""
     ending, parts = _find_loadable(file.path), file.path.split("/")
     if ending is None:
