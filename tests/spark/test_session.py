@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -48,6 +49,28 @@ def test_the_users_session_is_left_as_it_was(shop: ProjectFolder, spark: Any) ->
     assert spark.catalog.currentDatabase() == before
     assert not spark.catalog.tableExists("paid")
     assert spark.sql("SELECT count(*) FROM staging.orders").collect()[0][0] == 3, "tables are found by name"
+
+
+def test_another_project_may_have_the_same_names_in_one_session(
+    shop: ProjectFolder, spark: Any, tmp_path: Path
+) -> None:
+    other = ProjectFolder(tmp_path / "other").configure()
+    other.raw("orders", "1", {"customer": ["z"], "amount": [7.0]})
+    for project in (shop, other):
+        project.define("totals.sql", "CREATE MATERIALIZED VIEW totals AS SELECT sum(amount) AS s FROM staging.orders")
+        project.define("big.py", "")
+    for project, total in ((shop, 60.0), (other, 7.0)):
+        assert not open_engine(project.root, environment={}).run().has_failed
+        assert project.rows("main.totals") == [(total,)]
+    shop.define("totals.sql", "CREATE MATERIALIZED VIEW totals AS SELECT max(amount) AS s FROM staging.orders")
+    with open_engine(shop.root, environment={}) as engine:
+        assert not engine.run().has_failed
+        assert shop.rows("main.totals") == [(30.0,)]
+        other.define("totals.sql", "CREATE MATERIALIZED VIEW totals AS SELECT max(amount) AS s FROM staging.orders")
+        (failed,) = (item for item in open_engine(other.root, environment={}).run().items if item.problem is not None)
+        assert "a run of another project that works in this Spark session now" in failed.problem.message
+    assert not open_engine(other.root, environment={}).run().has_failed
+    assert (shop.rows("staging.orders"), len(other.rows("staging.orders"))) != ([], 0), "only names were taken away"
 
 
 def test_a_view_of_the_users_session_is_not_read_by_mistake(shop: ProjectFolder, spark: Any) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 from uuid import uuid4
 
-from penstock.errors import ConcurrentRunError, StorageError
+from penstock.errors import ConcurrentRunError
 from penstock.faults import fault_point
 from penstock.lake.delta_log import APPLICATION, Commit, iter_commits
 from penstock.lake.leases import LEASES, TERMS, hold_shared
@@ -26,8 +26,8 @@ from penstock.lake.manifests import (
     remove_manifest,
     remove_old_manifests,
 )
-from penstock.lake.naming import is_same_location
 from penstock.lake.progress import ENVELOPE, find_hidden_columns, read_table_state
+from penstock.lake.registering import Registrar
 from penstock.lake.statements import (
     MAPPED,
     complete_layout,
@@ -66,6 +66,7 @@ class Lake:
     files: Files
     _registered: set[DatasetName] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _registrar: Registrar = field(default_factory=lambda: Registrar(object()))
 
     @property
     def session(self) -> SparkSession:
@@ -338,10 +339,7 @@ class Lake:
         """
         with self._lock, best_effort():
             self._registered.discard(name)
-            if self.session.catalog.tableExists(str(name)):
-                table = f"{quote(name.database)}.{quote(name.name)}"
-                self._check_same_place(name, table, self.files.spark_path(name.path))
-                self.session.sql(f"DROP TABLE IF EXISTS {table}")
+            self._registrar.forget(self.session, name, self.files.spark_path(name.path))
 
     def _fence(self, name: DatasetName, build_request_id: str) -> None:
         """Make sure that no load that has begun can still commit, by an empty commit with a higher number."""
@@ -366,29 +364,24 @@ class Lake:
         with self._lock:
             if name in self._registered:
                 return
-            database, table = quote(name.database), f"{quote(name.database)}.{quote(name.name)}"
-            location = self.files.spark_path(name.path)
+            database, location = quote(name.database), self.files.spark_path(name.path)
             self.session.sql(
                 f"CREATE DATABASE IF NOT EXISTS {database} LOCATION {text(self.files.spark_path(name.database))}"
             )
-            progress = self.state(name).progress
-            if progress is not None and progress.hidden:
-                shown = ", ".join(map(quote, self.read_shown(name).columns))
-                self.session.sql(f"CREATE OR REPLACE VIEW {table} AS SELECT {shown} FROM delta.{quote(location)}")  # noqa: S608
-            elif self.session.catalog.tableExists(str(name)):
-                self._check_same_place(name, table, location)
-            else:
-                self.session.sql(f"CREATE TABLE IF NOT EXISTS {table} USING DELTA LOCATION {text(location)}")
+            self._registrar.register(self.session, name, location, self._find_query(name, location))
             self._registered.add(name)
 
-    def _check_same_place(self, name: DatasetName, table: str, location: str) -> None:
-        rows = self.session.sql(f"DESCRIBE DETAIL {table}").select("location").collect()
-        found = str(rows[0]["location"])
-        if not is_same_location(found, location):
-            raise StorageError(
-                f"{name} is already registered in this session's catalog at {found}, not at {location}",
-                hint="use another Spark session or catalog, or drop that registration",
-            )
+    def _find_query(self, name: DatasetName, location: str) -> str | None:
+        """What the name of a table with hidden rows stands for; None for one that is read as it is."""
+        progress = self.state(name).progress
+        if progress is None or not progress.hidden:
+            return None
+        shown = ", ".join(map(quote, self.read_shown(name).columns))
+        return f"SELECT {shown} FROM delta.{quote(location)}"  # noqa: S608 - quoted
+
+    def release(self) -> None:
+        """Other projects may have the names that were registered."""
+        self._registrar.release()
 
     def _read_back(self, name: DatasetName, number: int) -> Commit:
         for commit in iter_commits(self.files, name.path):

@@ -146,7 +146,9 @@ class Executor:
             )
             self._session = session
         # What a lake knows of registered names holds for one plan: tables get other columns from run to run.
-        return Lake(self._session, self.workspace.storage)
+        lake = Lake(self._session, self.workspace.storage)
+        self._resources.callback(lake.release)
+        return lake
 
     def close(self) -> None:
         """Stop the session, or restore the settings of a borrowed one."""

@@ -214,6 +214,7 @@ class CsvFile:
         if not text:
             return [pa.array([], pa.string()) for _ in names]
         dialect, places = self.dialect, [str(place) for place in range(len(names))]
+        text = _end_line(text, dialect)
         parse = csv.ParseOptions(
             delimiter=dialect.delimiter.decode(),
             quote_char=dialect.quote.decode() if dialect.quote else False,
@@ -242,6 +243,12 @@ class CsvFile:
                 continue
             break
         return [_whole(column) for column in found.columns]
+
+
+def _end_line(text: bytes, dialect: Dialect) -> bytes:
+    """The text with a line end: without one, pyarrow takes an empty last field for a quoted one, if an earlier one was."""
+    is_ended = text.endswith(b"\n") or (dialect.escape is not None and text.endswith(dialect.escape))
+    return text if is_ended else text + b"\n"
 
 
 def _whole(column: Any) -> Any:

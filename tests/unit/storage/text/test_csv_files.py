@@ -42,6 +42,8 @@ def read(folder: Path, content: bytes | str, name: str = "1.csv", **settings: An
         ('a,b\n,""\n1,x\n', {}, [{"a": None, "b": ""}, {"a": 1, "b": "x"}]),
         ('a,b\n"",""\n1,x\n', {"quoted_null": True}, [{"a": None, "b": None}, {"a": 1, "b": "x"}]),
         ('a,b\n\\N,"\\N"\n1,\n', {"null_text": "\\N"}, [{"a": None, "b": "\\N"}, {"a": 1, "b": ""}]),
+        ('a,b\n1,x\n"2",', {}, [{"a": 1, "b": "x"}, {"a": 2, "b": None}]),
+        ('a,b\n1,x\n"2",""', {}, [{"a": 1, "b": "x"}, {"a": 2, "b": ""}]),
         ("a\n1\n\n3\n", {}, [{"a": 1}, {"a": None}, {"a": 3}]),
         ("a, b\n1, x \n", {}, [{"a": 1, " b": " x "}]),
         ("a,b\n1,é\n".encode("latin-1"), {"encoding": "latin-1"}, [{"a": 1, "b": "é"}]),
