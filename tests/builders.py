@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from struct import pack
 from typing import Any
 
 import pyarrow as pa
@@ -53,6 +55,12 @@ def write_table(
 def compact_table(folder: Path) -> None:
     """An OPTIMIZE by somebody else: files are rewritten, rows are not changed."""
     DeltaTable(folder).optimize.compact()
+
+
+def sums_of(content: bytes) -> bytes:
+    """Checksums of a file as Hadoop writes them beside it."""
+    chunks = (content[start : start + 512] for start in range(0, len(content), 512))
+    return b"crc\0" + pack(">i", 512) + b"".join(pack(">I", zlib.crc32(chunk)) for chunk in chunks)
 
 
 def clean_log(folder: Path, *, keep_from: int) -> None:

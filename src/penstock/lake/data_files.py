@@ -61,7 +61,7 @@ def find_table_damage(files: Files, table: str, look: Look = Look.FULL, *, is_ou
 def _look_once(files: Files, table: str, look: Look, *, is_ours: bool) -> Damage | None:
     try:
         if look is Look.FULL or _is_without_checkpoint(files, table):
-            state = check_log(files, table)
+            state = check_log(files, table, with_sums=look is Look.FULL)
             live: Collection[LiveFile] = state.live.values() if state is not None else ()
         else:
             check_commits(files, table)

@@ -11,15 +11,14 @@ from collections.abc import Iterable, Iterator
 from struct import unpack_from
 
 from penstock.lake.data_files import find_table_damage, to_damage
+from penstock.lake.hadoop_sums import fits_sums
 from penstock.lake.log_facts import LiveFile, read_state
 from penstock.lake.manifests import FOLDER
 from penstock.lake.stored_paths import Vector, to_relative
 from penstock.model.progress import Damage
 from penstock.storage.files import Files
-from penstock.storage.local import is_misplaced
 
 _CRC = 4
-_HADOOP = b"crc\0"
 
 
 def find_unreadable(files: Files, table: str) -> Damage | None:
@@ -37,7 +36,9 @@ def find_unreadable(files: Files, table: str) -> Damage | None:
 def _iter_wrong(files: Files, table: str, live: Iterable[LiveFile]) -> Iterator[str]:
     for file in live:
         path = to_relative(file.path)
-        if path is not None and not (_is_whole(files, f"{table}/{path}", file.rows) and _fits(files, table, path)):
+        if path is not None and not (
+            _is_whole(files, f"{table}/{path}", file.rows) and fits_sums(files, f"{table}/{path}")
+        ):
             yield path
         vector = file.vector.file if file.vector is not None else None
         if file.vector is not None and vector is not None and not _is_intact(files, f"{table}/{vector}", file.vector):
@@ -72,27 +73,3 @@ def _is_intact(files: Files, path: str, vector: Vector) -> bool:
         return False
     (size,), (checksum,) = unpack_from(">i", content), unpack_from(">I", content, _CRC + vector.size)
     return bool(size == vector.size and zlib.crc32(content[_CRC : _CRC + size]) == checksum)
-
-
-def _fits(files: Files, table: str, path: str) -> bool:
-    """Whether a file fits the checksums that Hadoop wrote beside it; without them, nothing is known.
-
-    Spark does not read a file on a local disk that does not fit them.
-    """
-    folder, _, name = f"{table}/{path}".rpartition("/")
-    try:
-        sums = files.read(f"{folder}/.{name}.crc")
-    except FileNotFoundError:
-        return True
-    except OSError as error:
-        if not is_misplaced(error):
-            raise
-        return False
-    if len(sums) < 2 * _CRC or not sums.startswith(_HADOOP):
-        return False
-    (chunk,) = unpack_from(">i", sums, _CRC)
-    if chunk <= 0:
-        return False
-    with files.open(f"{folder}/{name}") as stream:
-        found = b"".join(zlib.crc32(part).to_bytes(_CRC, "big") for part in iter(lambda: stream.read(chunk), b""))
-    return found == sums[2 * _CRC :]

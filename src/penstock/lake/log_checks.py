@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.lake.delta_log import MALFORMED, DamagedLogError, check_commits, read_columns
+from penstock.lake.hadoop_sums import fits_sums
 from penstock.lake.log_facts import LogState, list_log, parse_metadata, parse_protocol, read_state
-from penstock.lake.log_names import LAST_CHECKPOINT, LOG, find_checkpoints, find_compacted
+from penstock.lake.log_names import LAST_CHECKPOINT, LOG, find_checkpoints, find_commits, find_compacted
 from penstock.storage.files import Files
+from penstock.storage.local import LocalFiles
 
 _READER, _WRITER = 3, 7
 """The highest versions of the protocol: since then, tables name the features that they need."""
@@ -17,10 +19,11 @@ _STATED = ("id", "schemaString", "partitionColumns", "configuration")
 _REMOVE = "remove that file, or restore it from a backup"
 
 
-def check_log(files: Files, table: str) -> LogState | None:
+def check_log(files: Files, table: str, *, with_sums: bool = True) -> LogState | None:
     """The table at its newest version; None when there is no table.
 
-    DamagedLogError names the first file of the log that is missing, cannot be read, or does not agree with the others.
+    DamagedLogError names the first file of the log that is missing, cannot be read, or does not agree with the others; with
+    sums, also one that Spark would not read because its bytes have changed.
     """
     if check_commits(files, table) is None:
         return None
@@ -28,7 +31,22 @@ def check_log(files: Files, table: str) -> LogState | None:
     _check_table(state, table)
     _check_checksum(files, table, state)
     _check_compacted(files, table, state)
+    if with_sums and isinstance(files, LocalFiles):
+        _check_sums(files, table)
     return state
+
+
+def _check_sums(files: LocalFiles, table: str) -> None:
+    names = list_log(files, table)
+    newest = max(find_checkpoints(names), key=lambda checkpoint: checkpoint.version, default=None)
+    after = -1 if newest is None else newest.version
+    commits = [f"{version:020d}.json" for version in find_commits(names) if version > after]
+    for name in (*(newest.names if newest is not None else ()), *commits):
+        if f".{name}.crc" in names and not fits_sums(files, f"{table}/{LOG}/{name}"):
+            raise DamagedLogError(
+                f"the file {name} of the Delta log of {table} does not fit .{name}.crc, Hadoop's checksum of it",
+                hint=f"if the file is right, remove .{name}.crc; otherwise restore it from a backup",
+            )
 
 
 def _check_table(state: LogState, table: str) -> None:

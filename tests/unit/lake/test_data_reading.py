@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from builders import sums_of
 from penstock.lake import data_reading
 from penstock.lake.data_reading import find_unreadable
 from penstock.lake.log_facts import LiveFile
@@ -47,12 +48,6 @@ def _flip(file: Path, at: int) -> None:
     file.write_bytes(bytes(content))
 
 
-def _sums(content: bytes) -> bytes:
-    """As Hadoop writes them beside a file."""
-    chunks = (content[start : start + 512] for start in range(0, len(content), 512))
-    return b"crc\0" + pack(">i", 512) + b"".join(pack(">I", zlib.crc32(chunk)) for chunk in chunks)
-
-
 def test_a_page_with_another_value_does_not_match_its_checksum(tmp_path: Path) -> None:
     file = _make(tmp_path, write_page_checksum=True)
     files = LocalFiles(tmp_path)
@@ -67,12 +62,12 @@ def test_hadoop_s_checksums_prove_the_whole_file(tmp_path: Path) -> None:
     file = _make(tmp_path)
     beside = file.with_name(f".{file.name}.crc")
     files = LocalFiles(tmp_path)
-    beside.write_bytes(_sums(file.read_bytes()))
+    beside.write_bytes(sums_of(file.read_bytes()))
     assert find_unreadable(files, TABLE) is None
     for wrong in (b"", b"crc\0", b"nonsense" * 3, b"crc\0" + pack(">i", 0), beside.read_bytes()[:-1]):
         beside.write_bytes(wrong)
         assert find_unreadable(files, TABLE) is not None, wrong
-    beside.write_bytes(_sums(file.read_bytes()))
+    beside.write_bytes(sums_of(file.read_bytes()))
     _flip(file, 2000)
     assert find_unreadable(files, TABLE) is not None
     beside.unlink()

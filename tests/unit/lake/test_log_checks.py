@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from builders import NAME, clean_log, write_table
+from builders import NAME, clean_log, sums_of, write_table
 from penstock.lake.data_files import Look, find_damage, find_table_damage
 from penstock.lake.delta_log import DamagedLogError, iter_commits
 from penstock.lake.log_checks import check_log, find_false_pointer
@@ -188,3 +188,19 @@ def test_an_append_changes_rows_whatever_its_writer_says(
     lines = [{"commitInfo": {"operation": operation, "timestamp": 1}}, *actions]
     (log / f"{3:020d}.json").write_text("\n".join(map(json.dumps, lines)))
     assert next(iter_commits(storage, NAME.path)).changes_rows is changes_rows
+
+
+def test_a_commit_that_hadoop_would_not_read_is_damage_before_a_write(log: Path, storage: LocalFiles) -> None:
+    """Its content is sound, and only Spark refuses it: a new log helps, if the sources have everything."""
+    commit = log / f"{1:020d}.json"
+    beside = commit.with_name(f".{commit.name}.crc")
+    beside.write_bytes(sums_of(commit.read_bytes()))
+    check_log(storage, NAME.path)
+    commit.write_bytes(commit.read_bytes() + b"\n")
+    assert find_damage(storage, NAME, Look.BRIEF) is None, "it costs as much as reading the log again"
+    found = find_damage(storage, NAME, Look.FULL)
+    assert found is not None
+    assert (found.code, f"does not fit {beside.name}" in found.text) == ("log_damaged", True)
+    assert has_damaged_log(storage, NAME.path)
+    beside.unlink()
+    assert find_damage(storage, NAME, Look.FULL) is None
