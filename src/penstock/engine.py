@@ -22,7 +22,6 @@ from penstock.errors import (
     PenstockError,
     StorageError,
     UsageError,
-    first_line,
 )
 from penstock.kinds.catalog import Catalog, open_catalog
 from penstock.kinds.protocol import Kind, Workspace
@@ -328,7 +327,8 @@ class Engine:
             write_artifacts(self.workspace, plan, result)
         except OSError as error:
             raise StorageError(
-                f"the run has ended, but its results cannot be written: {first_line(error)}",
+                f"the run has ended, but its results cannot be written in {error.filename2 or error.filename}: "
+                f"{(error.strerror or type(error).__name__).lower()}",
                 hint="remove what is in the place of the file, or check the folder .penstock",
             ) from None
         return result

@@ -78,8 +78,15 @@ def test_a_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_database_is_explained(tmp_path: Path) -> None:
     (tmp_path / "log.db").write_text("not a database, but long enough to be looked at as one" * 20)
-    with pytest.raises(EventLogError, match="cannot be opened"):
+    with pytest.raises(EventLogError, match="cannot be opened") as caught:
         open_event_log(f"sqlite:///{tmp_path}/log.db")
+    assert "a new log is made" in str(caught.value)
+
+
+def test_a_folder_in_the_place_of_a_log_is_named(tmp_path: Path) -> None:
+    with pytest.raises(EventLogError, match="a folder is in the place of the file") as caught:
+        open_event_log(f"sqlite:///{tmp_path}")
+    assert "move the folder away" in str(caught.value)
 
 
 def test_a_log_of_a_newer_version_is_refused(tmp_path: Path) -> None:

@@ -101,6 +101,8 @@ def open_log(uri: EventLogUri, clock: Clock) -> SqliteEventLog:
     try:
         with within(uri.deadline_seconds):
             path.parent.mkdir(parents=True, exist_ok=True)
+            if path.is_dir():
+                raise IsADirectoryError("a folder is in the place of the file")
             store = SqliteStore(path, clock=clock, synchronous=synchronous, busy_seconds=uri.deadline_seconds)
     except (sqlite3.DatabaseError, OSError) as error:
         raise _to_error(f"the event log {uri.shown} cannot be opened", error) from error
@@ -115,8 +117,10 @@ def _to_error(what: str, error: Exception) -> EventLogError:
 def _hint(error: Exception) -> str:
     if _is_locked(error):
         return "another process has locked the database; `deadline_seconds` in the URI is how long to wait for it"
-    if "malformed" in str(error):
-        return "the file is damaged: restore a backup of it, or start a new log and keep this file"
+    if any(said in str(error) for said in ("malformed", "not a database")):
+        return "the file is damaged: restore a backup of it, or move it away: a new log is made"
+    if isinstance(error, IsADirectoryError):
+        return "move the folder away: a new log is made"
     if "readonly" in str(error):
         return "the file or its folder can only be read by this user; a log can be queried there, but not written"
     return (

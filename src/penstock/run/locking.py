@@ -6,6 +6,7 @@ dead. Between machines, claims in the event log and the load numbers of tables d
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -176,6 +177,12 @@ def trouble_named(state_folder: Path) -> Iterator[None]:
         reason = (error.strerror or type(error).__name__).lower()
         # A file is put in place under the name of the second path.
         place = Path(str(error.filename2 or error.filename or state_folder))
+        obstacle = _find_obstacle(state_folder, place, is_folder=error.errno == errno.EEXIST)
+        if obstacle is not None:
+            what = "a link that leads nowhere" if obstacle.is_symlink() and not obstacle.exists() else "not a folder"
+            raise StorageError(
+                f"{obstacle} is {what}, and Penstock needs a folder there", hint="move it away, and run again"
+            ) from None
         if is_misplaced(error) and place != state_folder:
             raise StorageError(
                 f"{place} is in the place of a file of Penstock: {reason}", hint="move it away, and run again"
@@ -183,6 +190,13 @@ def trouble_named(state_folder: Path) -> Iterator[None]:
         raise StorageError(
             f"cannot write in {state_folder}: {reason}", hint="check the owner and the permissions of the folder"
         ) from None
+
+
+def _find_obstacle(state_folder: Path, place: Path, *, is_folder: bool) -> Path | None:
+    """What is in the place of a folder, from the state folder down to where a file, or a folder, was to be made."""
+    below = [each for each in reversed(place.parents) if each.is_relative_to(state_folder)]
+    folders = (state_folder, *below, *([place] if is_folder else []))
+    return next((each for each in folders if os.path.lexists(each) and not each.is_dir()), None)
 
 
 def identify_lock(state_folder: Path, new_id: str) -> str:

@@ -115,7 +115,8 @@ def _check_folders(files: LocalFiles) -> None:
     if Path(obstacle) == files.root:
         hint = "move it away, or correct storage: in penstock.yml"
         raise StorageError(f"storage is {files.uri}, which is {what}", hint=hint)
-    raise StorageError(f"{obstacle} is {what}", hint="restore the folder from a backup")
+    hint = "restore the folder from a backup; if nothing was ever hidden or erased, move it away"
+    raise StorageError(f"{obstacle} is {what}", hint=hint)
 
 
 def overwrite(files: Files, path: str, content: bytes) -> None:

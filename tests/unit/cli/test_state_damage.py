@@ -54,6 +54,25 @@ def _put_file(place: Path) -> None:
     place.write_text("x")
 
 
+@pytest.mark.parametrize("folder", [".penstock", ".penstock/builds"])
+@pytest.mark.parametrize("is_link", [False, True], ids=["file", "dead link"])
+def test_what_is_in_the_place_of_a_folder_of_the_state_is_named(
+    folder: str, is_link: bool, loaded: ProjectFolder, penstock
+) -> None:
+    place = loaded.root / folder
+    place.parent.mkdir(exist_ok=True)
+    if is_link:
+        place.symlink_to("/nonexistent/folder")
+    else:
+        place.write_text("x")
+    answer = penstock("run")
+    what = "a link that leads nowhere" if is_link else "not a folder"
+    assert (answer.code, f"{place} is {what}, and Penstock needs a folder there" in answer.err) == (1, True), answer.err
+    assert "move it away" in answer.err
+    place.unlink()
+    assert penstock("run").code == 0
+
+
 def _put_loop(place: Path) -> None:
     _take_away(place)
     place.symlink_to(place)
