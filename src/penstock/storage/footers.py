@@ -274,9 +274,16 @@ def _read_int96(arrow: Any, physical: Iterator[str]) -> Any:
         return pa.struct([child.with_type(_read_int96(child.type, physical)) for child in arrow.fields])
     if pa.types.is_map(arrow):
         return pa.map_(_read_int96(arrow.key_type, physical), _read_int96(arrow.item_type, physical))
-    if pa.types.is_list(arrow) or pa.types.is_large_list(arrow) or pa.types.is_fixed_size_list(arrow):
+    if _is_list(arrow):
         return pa.list_(_read_int96(arrow.value_type, physical))
     return pa.timestamp("us", tz="UTC") if next(physical) == "INT96" else arrow
+
+
+def _is_list(arrow: Any) -> bool:
+    import pyarrow.types as types
+
+    kinds = (types.is_list, types.is_large_list, types.is_fixed_size_list, types.is_list_view, types.is_large_list_view)
+    return any(is_kind(arrow) for is_kind in kinds)
 
 
 def _to_column_type(name: str, arrow: Any, path: str) -> str:
@@ -303,8 +310,10 @@ _SIMPLE = {
     "double": "double",
     "string": "string",
     "large_string": "string",
+    "string_view": "string",
     "binary": "binary",
     "large_binary": "binary",
+    "binary_view": "binary",
     "date32[day]": "date",
 }
 
@@ -338,7 +347,7 @@ def _to_tree(arrow: Any) -> SparkType:
         return _to_tree(arrow.value_type)
     if isinstance(arrow, pa.BaseExtensionType) and arrow.extension_name == "arrow.json":
         return _to_tree(arrow.storage_type)
-    if pa.types.is_list(arrow) or pa.types.is_large_list(arrow) or pa.types.is_fixed_size_list(arrow):
+    if _is_list(arrow):
         return Array(_to_tree(arrow.value_type))
     if pa.types.is_map(arrow):
         return Map(_to_tree(arrow.key_type), _to_tree(arrow.item_type))
