@@ -162,6 +162,8 @@ def _to_json(manifest: Manifest) -> dict[str, Any]:
         optional["hides"] = manifest.hides
     if manifest.as_of is not None:
         optional["as_of"] = manifest.as_of
+    if manifest.is_step:
+        optional["step"] = True
     return {
         "format": FORMAT,
         "dataset": manifest.dataset,
@@ -195,4 +197,5 @@ def _from_json(value: dict[str, Any]) -> Manifest:
         data_at=check_type(data_at, int, None),
         hides=check_type(value.get("hides"), str, None),
         as_of=check_type(value.get("as_of"), int, None),
+        is_step=check_type(value.get("step", False), bool),
     )

@@ -160,6 +160,8 @@ class Manifest:
 
     What was committed between it and the commit of this manifest is added to the payload by whoever reads it.
     """
+    is_step: bool = False
+    """For a commit that only prepares a load, or that is one of several: what was planned is not done with it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,8 @@ class FlowLoad:
         if is_rebuild and len(work.flows) > 1:
             self._check_all(work, load)
         for flow in work.flows:
+            may_go_on = flow is not work.flows[-1] or isinstance(flow.source, SnapshotFunction)
+            load = replace(load, is_step=may_go_on)
             with errors_located(item.dataset, flow):
                 # TableState[CdcProgress]() would set an attribute on a frozen value: TypeError
                 empty: TableState[CdcProgress] = TableState()
