@@ -120,7 +120,10 @@ class FlowLoad:
     def _read_snapshots(
         self, name: DatasetName, flow: FlowSpec, source: SnapshotFunction, state: TableState[CdcProgress]
     ) -> Iterator[ChangeBatch]:
-        """One snapshot after the other, as long as the function returns one; each is compared with the result of the last one."""
+        """One snapshot after the other, as long as the function returns one; each is compared with the result of the last one.
+
+        What the function sets holds until its rows are computed, which is when they are applied.
+        """
         known = known_snapshot(state.payload, flow.name)
         is_new = not state.exists
         with settings_kept(self.lake.session):
