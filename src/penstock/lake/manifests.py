@@ -130,10 +130,7 @@ def _parse(content: bytes, number: int) -> Manifest:
         if not isinstance(value, dict) or "format" not in value:
             raise ProgressError("progress_unreadable", f"progress manifest {number} is not a valid manifest")
         if value["format"] > FORMAT:
-            raise ProgressError(
-                "progress_newer",
-                f"progress manifest {number} was written by a newer Penstock (format {value['format']})",
-            )
+            raise newer(number, f" (format {value['format']})")
         if not is_intact(value):
             raise ProgressError("progress_unreadable", f"progress manifest {number} does not match its checksum")
         return _from_json(dict(to_current_format(value)))
@@ -148,6 +145,11 @@ _parse_once = lru_cache(maxsize=4)(_parse)
 def unreadable(number: int) -> ProgressError:
     """A manifest that exists but cannot be parsed."""
     return ProgressError("progress_unreadable", f"progress manifest {number} cannot be read")
+
+
+def newer(number: int, more: str = "") -> ProgressError:
+    """A manifest of a newer version, which this one could misunderstand."""
+    return ProgressError("progress_newer", f"progress manifest {number} was written by a newer Penstock{more}")
 
 
 def _path(name: DatasetName, number: int) -> str:
