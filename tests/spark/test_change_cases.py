@@ -251,12 +251,12 @@ def test_lost_progress_means_that_the_feed_is_read_again(spark: Any, tmp_path: P
 
 
 @pytest.mark.deep
+@pytest.mark.parametrize("longest", [2, 3], ids=["merged at once", "merged by the next load"])
 def test_what_a_batch_gave_up_before_it_died_is_still_needed_when_progress_is_lost(
-    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, longest: int
 ) -> None:
     """It would have split a run of equal rows. Its segment counts afterwards, and the next merge must not believe it."""
     target = tmp_path / "db" / "target"
-    monkeypatch.setattr(changes, "LONGEST_LIST", 2)
     first, last, between = (upsert(("k", 0), at, *row) for at, row in ((1, (1, "x")), (3, (1, "x")), (2, (None, None))))
     apply_events(spark, str(target), SCD2, [first, last])
     with monkeypatch.context() as dying:
@@ -265,8 +265,9 @@ def test_what_a_batch_gave_up_before_it_died_is_still_needed_when_progress_is_lo
             apply_events(spark, str(target), SCD2, [between, Event((), 4, Kind.TRUNCATE)])
     assert len(list((target / "_penstock" / "auxiliary").iterdir())) == 3, "two segments, and the target's identity"
     lose_manifests(target)
-    feed = [first, last, between, Event((), 4, Kind.TRUNCATE)]
-    for events in (feed[:1], feed[1:2], feed[2:]):
+    feed = [first, upsert(("other", 0), 1, 5, "y"), last, between, Event((), 4, Kind.TRUNCATE)]
+    for number, events in enumerate((feed[:1], feed[1:2], feed[2:3], feed[3:])):
+        monkeypatch.setattr(changes, "LONGEST_LIST", longest if number == 0 else 2)
         apply_events(spark, str(target), SCD2, events)
     check(spark, str(target), SCD2, feed)
 

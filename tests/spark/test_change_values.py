@@ -14,7 +14,7 @@ from penstock.errors import BadChangesError
 pytestmark = pytest.mark.spark
 
 
-def apply(spark: Any, target: Path, events: list[str], scd_type: int = 2) -> Any:
+def apply(spark: Any, target: Path, events: list[str], scd_type: int = 2, batch_id: str | None = "x") -> Any:
     """Change events from SQL: their columns are NOT NULL, as literals are."""
     frame = spark.sql(" UNION ALL ".join(f"SELECT {event}" for event in events))
     return penstock.apply_changes(
@@ -27,7 +27,7 @@ def apply(spark: Any, target: Path, events: list[str], scd_type: int = 2) -> Any
         apply_as_truncates="op = 't'",
         except_column_list=["op", "q"],
         stored_as_scd_type=scd_type,
-        batch_id="x",
+        batch_id=batch_id,
     )
 
 
@@ -75,3 +75,28 @@ def test_keys_and_values_at_the_ends_of_their_types_and_zeros_of_both_signs(spar
     with pytest.raises(BadChangesError, match=r"1 of 2 rows .* 1 with an infinite sequence") as raised:
         apply(spark, tmp_path / "db" / "endless", endless)
     assert raised.value.samples[0]["k2"] == "+5881580-07-11"
+
+
+MAPS = {
+    "a map": "map({})",
+    "maps in an array": "array(map({}), NULL)",
+    "a map in a struct": "named_struct('m', map({}), 'a', 1)",
+}
+
+
+@pytest.mark.usefixtures("each_way")
+@pytest.mark.parametrize("shape", MAPS)
+def test_the_order_of_the_entries_of_a_map_says_nothing_and_the_signs_of_its_zeros_do(
+    spark: Any, tmp_path: Path, shape: str
+) -> None:
+    target = tmp_path / "db" / "target"
+
+    def give(entries: str, sequence: int = 1) -> Any:
+        value = MAPS[shape].format(entries)
+        return apply(spark, target, [f"1 AS k, {value} AS v, {sequence} AS q, 'u' AS op"], batch_id=None)
+
+    give("'x', 0.0D, 'y', 2.0D")
+    assert give("'y', 2.0D, 'x', 0.0D").version is None, "the same event again"
+    give("'y', 2.0D, 'x', 0.0D", 2)
+    assert len(texts(spark, target)) == 1, "equal rows are one"
+    assert give("'y', 2.0D, 'x', -0.0D").rows_added == 0, "0.0 wins a tie, whichever came first"

@@ -130,10 +130,7 @@ def _parse(content: bytes, number: int) -> Manifest:
         if not isinstance(value, dict) or "format" not in value:
             raise ProgressError("progress_unreadable", f"progress manifest {number} is not a valid manifest")
         if value["format"] > FORMAT:
-            raise ProgressError(
-                "progress_newer",
-                f"progress manifest {number} was written by a newer Penstock (format {value['format']})",
-            )
+            raise newer(number, f" (format {value['format']})")
         if not is_intact(value):
             raise ProgressError("progress_unreadable", f"progress manifest {number} does not match its checksum")
         return _from_json(dict(to_current_format(value)))
@@ -150,6 +147,11 @@ def unreadable(number: int) -> ProgressError:
     return ProgressError("progress_unreadable", f"progress manifest {number} cannot be read")
 
 
+def newer(number: int, more: str = "") -> ProgressError:
+    """A manifest of a newer version, which this one could misunderstand."""
+    return ProgressError("progress_newer", f"progress manifest {number} was written by a newer Penstock{more}")
+
+
 def _path(name: DatasetName, number: int) -> str:
     return f"{name.path}/{FOLDER}/{number:020d}.json"
 
@@ -162,6 +164,8 @@ def _to_json(manifest: Manifest) -> dict[str, Any]:
         optional["hides"] = manifest.hides
     if manifest.as_of is not None:
         optional["as_of"] = manifest.as_of
+    if manifest.is_step:
+        optional["step"] = True
     return {
         "format": FORMAT,
         "dataset": manifest.dataset,
@@ -195,4 +199,5 @@ def _from_json(value: dict[str, Any]) -> Manifest:
         data_at=check_type(data_at, int, None),
         hides=check_type(value.get("hides"), str, None),
         as_of=check_type(value.get("as_of"), int, None),
+        is_step=check_type(value.get("step", False), bool),
     )

@@ -17,11 +17,11 @@ from penstock.lake.delta_log import (
     read_head,
 )
 from penstock.lake.log_names import LOG
-from penstock.lake.manifests import FOLDER, ProgressError, manifest_numbers, read_manifest, unreadable
+from penstock.lake.manifests import FOLDER, ProgressError, manifest_numbers, newer, read_manifest, unreadable
 from penstock.lake.marks import find_data
 from penstock.model.changes import RESERVED
 from penstock.model.names import DatasetName
-from penstock.model.progress import Codec, Damage, Entry, InputMark, Manifest, Progress, TableState
+from penstock.model.progress import Codec, Damage, Entry, InputMark, Manifest, NewerPayloadError, Progress, TableState
 from penstock.model.schema import Column, Schema
 from penstock.model.types import comparable_type
 from penstock.storage.files import Files
@@ -181,6 +181,8 @@ class _Reader(Generic[P]):
             raise ProgressError("kind_changed", text)
         try:
             return self.codec.decode(manifest.payload)
+        except NewerPayloadError:
+            raise newer(manifest.number) from None
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
             raise unreadable(manifest.number) from None
 

@@ -34,6 +34,7 @@ def restate(lake: Lake, name: DatasetName, codec: Codec[P], state: TableState[P]
         payload=codec.encode(payload),
         data_version=state.data_version,
         data_at=state.data_at,
+        is_step=False,
     )
     begun = lake.begin_append(manifest, name, progress.number)
     return lake.append(lake.read(name).limit(0), name, begun.number)

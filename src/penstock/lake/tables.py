@@ -218,6 +218,7 @@ class Lake:
             data_version=None,  # rows change
             data_at=None,
             hides=hides,
+            is_step=False,
         )
         return self.begin_append(again, name, progress.number)
 
@@ -272,7 +273,7 @@ class Lake:
 
         Needs the exclusive lease, and the manifest from `read_standing`.
         """
-        begun = self.begin(replace(standing, build_request_id=build_request_id), name)
+        begun = self.begin(replace(standing, build_request_id=build_request_id, is_step=False), name)
         fault_point("restate.after_manifest", str(name))
         return self.append(self.read(name).limit(0), name, begun.number)
 
@@ -345,8 +346,7 @@ class Lake:
         """Make sure that no load that has begun can still commit, by an empty commit with a higher number."""
         manifest = Manifest(str(name), 0, None, entry=Entry.FENCE, build_request_id=build_request_id)
         number = self.begin(manifest, name).number
-        nothing = self.read(name).limit(0)
-        self.append(nothing, name, number)
+        self.append(self.read(name).limit(0), name, number)
         fault_point("fence.after_commit", str(name))
 
     def disown(self, name: DatasetName, number: int) -> None:

@@ -120,13 +120,19 @@ class InputMark:
     columns: str = ""
 
 
+class NewerPayloadError(ValueError):
+    """A payload says something that this version does not know: a newer one wrote it."""
+
+
 class Codec(Protocol[P]):
     """How a kind writes and reads its payload of a progress manifest, and adds up a chain of them."""
 
     kind: str
 
     def encode(self, payload: P) -> dict[str, Any]: ...
-    def decode(self, value: Mapping[str, Any]) -> P: ...
+    def decode(self, value: Mapping[str, Any]) -> P:
+        """NewerPayloadError for what cannot be left out without changing what the rest means."""
+
     def fold(self, older: P, newer: P) -> P:
         """What both stand for together, where `newer` states only what it adds."""
 
@@ -160,6 +166,8 @@ class Manifest:
 
     What was committed between it and the commit of this manifest is added to the payload by whoever reads it.
     """
+    is_step: bool = False
+    """For a commit that only prepares a load, or that is one of several: what was planned is not done with it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def settings_kept(session: SparkSession) -> Iterator[None]:
-    """Put back what the block sets, with `spark.conf` or with SET. Settings of a lost session are lost anyway."""
+    """Put back what the block sets, with `spark.conf` or with SET. Settings of a lost session are lost anyway.
+
+    Rows are computed when they are written, so their commit belongs in the block: there they need what their code has set.
+    """
     before = dict(session.conf.getAll)
     try:
         yield
@@ -26,7 +29,9 @@ def settings_kept(session: SparkSession) -> Iterator[None]:
 def _restore(session: SparkSession, before: dict[str, str]) -> None:
     after = dict(session.conf.getAll)
     for name in after.keys() - before.keys():
-        session.conf.unset(name)
+        with best_effort():  # one that cannot be changed, or that is not known any more, must not keep the others
+            session.conf.unset(name)
     for name, value in before.items():
         if after.get(name) != value:
-            session.conf.set(name, value)
+            with best_effort():
+                session.conf.set(name, value)

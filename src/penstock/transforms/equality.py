@@ -57,7 +57,7 @@ def zero_signs(value: Column, type_: T.DataType) -> Column | None:
     if isinstance(type_, T.StructType):
         signs = (zero_signs(value[field.name], field.dataType) for field in fields_by_name(type_))
         return F.struct(*(sign for sign in signs if sign is not None))
-    text = value.cast("string")
+    text = comparable(value, type_).cast("string")  # the order of a map's entries says nothing
     return F.when(value == 0, text) if isinstance(type_, T.FloatType | T.DoubleType) else text
 
 

@@ -27,10 +27,10 @@ def refuse_unstorable(rows: DataFrame, partitioned_by: Sequence[str]) -> DataFra
 
 def _or_error(value: Column, field: T.StructField) -> Column:
     message = F.lit(f"{UNSTORABLE_PARTITION}[{field.name}]")
-    return F.when(_is_unstorable(value, field.dataType), F.raise_error(message).cast(field.dataType)).otherwise(value)
+    return F.when(_is_unstorable(value), F.raise_error(message).cast(field.dataType)).otherwise(value)
 
 
-def _is_unstorable(value: Column, type_: T.DataType) -> Column:
+def _is_unstorable(value: Column) -> Column:
+    """Spark's texts may have any bytes, as binary values do; those that are not text are others when they are read back."""
     as_text = value.cast("string")
-    is_lost = as_text.isin("", _NULL_FOLDER)
-    return is_lost | ~F.is_valid_utf8(as_text) if isinstance(type_, T.BinaryType) else is_lost
+    return as_text.isin("", _NULL_FOLDER) | ~F.is_valid_utf8(as_text)

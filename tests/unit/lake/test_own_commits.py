@@ -32,3 +32,14 @@ def test_a_fence_is_no_load(tmp_path: Path) -> None:
     load(storage, NAME, entry=Entry.FENCE, build_request_id="two")
     assert find_own_commit(storage, NAME, "two") is None
     assert find_own_commit(storage, NAME, "one") is not None
+
+
+def test_a_step_of_a_load_is_no_load(tmp_path: Path) -> None:
+    """A table that was created, or got columns, has not got the rows for which that was done."""
+    storage = LocalFiles(tmp_path)
+    load(storage, NAME, build_request_id="one")
+    load(storage, NAME, build_request_id="two", is_step=True)
+    assert find_own_commit(storage, NAME, "two") is None
+    assert find_own_commit(storage, NAME, "one") is None, "another build has the newest commit"
+    load(storage, NAME, build_request_id="two")
+    assert find_own_commit(storage, NAME, "two") is not None

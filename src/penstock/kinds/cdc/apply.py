@@ -71,6 +71,8 @@ class ChangeLoad:
     layout: TableLayout = TableLayout()
     suppression: Suppression | None = None
     """The keys to leave out; None outside a project, where nobody knows them."""
+    is_step: bool = False
+    """What was planned is not done with one batch: others follow, or nobody knows yet whether they do."""
 
     def apply(self, name: DatasetName, batch: ChangeBatch) -> ChangeMetrics:
         """Apply a batch: check, find what it affects, replay, diff, write; retry from the start when another writer was first."""
@@ -229,7 +231,7 @@ class ChangeLoad:
     def _create(self, name: DatasetName, flow: Flow) -> CdcState:
         """Create the target, empty at first, so that two first batches cannot replace each other."""
         empty = self.lake.session.createDataFrame([], target_schema(flow))
-        manifest = self._manifest(name, TableState(), (), CdcProgress(identity=identity_of(flow)))
+        manifest = self._manifest(name, TableState(), (), CdcProgress(identity=identity_of(flow)), is_step=True)
         begun = self.lake.begin(manifest, name)
         self._auxiliary(name, TableState()).begin(identity_of(flow))
         if self.lake.state(name).progress is not None:  # from here on, another writer's append fences this load off
@@ -242,7 +244,7 @@ class ChangeLoad:
         """Add columns and widen types, as a load of its own without rows."""
         columns = {column.name: column.type for column in (*fit.added, *fit.widened)}
         self.lake.prepare_evolution(name, columns, widen=bool(fit.widened))
-        manifest = self._manifest(name, state, self._segments(name, state))
+        manifest = self._manifest(name, state, self._segments(name, state), is_step=True)
         begun = self.lake.begin_append(manifest, name, manifest.parent)
         fault_point("changes.before_evolve", str(name))
         empty = self.lake.session.createDataFrame([], target_schema(fit.flow))
@@ -256,6 +258,8 @@ class ChangeLoad:
         segments: Sequence[Segment],
         after: CdcProgress | None = None,
         files: Sequence[ConsumedFile] = (),
+        *,
+        is_step: bool = False,
     ) -> Manifest:
         """The progress manifest of a load on this state. Some state all change files again, the others only new ones."""
         progress = state.progress
@@ -272,6 +276,7 @@ class ChangeLoad:
             hidden=(RESERVED,),
             build_request_id=self.build_request_id,
             payload=CODEC.encode(replace(base, files=stated, segments=tuple(segments))),
+            is_step=is_step or self.is_step,
         )
 
     def _set_aside(self, name: DatasetName, batch: ChangeBatch, flow: Flow, summary: Summary) -> int:

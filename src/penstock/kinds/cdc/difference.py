@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import reduce
 from math import ceil, log2
 from uuid import uuid4
 
@@ -233,16 +234,15 @@ def _to_segment(found: pa.Table, write_id: int) -> pa.Table:
 def merge_segments(
     auxiliary: Auxiliary, segments: Sequence[Segment], flow: Flow, difference: Difference
 ) -> tuple[Segment, ...]:
-    """All segments and the new rows as one segment, without what was forgotten."""
+    """All segments and the new rows as one segment, without what was forgotten for certain."""
     stored = auxiliary.read(segments, flow)
     certain = [segment for segment in segments if segment.forgets]
     new = difference.segment_rows() if difference.remembered or difference.forgotten else stored.limit(0)
     rows = stored.unionByName(new)
-    trusted = (
-        rows if len(certain) == len(segments) else auxiliary.read(certain, flow).unionByName(new) if certain else new
-    )
+    trusted = [new, *([auxiliary.read(certain, flow)] if certain else [])]
     identity = ["key", "sequence", "attempt"]
-    forgotten = trusted.where(F.col("kind") == FORGET).select(*identity).distinct()
+    given_up = [each.where(F.col("kind") == FORGET).select(*identity) for each in trusted]
+    forgotten = reduce(DataFrame.unionByName, given_up).distinct()
     events = rows.where(F.col("kind") != FORGET).join(forgotten, identity, "left_anti")
     if not flow.keeps_history:  # only the last truncate matters
         latest = events.where(F.col("kind") == TRUNCATE).agg(F.max("sequence").alias("latest"))

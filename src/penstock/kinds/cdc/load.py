@@ -68,6 +68,8 @@ class FlowLoad:
         if is_rebuild and len(work.flows) > 1:
             self._check_all(work, load)
         for flow in work.flows:
+            may_go_on = flow is not work.flows[-1] or isinstance(flow.source, SnapshotFunction)
+            load = replace(load, is_step=may_go_on)
             with errors_located(item.dataset, flow):
                 # TableState[CdcProgress]() would set an attribute on a frozen value: TypeError
                 empty: TableState[CdcProgress] = TableState()
@@ -118,7 +120,10 @@ class FlowLoad:
     def _read_snapshots(
         self, name: DatasetName, flow: FlowSpec, source: SnapshotFunction, state: TableState[CdcProgress]
     ) -> Iterator[ChangeBatch]:
-        """One snapshot after the other, as long as the function returns one; each is compared with the result of the last one."""
+        """One snapshot after the other, as long as the function returns one; each is compared with the result of the last one.
+
+        What the function sets holds until its rows are computed, which is when they are applied.
+        """
         known = known_snapshot(state.payload, flow.name)
         is_new = not state.exists
         with settings_kept(self.lake.session):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from datetime import date, datetime
 from typing import Any
 
 from penstock.model.changes import SnapshotVersion
-from penstock.model.progress import ConsumedFile, InputMark, TableState, check_type
+from penstock.model.progress import ConsumedFile, InputMark, NewerPayloadError, TableState, check_type
 
 SEGMENTS = "auxiliary"
 """The folder of the auxiliary table, beside the progress manifests."""
@@ -28,6 +28,13 @@ class Segment:
     def to_json(self) -> dict[str, Any]:
         """What is said of almost every segment is left out."""
         return {name: value for name, value in asdict(self).items() if name != "forgets" or not value}
+
+    @staticmethod
+    def from_json(value: Mapping[str, Any]) -> Segment:
+        """Read what `to_json` wrote. Something else that is said of a segment may change what its events mean."""
+        if more := value.keys() - {each.name for each in fields(Segment)}:
+            raise NewerPayloadError(f"segments have {', '.join(sorted(more))}")
+        return Segment(**value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +91,7 @@ class CdcCodec:
         batch = value["batch"]
         return CdcProgress(
             {entry.file.path: entry for entry in files},
-            tuple(Segment(**segment) for segment in check_type(value["segments"], list)),
+            tuple(Segment.from_json(segment) for segment in check_type(value["segments"], list)),
             Identity.from_json(value["identity"]) if value["identity"] is not None else None,
             (batch[0], batch[1]) if batch else None,
             {str(flow): dict(mark) for flow, mark in value["sources"].items()},

@@ -118,7 +118,7 @@ class StagingLoad:
         renamed = Schema(tuple(_rename(column, renames) for column in progress.schema.columns))
         known = progress.payload
         step = replace(item.work, files=(), kept=(), schema=renamed, seen=known.seen, settings=known.settings)
-        manifest = self._begin(replace(item, work=step))
+        manifest = self._begin(replace(item, work=step), is_step=True)
         fault_point("staging.before_rename", str(item.dataset))
         self.lake.rename_columns(item.dataset, renames)
         fault_point("staging.after_rename", str(item.dataset))
@@ -222,8 +222,8 @@ class StagingLoad:
             )
         return suppressed, duplicates
 
-    def _begin(self, item: StagingItem) -> Manifest:
-        manifest = self._to_manifest(item)
+    def _begin(self, item: StagingItem, *, is_step: bool = False) -> Manifest:
+        manifest = replace(self._to_manifest(item), is_step=is_step)
         if item.action in IN_PLACE:
             return self.lake.begin_append(manifest, item.dataset, manifest.parent)
         return self.lake.begin(manifest, item.dataset, also=item.dataset.quarantine)

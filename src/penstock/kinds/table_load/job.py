@@ -239,7 +239,7 @@ class Job:
             return self
         widens = any(change.code == "type_widened" for change in changes)
         self.lake.prepare_evolution(self.name, {c.column: c.after or "" for c in changes}, widen=widens)
-        begun = self.lake.begin_append(self.manifest(payload), self.name, self._parent)
+        begun = self.lake.begin_append(replace(self.manifest(payload), is_step=True), self.name, self._parent)
         fault_point("load.before_evolve", str(self.name))
         ddl = ", ".join(f"{quote_name(column.name)} {column.type}" for column in self.schema.columns)
         self.lake.append(self.lake.session.createDataFrame([], ddl), self.name, begun.number, evolve=True)
