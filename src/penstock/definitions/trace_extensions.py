@@ -64,7 +64,7 @@ class _Finder:
         outside = [value for value in named if _is_a(value, ModuleType) and not self._is_project(value)]
         members = [value for module in (*spark, *outside) for value in list(vars(module).values())]
         classes = [value for value in (*named, *members) if _is_a(value, type)]
-        places = [*outside, *(each for each in classes if not self._is_project(sys.modules.get(each.__module__)))]
+        places = [*outside, *(each for each in classes if not self._is_project(_module(each.__module__)))]
         return list({id(each): each for each in places if not _is_penstock(each)}.values())
 
     def _is_of_package(self, value: Any) -> bool:
@@ -81,9 +81,9 @@ class _Finder:
     def _is_of_project(self, piece: Any) -> bool:
         if isinstance(piece, FunctionType):
             # In a process that loads a project again, members of its former modules are still there.
-            current = vars(sys.modules.get(piece.__globals__.get("__name__", ""), object))
+            current = vars(_module(piece.__globals__.get("__name__")) or object)
             return self._is_project_file(piece.__code__.co_filename) and current is piece.__globals__
-        module = sys.modules.get(piece.__module__)
+        module = _module(piece.__module__)
         return self._is_project(module) and getattr(module, piece.__name__, piece) is piece
 
     def _is_project(self, module: Any) -> bool:
@@ -107,6 +107,11 @@ def _pieces(value: Any) -> Iterator[Any]:
     elif hasattr(type(value), "__get__"):
         held = attribute(value, "__dict__")
         yield from (each for each in (held.values() if type(held) is dict else ()) if _is_a(each, (type, FunctionType)))
+
+
+def _module(name: Any) -> Any:
+    """The loaded module of this name; a name that code has set may be anything."""
+    return sys.modules.get(name) if isinstance(name, str) else None
 
 
 def _is_a(value: Any, kind: type | tuple[type, ...]) -> bool:

@@ -94,8 +94,8 @@ class Tracer:
 
     def trace(self, function: Callable[..., Any], *, has_depends_on: bool = False) -> Trace:
         """Trace one definition; `has_depends_on` means that the user declared the reads that cannot be traced."""
-        walk = _Walk(self)
         try:
+            walk = _Walk(self)
             walk.follow(function, own_defaults(function))
             return walk.finish(has_depends_on)
         except (RecursionError, AttributeError, TypeError, ValueError, LookupError, RuntimeError) as error:

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from penstock.definitions import tracing
+from penstock.errors import DefinitionError
+
 if TYPE_CHECKING:
     from conftest import Folder
 
@@ -146,3 +149,26 @@ proxy = Proxy()
 Frame.proxy = proxy
 """
     assert folder.define("return dp.read('staging.a')", f"{IMPORT}{before}").untraced == ()
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "Frame.kind = type('K', (), {'__module__': []})\n",
+        "K = type('K', (), {'__module__': []})\n",
+        "import types\nFrame.f = types.FunctionType((lambda: 1).__code__, {'__name__': []})\n",
+    ],
+)
+def test_modules_that_have_no_name_are_left_alone(folder: Folder, before: str) -> None:
+    assert folder.define("return dp.read('staging.a')", f"{IMPORT}{before}").untraced == ()
+
+
+def test_a_failing_search_is_an_error_of_the_definition(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(files: object) -> None:
+        raise TypeError("unhashable")
+
+    monkeypatch.setattr(tracing, "find_extensions", fail)
+    with pytest.raises(DefinitionError, match=r"cannot be traced \(TypeError\)") as caught:
+        folder.define("return dp.read('staging.a')")
+    assert caught.value.location is not None
+    assert caught.value.location.file == "transformations/a.py"
