@@ -21,28 +21,60 @@ from penstock.errors import DefinitionError, Location
 
 _LOADING = threading.RLock()
 """The modules of a process are one table: two threads that load projects would remove each other's half-loaded modules."""
+_ENVIRONMENT = ("pyvenv.cfg", "conda-meta")
+"""What is in the folder of a virtual environment."""
+_LIBRARY = os.path.join(os.path.dirname(os.__file__), "")  # noqa: PTH118, PTH120
 _SESSION_CALLS = frozenset({"getOrCreate", "getActiveSession", "active"})
 
 
 class ProjectFiles:
-    """The Python files of one project, with the text that was loaded."""
+    """The Python files of one project, with the text that was loaded.
+
+    A file belongs to the project if it is below the project's folder, as its path is written or with links resolved, and in
+    no environment. Every path is compared in one form, from the root: `/nb/../shop/lib/x.py` may be `lib/x.py`.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = root.resolve()
-        self._start = os.path.join(self.root, "")  # noqa: PTH118 - a text, to compare with
         self.sources: dict[Path, bytes] = {}
-        self._environments: dict[Path, bool] = {}
+        self._start = os.path.join(self.root, "")  # noqa: PTH118 - a text, to compare with
+        self._found: dict[str, Path | None] = {}
+        self._folders: dict[str, Path | None] = {}
 
     def is_project_file(self, file: Path | str) -> bool:
-        """Tell whether the file is below the project's root and not in a virtual environment."""
+        """Tell whether the file belongs to the project."""
+        return self.own_path(file) is not None
+
+    def is_project_folder(self, folder: Path | str) -> bool:
+        """Tell whether files in this folder belong to the project."""
+        return self._own_folder(str(folder)) is not None
+
+    def own_path(self, file: Path | str) -> Path | None:
+        """The path of a file below the root, however it is written; None if it does not belong to the project."""
         # Asked for every module of the process, of which few are the project's: paths take ten times as long as texts.
-        if not os.path.normpath(file).startswith(self._start):
-            return False
-        file = Path(file)
-        if "site-packages" in file.parts:
-            return False
-        folders = [folder for folder in file.parents if folder.is_relative_to(self.root) and folder != self.root]
-        return not any(self._is_environment(folder) for folder in folders)
+        text = str(file)
+        if text not in self._found:
+            folder, name = os.path.split(text)
+            own = self._own_folder(folder) if name != ".." else None
+            self._found[text] = None if own is None else own / name
+        return self._found[text]
+
+    def _own_folder(self, folder: str) -> Path | None:
+        if folder not in self._folders:
+            self._folders[folder] = self._find_own_folder(folder)
+        return self._folders[folder]
+
+    def _find_own_folder(self, folder: str) -> Path | None:
+        path = Path(folder)
+        is_as_written = os.path.join(path, "").startswith(self._start) and ".." not in path.parts  # noqa: PTH118
+        if not is_as_written:
+            if not path.is_absolute() or _is_of_python(folder):
+                return None
+            path = Path(os.path.realpath(folder))
+        if not path.is_relative_to(self.root) or "site-packages" in path.relative_to(self.root).parts:
+            return None
+        inner = [path, *path.parents][: len(path.parts) - len(self.root.parts)]
+        return None if any((each / mark).exists() for each in inner for mark in _ENVIRONMENT) else path
 
     def read(self, file: Path) -> bytes:
         """The text of a file as it was loaded, else as it is on disk."""
@@ -52,7 +84,7 @@ class ProjectFiles:
 
     def shown(self, file: str | Path) -> str:
         """The path to show in messages, from the root of the project."""
-        path = Path(file)
+        path = self.own_path(file) or Path(file)
         return path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else str(file)
 
     def module_name(self, file: Path) -> str | None:
@@ -70,10 +102,10 @@ class ProjectFiles:
                 return file
         return None
 
-    def _is_environment(self, folder: Path) -> bool:
-        if folder not in self._environments:
-            self._environments[folder] = (folder / "pyvenv.cfg").is_file()
-        return self._environments[folder]
+
+def _is_of_python(folder: str) -> bool:
+    """Tell at a glance whether a folder is Python's own or holds installed packages: resolving links takes time."""
+    return "site-packages" in folder or folder.startswith(_LIBRARY)
 
 
 class ProjectLoader(SourceFileLoader):
@@ -83,7 +115,7 @@ class ProjectLoader(SourceFileLoader):
 
     def get_code(self, fullname: str) -> CodeType:  # noqa: ARG002
         """Compile the module; refuses a session at module level, which would start a JVM just for a plan."""
-        path = Path(self.path)
+        path = self.files.own_path(self.path) or Path(self.path)
         self.files.sources[path] = source = self.get_data(self.path)
         tree = ast.parse(source, self.path)
         check_no_session(tree, self.path)
@@ -107,7 +139,7 @@ class ProjectFinder:
         """Called by Python's import; returns None for modules outside the project."""
         entries = [self._files.root] if path is None else [Path(entry) for entry in path]
         for entry in entries:
-            if entry != self._files.root and not self._files.is_project_file(entry / "x"):
+            if entry != self._files.root and not self._files.is_project_folder(entry):
                 continue
             found = FileFinder(str(entry), (self._loader, SOURCE_SUFFIXES)).find_spec(fullname)
             if found is not None and (found.loader is not None or not _is_installed(fullname, path)):

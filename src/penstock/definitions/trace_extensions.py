@@ -42,8 +42,11 @@ def find_extensions(files: ProjectFiles) -> Extensions:
 class _Finder:
     def __init__(self, files: ProjectFiles) -> None:
         self._files = files
-        self._root = str(files.root)
-        self._is_ours: dict[str, bool] = {}
+        modules = [(name, module) for name, module in list(sys.modules.items()) if _is_a(module, ModuleType)]
+        # A module that loads itself when it is asked for something is not asked.
+        self._ours = {name: module for name, module in modules if self._is_project_file(vars(module).get("__file__"))}
+        own = {id(module) for module in self._ours.values()}
+        self._others = {id(module): module for _, module in modules if id(module) not in own}
 
     def find(self) -> Extensions:
         found: dict[str, list[Any]] = {}
@@ -58,20 +61,19 @@ class _Finder:
 
     def _places(self) -> list[Any]:
         """Classes and modules of packages: those of Spark, and what modules of the project name."""
-        modules = [module for module in list(sys.modules.values()) if _is_a(module, ModuleType)]
-        spark = [module for module in modules if str(vars(module).get("__name__")).startswith("pyspark.sql")]
-        named = [value for module in modules if self._is_project(module) for value in list(vars(module).values())]
-        outside = [value for value in named if _is_a(value, ModuleType) and not self._is_project(value)]
+        spark = [each for each in self._others.values() if str(vars(each).get("__name__")).startswith("pyspark.sql")]
+        named = [value for module in self._ours.values() for value in list(vars(module).values())]
+        outside = [value for value in named if id(value) in self._others]
         members = [value for module in (*spark, *outside) for value in list(vars(module).values())]
-        classes = [value for value in (*named, *members) if _is_a(value, type)]
-        places = [*outside, *(each for each in classes if not self._is_project(_module(each.__module__)))]
+        classes = {id(value): value for value in (*named, *members) if _is_a(value, type)}
+        places = [*outside, *(each for each in classes.values() if self._owner(each.__module__) is None)]
         return list({id(each): each for each in places if not _is_penstock(each)}.values())
 
     def _is_of_package(self, value: Any) -> bool:
         """Told at a glance, as of nearly all members: the classes of Spark and pandas have thousands."""
         kind = type(value)
         if kind is FunctionType:
-            return not (value.__code__.co_filename.startswith(self._root) or value.__dict__)
+            return not (value.__dict__ or self._owner(value.__globals__.get("__name__")))
         if kind is staticmethod or kind is classmethod:
             return self._is_of_package(value.__func__)
         if kind is property:
@@ -81,21 +83,18 @@ class _Finder:
     def _is_of_project(self, piece: Any) -> bool:
         if isinstance(piece, FunctionType):
             # In a process that loads a project again, members of its former modules are still there.
-            current = vars(_module(piece.__globals__.get("__name__")) or object)
-            return self._is_project_file(piece.__code__.co_filename) and current is piece.__globals__
-        module = _module(piece.__module__)
-        return self._is_project(module) and getattr(module, piece.__name__, piece) is piece
+            owner = self._owner(piece.__globals__.get("__name__"))
+            is_current = owner is not None and vars(owner) is piece.__globals__
+            return is_current and self._is_project_file(piece.__code__.co_filename)
+        owner = self._owner(piece.__module__)
+        return owner is not None and getattr(owner, piece.__name__, piece) is piece
 
-    def _is_project(self, module: Any) -> bool:
-        # A module that loads itself when it is asked for something is not asked.
-        return _is_a(module, ModuleType) and self._is_project_file(vars(module).get("__file__"))
+    def _owner(self, name: Any) -> ModuleType | None:
+        """The module of the project of this name; a name that code has set may be anything."""
+        return self._ours.get(name) if type(name) is str else None
 
     def _is_project_file(self, file: Any) -> bool:
-        if not isinstance(file, str) or not file.startswith(self._root):
-            return False
-        if file not in self._is_ours:
-            self._is_ours[file] = self._files.is_project_file(file)
-        return self._is_ours[file]
+        return isinstance(file, str) and self._files.is_project_file(file)
 
 
 def _pieces(value: Any) -> Iterator[Any]:
@@ -107,11 +106,6 @@ def _pieces(value: Any) -> Iterator[Any]:
     elif hasattr(type(value), "__get__"):
         held = attribute(value, "__dict__")
         yield from (each for each in (held.values() if type(held) is dict else ()) if _is_a(each, (type, FunctionType)))
-
-
-def _module(name: Any) -> Any:
-    """The loaded module of this name; a name that code has set may be anything."""
-    return sys.modules.get(name) if isinstance(name, str) else None
 
 
 def _is_a(value: Any, kind: type | tuple[type, ...]) -> bool:

@@ -167,17 +167,19 @@ class Sources:
 
     def __init__(self, files: ProjectFiles) -> None:
         self.files = files
-        self._parsed: dict[Path, SourceFile | None] = {}
+        self._parsed: dict[str, SourceFile | None] = {}
         self._imports: dict[Path, frozenset[Path]] = {}
         self._reachable: dict[Path, list[SourceFile]] = {}
         self._module_files: dict[str, Path | None] = {}
 
     def file_of(self, filename: str) -> SourceFile | None:
         """The parsed file, or None when it is not a readable Python file of the project."""
-        path = Path(filename)
-        if path not in self._parsed:
-            self._parsed[path] = self._parse(path)
-        return self._parsed[path]
+        if filename not in self._parsed:
+            path = self.files.own_path(filename)
+            # Paths that are written in several ways lead to one file.
+            is_as_written = path is None or str(path) == filename
+            self._parsed[filename] = self._parse(path) if is_as_written else self.file_of(str(path))
+        return self._parsed[filename]
 
     def reached_by(self, path: Path, taken: Collection[ast.AST]) -> list[SourceFile]:
         """As `reachable_from`, for a definition that uses these functions and classes of the file."""
@@ -209,8 +211,8 @@ class Sources:
         files = [self.file_of(str(item)) for item in sorted(found - {path})]
         return [item for item in files if item is not None]
 
-    def _parse(self, path: Path) -> SourceFile | None:
-        if not (path.is_absolute() and self.files.is_project_file(path)):
+    def _parse(self, path: Path | None) -> SourceFile | None:
+        if path is None:
             return None
         try:
             return SourceFile(path, self.files.shown(path), self.files.read(path))
@@ -242,8 +244,8 @@ class Sources:
             return file
         # A module that the user imported through an extra path may be the project's too.
         loaded = getattr(sys.modules.get(name), "__file__", None)
-        path = Path(loaded) if isinstance(loaded, str) else None
-        return path if path is not None and path.suffix == ".py" and self.files.is_project_file(path) else None
+        path = self.files.own_path(loaded) if isinstance(loaded, str) else None
+        return path if path is not None and path.suffix == ".py" else None
 
 
 def imported_names(tree: ast.AST, package: list[str]) -> Iterator[str]:

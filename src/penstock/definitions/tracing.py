@@ -116,7 +116,7 @@ class _Walk:
     def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer
         self._sources = tracer.sources
-        self._root = tracer.sources.files.root
+        self._files = tracer.sources.files
         self._extensions = tracer.extensions
         self._parts: list[Any] = []
         self._described: dict[int, Any] = {}
@@ -302,7 +302,7 @@ class _Walk:
             return self._refer(item, is_nested=item is not value)
 
         try:
-            return describe(value, self._root, refer_by or refer)
+            return describe(value, self._files, refer_by or refer)
         except UnstableValueError as error:
             self._untraced_value(name, str(error), line)
             return ["untraced"]
@@ -335,9 +335,9 @@ class _Walk:
                 raise UnstableValueError(f"the text of {behind.__name__!r} cannot be found")
         refer = partial(self._refer, is_nested=True)
         if function is not None and is_made_elsewhere(function) and not self._is_project(function):
-            cells = [describe(cell.cell_contents, self._root, refer) for cell in function.__closure__ or ()]
+            cells = [describe(cell.cell_contents, self._files, refer) for cell in function.__closure__ or ()]
             return ["made", canonical_name(function), cells]
-        return ["name", canonical_name(value) or canonical_name(function), made_with(value, self._root, refer)]
+        return ["name", canonical_name(value) or canonical_name(function), made_with(value, self._files, refer)]
 
     def _untraced_value(self, name: str, reason: str, line: int | None) -> None:
         location = Location(self._where.file, line) if self._where.file else None
@@ -345,7 +345,7 @@ class _Walk:
 
     def _load_local_imports(self, source: SourceFile, node: FunctionNode) -> None:
         """Load project modules that are imported inside the function, so that its calls can be followed."""
-        package = list(source.path.relative_to(self._root).parent.parts)
+        package = list(source.path.relative_to(self._files.root).parent.parts)
         for name in imported_names(node, package):
             if self._sources.files.module_file(name) is None:
                 continue

@@ -1,0 +1,112 @@
+"""Which modules are the project's, however Python came to them, and that their newest text is what is traced and run."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from conftest import Folder
+from penstock.definitions.project_modules import ProjectFiles
+
+USE = "return f(dp.read('staging.x'))"
+
+
+@pytest.fixture(autouse=True)
+def _kept_path(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    before = set(sys.modules)
+    yield
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Folder:
+    """A project whose folder has neighbours."""
+    (tmp_path / "shop").mkdir()
+    return Folder(tmp_path / "shop")
+
+
+def limited(number: int) -> str:
+    return f"def f(df):\n    return df.limit({number})\n"
+
+
+def fingerprints(folder: Folder, file: str, before: str, texts: tuple[str, str]) -> tuple[str, str]:
+    """The fingerprints of one definition with two versions of a module."""
+    found = []
+    for text in texts:
+        folder.write(file, text)
+        spec = folder.define(USE, before)
+        assert spec.untraced == ()
+        found.append(spec.fingerprint)
+    return found[0], found[1]
+
+
+def test_a_module_on_a_path_with_dots_is_traced(shop: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "nb").mkdir()
+    monkeypatch.chdir(tmp_path / "nb")
+    sys.path.append("../shop/lib")
+    first, second = fingerprints(shop, "lib/dotted.py", "from dotted import f\n", (limited(2), limited(3)))
+    assert first != second
+
+
+@pytest.mark.parametrize("root", ["shop", "link"])
+def test_a_module_behind_a_link_is_traced(shop: Folder, tmp_path: Path, root: str) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "shop")
+    sys.path.append(str(tmp_path / "link" / "lib"))
+    shop.root = tmp_path / root
+    first, second = fingerprints(shop, "lib/linked.py", "from linked import f\n", (limited(2), limited(3)))
+    assert first != second
+
+
+def test_a_folder_that_is_linked_into_the_project_is_traced(shop: Folder, tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    (shop.root / "lib").symlink_to(tmp_path / "shared")
+    first, second = fingerprints(shop, "lib/inner.py", "from lib.inner import f\n", (limited(2), limited(3)))
+    assert first != second
+
+
+def test_a_module_outside_of_the_project_is_a_package(shop: Folder, tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    before = "import sys\nfrom pathlib import Path\nsys.path.insert(0, str(Path(__file__).parent / '../../shared'))\n"
+    texts = (limited(2), limited(3))
+    first, second = fingerprints(shop, "../shared/outer.py", f"{before}from outer import f\n", texts)
+    assert first == second
+
+
+@pytest.mark.parametrize(
+    ("file", "is_own"),
+    [
+        ("shop/lib/a.py", "lib/a.py"),
+        ("shop//lib/./a.py", "lib/a.py"),
+        ("nb/../shop/lib/a.py", "lib/a.py"),
+        ("shop/../shop2/a.py", None),
+        ("shop2/a.py", None),
+        ("link/lib/a.py", "lib/a.py"),
+        ("shop/away/../a.py", None),
+        ("shop/away/a.py", "away/a.py"),
+        ("shop/env/lib/a.py", None),
+        ("shop/conda/lib/a.py", None),
+        ("shop/lib/site-packages/a.py", None),
+        ("link/lib/site-packages/a.py", None),
+    ],
+)
+def test_one_rule_says_which_files_are_the_projects(
+    shop: Folder, tmp_path: Path, file: str, is_own: str | None
+) -> None:
+    for folder in ("nb", "shop2", "other/far", "shop/lib", "shop/env/lib", "shop/conda/conda-meta"):
+        (tmp_path / folder).mkdir(parents=True)
+    (shop.root / "env" / "pyvenv.cfg").touch()
+    (shop.root / "away").symlink_to(tmp_path / "other" / "far")
+    (tmp_path / "link").symlink_to(shop.root)
+    found = ProjectFiles(shop.root).own_path(f"{tmp_path}/{file}")
+    assert found == (None if is_own is None else shop.root / is_own)
+
+
+def test_text_that_is_no_file_is_not_the_projects(shop: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(shop.root)
+    files = ProjectFiles(shop.root)
+    assert not any(files.is_project_file(text) for text in ("<string>", "a.py", "", "None", f"{shop.root}/.."))
