@@ -1,7 +1,7 @@
 """The user's Python modules: which files belong to the project, and how they are imported.
 
-Project modules are compiled from their text every time: Python's own cache trusts times in whole seconds, so an edit
-right after a load could go unseen, and a table would be computed by old code under a new fingerprint.
+Project modules are compiled from their text in every load, wherever they are on Python's path: its own cache trusts times in
+whole seconds, so an edit right after a load could go unseen, and a table would be computed by old code under a new fingerprint.
 """
 
 from __future__ import annotations
@@ -135,8 +135,11 @@ class ProjectFinder:
         Loader.files = files
         self._loader = Loader
 
-    def find_spec(self, fullname: str, path: Sequence[str] | None = None, target: Any = None) -> ModuleSpec | None:  # noqa: ARG002
-        """Called by Python's import; returns None for modules outside the project."""
+    def find_spec(self, fullname: str, path: Sequence[str] | None = None, target: Any = None) -> ModuleSpec | None:
+        """Called by Python's import; what the other finders find is given as they found it, with the project's own loader."""
+        return self._find_below_root(fullname, path) or self._find_with_others(fullname, path, target)
+
+    def _find_below_root(self, fullname: str, path: Sequence[str] | None) -> ModuleSpec | None:
         entries = [self._files.root] if path is None else [Path(entry) for entry in path]
         for entry in entries:
             if entry != self._files.root and not self._files.is_project_folder(entry):
@@ -145,6 +148,15 @@ class ProjectFinder:
             if found is not None and (found.loader is not None or not _is_installed(fullname, path)):
                 return found
         return None
+
+    def _find_with_others(self, fullname: str, path: Sequence[str] | None, target: Any) -> ModuleSpec | None:
+        """Another folder of the project on Python's path, or a package of it that is installed as editable."""
+        others = (getattr(other, "find_spec", None) for other in list(sys.meta_path) if other is not self)
+        found = (spec for find in others if find is not None and (spec := find(fullname, path, target)) is not None)
+        spec: ModuleSpec | None = next(found, None)
+        if spec is not None and type(spec.loader) is SourceFileLoader and self._files.is_project_file(str(spec.origin)):
+            spec.loader, spec.cached = self._loader(fullname, str(spec.origin)), None
+        return spec
 
     def load_file(self, file: Path, name: str) -> ModuleType:
         """Load a file that has no importable name, such as `01_orders.py`."""
@@ -242,4 +254,15 @@ def _is_dropped(name: str, module: Any, files: ProjectFiles) -> bool:
     if isinstance(file, str):
         return files.is_project_file(file)
     # A folder without __init__.py: it may be that of another project, loaded before under the same name.
-    return hasattr(module, "__path__") and files.root.joinpath(*name.split(".")).is_dir()
+    folders = _folders_of(module)
+    return bool(folders) and (
+        files.root.joinpath(*name.split(".")).is_dir() or any(map(files.is_project_folder, folders))
+    )
+
+
+def _folders_of(module: Any) -> list[str]:
+    """Where a package without a file looks for its modules; Python works it out from the parent, which may be gone."""
+    try:
+        return [str(folder) for folder in getattr(module, "__path__", ())]
+    except (KeyError, AttributeError, TypeError):
+        return []

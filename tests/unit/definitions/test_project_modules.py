@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.machinery
+import inspect
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Folder
-from penstock.definitions.project_modules import ProjectFiles
+from penstock.definitions.project_modules import ProjectFiles, ProjectLoader
 
 USE = "return f(dp.read('staging.x'))"
 
@@ -110,3 +113,55 @@ def test_text_that_is_no_file_is_not_the_projects(shop: Folder, monkeypatch: pyt
     monkeypatch.chdir(shop.root)
     files = ProjectFiles(shop.root)
     assert not any(files.is_project_file(text) for text in ("<string>", "a.py", "", "None", f"{shop.root}/.."))
+
+
+ON_PATH = "import sys\nfrom pathlib import Path\nsys.path.insert(0, str(Path(__file__).parent.parent / 'src'))\n"
+CODE = "def f(df):\n    return df.limit(RATE)\n"
+
+
+@pytest.mark.parametrize(
+    ("file", "before"),
+    [
+        ("src/hx.py", f"{ON_PATH}from hx import RATE, f\n"),
+        ("src/nspkg/mod.py", f"{ON_PATH}from nspkg import mod\nRATE, f = mod.RATE, mod.f\n"),
+        ("src/nspkg/deep/mod.py", f"{ON_PATH}from nspkg.deep.mod import RATE, f\n"),
+        ("nspkg2/mod.py", "from nspkg2.mod import RATE, f\n"),
+    ],
+)
+def test_what_runs_is_what_was_edited_last(
+    shop: Folder, monkeypatch: pytest.MonkeyPatch, file: str, before: str
+) -> None:
+    """Edited at the same size and time, Python's own cache gives the old code; modules that stay loaded do, too."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    found = []
+    for number in "23":
+        shop.write(file, f"RATE = {number}\n{CODE}")
+        os.utime(shop.root / file, (1_700_000_000, 1_700_000_000))
+        spec = shop.define(USE, before)
+        assert spec.function is not None
+        found.append((inspect.unwrap(spec.function).__globals__["RATE"], spec.fingerprint))
+    assert [rate for rate, _ in found] == [2, 3]
+    assert found[0][1] != found[1][1]
+
+
+def test_a_package_that_is_installed_as_editable_is_compiled_from_its_text(shop: Folder) -> None:
+    class Editable:
+        def find_spec(self, name: str, path: object = None, target: object = None) -> object:
+            place = str(shop.root / "src")
+            return importlib.machinery.PathFinder.find_spec(name, [place]) if name == "edited" else None
+
+    sys.meta_path.append(Editable())
+    first, second = fingerprints(shop, "src/edited.py", "from edited import f\n", (limited(2), limited(3)))
+    assert first != second
+    assert isinstance(sys.modules["edited"].__loader__, ProjectLoader)
+
+
+def test_an_installed_module_before_the_projects_on_the_path_stays_first(shop: Folder, tmp_path: Path) -> None:
+    installed = tmp_path / "lib" / "site-packages"
+    installed.mkdir(parents=True)
+    (installed / "twice.py").write_text("RATE = 1\ndef f(df): return df\n")
+    sys.path[:0] = [str(installed), str(shop.root / "src")]
+    shop.write("src/twice.py", limited(2))
+    spec = shop.define(USE, "from twice import RATE, f\n")
+    assert spec.function is not None
+    assert inspect.unwrap(spec.function).__globals__["RATE"] == 1
