@@ -37,6 +37,8 @@ class ProjectFiles:
     def __init__(self, root: Path) -> None:
         self.root = root.resolve()
         self.sources: dict[Path, bytes] = {}
+        self.names: dict[Path, frozenset[str]] = {}
+        """The names that the code of each loaded module uses."""
         self._start = os.path.join(self.root, "")  # noqa: PTH118 - a text, to compare with
         self._found: dict[str, Path | None] = {}
         self._folders: dict[str, Path | None] = {}
@@ -95,8 +97,17 @@ class ProjectFiles:
         return ".".join(parts) if parts and all(part.isidentifier() for part in parts) else None
 
     def module_file(self, name: str) -> Path | None:
-        """The project's file behind a dotted name, if there is one."""
-        base = self.root.joinpath(*name.split("."))
+        """The file below the root behind a dotted name, if there is one."""
+        return self._module_below(self.root, name)
+
+    def module_file_on_path(self, name: str) -> Path | None:
+        """The project's file behind a dotted name on another entry of Python's path."""
+        folders = {folder: None for entry in sys.path if (folder := self._own_folder(entry)) not in {None, self.root}}
+        found = (self._module_below(folder, name) for folder in folders if folder is not None)
+        return next((file for file in found if file is not None), None)
+
+    def _module_below(self, folder: Path, name: str) -> Path | None:
+        base = folder.joinpath(*name.split("."))
         for file in (base / "__init__.py", base.with_name(base.name + ".py")):
             if file.is_file() and self.is_project_file(file):
                 return file
@@ -120,7 +131,15 @@ class ProjectLoader(SourceFileLoader):
         tree = ast.parse(source, self.path)
         check_no_session(tree, self.path)
         code: CodeType = compile(tree, self.path, "exec", dont_inherit=True)
+        self.files.names[path] = frozenset(_names_in(code))
         return code
+
+
+def _names_in(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names_in(constant)
 
 
 class ProjectFinder:
@@ -151,11 +170,16 @@ class ProjectFinder:
 
     def _find_with_others(self, fullname: str, path: Sequence[str] | None, target: Any) -> ModuleSpec | None:
         """Another folder of the project on Python's path, or a package of it that is installed as editable."""
-        others = (getattr(other, "find_spec", None) for other in list(sys.meta_path) if other is not self)
-        found = (spec for find in others if find is not None and (spec := find(fullname, path, target)) is not None)
-        spec: ModuleSpec | None = next(found, None)
-        if spec is not None and type(spec.loader) is SourceFileLoader and self._files.is_project_file(str(spec.origin)):
-            spec.loader, spec.cached = self._loader(fullname, str(spec.origin)), None
+        for other in list(sys.meta_path):
+            find = None if other is self else getattr(other, "find_spec", None)
+            spec: ModuleSpec | None = find(fullname, path, target) if find is not None else None
+            if spec is not None:
+                return self._with_own_loader(spec)
+        return None
+
+    def _with_own_loader(self, spec: ModuleSpec) -> ModuleSpec:
+        if type(spec.loader) is SourceFileLoader and self._files.is_project_file(str(spec.origin)):
+            spec.loader, spec.cached = self._loader(spec.name, str(spec.origin)), None
         return spec
 
     def load_file(self, file: Path, name: str) -> ModuleType:

@@ -29,6 +29,21 @@ _TAKEN = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What is known of a definition before it runs."""
+
+    fingerprint: str
+    inputs: tuple[str, ...]
+    untraced: tuple[Untraced, ...]
+    views: frozenset[str]
+    """Temporary views that it makes."""
+    earlier: str
+    """The fingerprint of earlier versions, which covered every import of its files."""
+    guesses: Mapping[str, Untraced]
+    """The inputs that it reads only perhaps, with what to say if there is no such dataset."""
+
+
 @dataclass(slots=True)
 class Findings:
     """What was found while following a definition."""

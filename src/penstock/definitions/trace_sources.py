@@ -230,20 +230,28 @@ class Sources:
         return self._imports[path]
 
     def _find_files(self, names: Iterable[str]) -> frozenset[Path]:
-        files = {self._module_file(name) for name in names if name}
+        files = {self.module_file(name) for name in names if name}
         return frozenset(file for file in files if file is not None)
 
-    def _module_file(self, name: str) -> Path | None:
+    def module_file(self, name: str) -> Path | None:
+        """The project's file behind a dotted name, below the root or on Python's path."""
         if name not in self._module_files:
             self._module_files[name] = self._find_module(name)
         return self._module_files[name]
+
+    def forget_imports(self) -> None:
+        """Look for modules again: more of them are loaded now, or can be found."""
+        for known in (self._module_files, self._imports, self._reachable):
+            known.clear()
 
     def _find_module(self, name: str) -> Path | None:
         file = self.files.module_file(name)
         if file is not None:
             return file
+        if name not in sys.modules:
+            return self.files.module_file_on_path(name)
         # A module that the user imported through an extra path may be the project's too.
-        loaded = getattr(sys.modules.get(name), "__file__", None)
+        loaded = getattr(sys.modules[name], "__file__", None)
         path = self.files.own_path(loaded) if isinstance(loaded, str) else None
         return path if path is not None and path.suffix == ".py" else None
 

@@ -151,6 +151,35 @@ Frame.proxy = proxy
     assert folder.define("return dp.read('staging.a')", f"{IMPORT}{before}").untraced == ()
 
 
+JOINED = "from penstock import pipelines as dp\ndef joined(self):\n    return self.union(dp.read('staging.rates')).limit(2)\n"
+
+
+def _edited(folder: Folder, extension: str, before: str = "", body: str = "") -> tuple[set[str], set[str]]:
+    """What `user` reads in the first load, and what an edit of the extension changes; another file imports the module."""
+    head = "from penstock import pipelines as dp\n"
+    folder.write("lib/__init__.py", "")
+    user = f"@dp.table\ndef user():\n    {body}\n    return dp.read('staging.a').joined()\n"
+    folder.write("transformations/a.py", f"{head}{user}@dp.table\ndef other():\n    return dp.read('staging.b')\n")
+    folder.write("transformations/b.py", f"{head}{before}")
+    found = []
+    for number in "23":
+        folder.write("lib/ext.py", extension.replace("2", number))
+        found.append({spec.name.name: spec for spec in folder.load()})
+    changed = {name for name in found[0] if found[0][name].fingerprint != found[1][name].fingerprint}
+    return {str(name) for name in found[0]["user"].inputs}, changed
+
+
+@pytest.mark.parametrize("where", ["own", "other", "later"])
+def test_an_extension_in_a_module_that_a_function_imports_is_followed(folder: Folder, where: str) -> None:
+    """In the first load of a process too: the module is loaded by tracing."""
+    inside = "@dp.table\ndef later():\n    import lib.ext\n    return dp.read('staging.b')\n"
+    before = {"own": "", "other": "import lib.ext\n", "later": inside}[where]
+    body = "import lib.ext" if where == "own" else "pass"
+    reads, changed = _edited(folder, f"{IMPORT}{JOINED}Frame.joined = joined\n", before, body)
+    assert reads == {"staging.a", "staging.rates"}
+    assert changed - {"later"} == {"user"}
+
+
 @pytest.mark.parametrize(
     "before",
     [

@@ -165,3 +165,33 @@ def test_an_installed_module_before_the_projects_on_the_path_stays_first(shop: F
     spec = shop.define(USE, "from twice import RATE, f\n")
     assert spec.function is not None
     assert inspect.unwrap(spec.function).__globals__["RATE"] == 1
+
+
+HEAD = "from penstock import pipelines as dp\n"
+LATER = (
+    "@dp.table\ndef later():\n    import loader_.paths, frames_\n    return dp.read('staging.x').limit(frames_.RATE)\n"
+)
+
+
+def test_a_module_that_another_definition_makes_reachable_counts(shop: Folder) -> None:
+    """`first` asks for it before `later` puts its folder on Python's path."""
+    shop.write("frames_.py", "RATE = 1\n")
+    shop.write("loader_/__init__.py", "")
+    shop.write("loader_/paths.py", f"{ON_PATH.replace('src', 'extra')}import late\n")
+    body = "    try:\n        import late\n    except ImportError:\n        return dp.read('staging.x')\n    return late.f()\n"
+    shop.write("transformations/a.py", f"{HEAD}@dp.table\ndef first():\n{body}")
+    shop.write("transformations/b.py", HEAD + LATER)
+    found = []
+    for number in "23":
+        sys.path[:] = [entry for entry in sys.path if not entry.endswith("/extra")]
+        shop.write("extra/late.py", f"RATE = {number}\n{HEAD}def f():\n    return dp.read('staging.late')\n")
+        found.append({spec.name.name: spec for spec in shop.load()})
+    assert found[0]["later"].fingerprint != found[1]["later"].fingerprint
+    assert found[0]["first"].fingerprint != found[1]["first"].fingerprint
+    assert [str(name) for name in found[0]["first"].inputs] == ["staging.x", "staging.late"]
+
+
+def test_a_module_on_the_path_that_is_imported_inside_a_function_is_followed(shop: Folder) -> None:
+    shop.write("src/inside.py", f"{HEAD}def f():\n    return dp.read('staging.inside')\n")
+    spec = shop.define("import inside\nreturn inside.f()", ON_PATH)
+    assert [str(name) for name in spec.inputs] == ["staging.inside"]
