@@ -24,6 +24,7 @@ _LOADING = threading.RLock()
 _ENVIRONMENT = ("pyvenv.cfg", "conda-meta")
 """What is in the folder of a virtual environment."""
 _LIBRARY = os.path.join(os.path.dirname(os.__file__), "")  # noqa: PTH118, PTH120
+_LONGEST_NAME = 100
 _SESSION_CALLS = frozenset({"getOrCreate", "getActiveSession", "active"})
 
 
@@ -38,7 +39,7 @@ class ProjectFiles:
         self.root = root.resolve()
         self.sources: dict[Path, bytes] = {}
         self.names: dict[Path, frozenset[str]] = {}
-        """The names that the code of each loaded module uses."""
+        """The names that the code of each loaded module uses, and its short texts, which may be names."""
         self._start = os.path.join(self.root, "")  # noqa: PTH118 - a text, to compare with
         self._found: dict[str, Path | None] = {}
         self._folders: dict[str, Path | None] = {}
@@ -140,6 +141,8 @@ def _names_in(code: CodeType) -> Iterator[str]:
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _names_in(constant)
+        elif type(constant) is str and len(constant) < _LONGEST_NAME:
+            yield constant
 
 
 class ProjectFinder:

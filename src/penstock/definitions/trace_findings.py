@@ -12,8 +12,18 @@ from penstock.definitions.trace_rules import is_changing, is_reading
 from penstock.errors import Location
 from penstock.model.spec import Untraced
 
-Extensions = Mapping[str, list[Any]]
-"""Members that the project added to classes of packages: the functions, classes and partials behind each name."""
+
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """Members of one name that the project added to classes of packages."""
+
+    pieces: list[Any] = field(default_factory=list)
+    """The functions and classes of the project behind it."""
+    given: list[Any] = field(default_factory=list)
+    """Partial calls, and wrappers of packages, which call them with other arguments than theirs."""
+
+
+Extensions = Mapping[str, Extension]
 
 _TAKEN = (
     "inputs",

@@ -83,7 +83,9 @@ class Walk:
             self._untraced_value(str(attribute(value, "__name__")), "its text cannot be found", None)
         self._waiting.append((value, bindings))
         # An operator such as `Column.__add__` is used without its name.
-        self._waiting += [(each, {}) for name, found in self._extensions.items() for each in found if name[:2] == "__"]
+        self._waiting += [
+            (each, {}) for name, found in self._extensions.items() for each in found.pieces if name[:2] == "__"
+        ]
         while self._waiting or self._wait_for_subclasses():
             current, known = self._waiting.pop(0)
             for function in self._behind(current):
@@ -128,7 +130,7 @@ class Walk:
     def _add_lookups(self, imported: Iterable[SourceFile]) -> None:
         """Take in what is used without being named, or by the name of a member of a package."""
         for name in sorted(self._found.extensions):
-            held = [given for each in self._extensions[name] if (given := given_to(each)) is not None]
+            held = [given_to(each) or each for each in self._extensions[name].given]
             self._parts.append(["extension", name, [self._value(name, each, None) for each in held]])
         if DOCS in self._found.lookups:
             nodes = [node for nodes in self._nodes.values() for node in nodes]

@@ -88,8 +88,9 @@ class Tracer:
         """Look for added methods again, after more was loaded; tells whether there are others."""
         before = self.__dict__.pop("extensions", {})
         with suppress(*_FAILURES):
-            after = self.extensions
-            return {name: [*map(id, before[name])] for name in before} != {
-                name: [*map(id, after[name])] for name in after
-            }
+            return _identities(before) != _identities(self.extensions)
         return False
+
+
+def _identities(extensions: Extensions) -> dict[str, list[int]]:
+    return {name: [id(each) for each in (*found.pieces, *found.given)] for name, found in extensions.items()}

@@ -180,6 +180,107 @@ def test_an_extension_in_a_module_that_a_function_imports_is_followed(folder: Fo
     assert changed - {"later"} == {"user"}
 
 
+DECORATORS = """
+import functools
+def wraps(f):
+    @functools.wraps(f)
+    def run(*a, **k): return f(*a, **k)
+    return run
+def plain(f):
+    def run(*a, **k): return f(*a, **k)
+    return run
+def times(number):
+    def decorate(f):
+        def run(*a, **k): return f(*a, **k).limit(number)
+        return run
+    return decorate
+def many(*fs):
+    def run(self): return [f(self) for f in fs]
+    return run
+class Called:
+    def __init__(self, f): self.f = f
+    def __call__(self, *a): return self.f(*a)
+class Descriptor(Called):
+    def __get__(self, frame, kind=None): return functools.partial(self.f, frame)
+"""
+
+
+@pytest.fixture
+def deco(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package with decorators."""
+    module = ModuleType("deco")
+    exec(compile(DECORATORS, "/usr/lib/deco.py", "exec"), vars(module))  # noqa: S102
+    monkeypatch.setitem(sys.modules, "deco", module)
+
+
+@pytest.mark.usefixtures("deco")
+@pytest.mark.parametrize(
+    "put",
+    [
+        "Frame.joined = deco.wraps(joined)",
+        "Frame.joined = deco.plain(joined)",
+        "Frame.joined = deco.plain(deco.wraps(deco.plain(joined)))",
+        "Frame.joined = deco.times(5)(joined)",
+        "Frame.joined = deco.many(joined)",
+        "Frame.joined = property(deco.plain(joined))",
+        "Frame.joined = staticmethod(deco.wraps(joined))",
+        "Frame.joined = deco.Called(joined)",
+        "Frame.joined = deco.Descriptor(joined)",
+        "Frame.joined = deco.plain(functools.partial(joined))",
+        "Frame.joined = functools.lru_cache(joined)",
+        "Frame.joined = functools.singledispatchmethod(joined)",
+        "Frame.joined = functools.cached_property(deco.plain(joined))",
+    ],
+)
+def test_an_extension_that_a_package_wraps_is_followed(folder: Folder, put: str) -> None:
+    reads, changed = _edited(folder, f"import deco, functools\n{IMPORT}{JOINED}{put}\n", "import lib.ext\n", "pass")
+    assert reads == {"staging.a", "staging.rates"}
+    assert changed == {"user"}
+
+
+@pytest.mark.usefixtures("deco")
+def test_what_a_wrapper_was_given_counts(folder: Folder) -> None:
+    extension = f"import deco\n{IMPORT}{JOINED.replace('2', '7')}Frame.joined = deco.times(2)(joined)\n"
+    assert _edited(folder, extension, "import lib.ext\n", "pass")[1] == {"user"}
+
+
+@pytest.mark.usefixtures("deco")
+def test_a_wrapper_may_call_with_other_arguments(folder: Folder) -> None:
+    """What is given to the wrapper is not what the function gets."""
+    before = f"import deco\n{IMPORT}def joined(self, name='staging.c'):\n    return dp.read(name)\n"
+    spec = folder.define("return Frame().joined('staging.b')", f"{before}Frame.joined = deco.plain(joined)\n")
+    assert "untraced_read" in {item.code for item in spec.untraced}
+
+
+@pytest.mark.parametrize(
+    "put",
+    [
+        "import shop_pkg.frames\nshop_pkg.frames.Frame.joined = joined",
+        "import shop_pkg.frames as f\nf.Frame.joined = joined",
+        "import shop_pkg\nshop_pkg.frames.Frame.joined = joined",
+        "import shop_pkg\ngetattr(shop_pkg, 'frames').Frame.joined = joined",
+        "def install():\n    from shop_pkg.frames import Frame\n    Frame.joined = joined\ninstall()",
+        "import importlib\nimportlib.import_module('shop_pkg.frames').Frame.joined = joined",
+        "import shop_pkg.deep.frames\nshop_pkg.deep.frames.Frame.joined = joined",
+        "import shop_pkg.frames\nshop_pkg.frames.joined = joined",
+    ],
+)
+def test_an_extension_of_what_a_dotted_name_leads_to_is_followed(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, put: str
+) -> None:
+    for name in ("shop_pkg", "shop_pkg.deep", "shop_pkg.deep.frames", "shop_pkg.frames"):
+        module = ModuleType(name)
+        module.__path__ = []
+        exec("class Frame: ...", vars(module))  # noqa: S102
+        monkeypatch.setitem(sys.modules, name, module)
+        parent, _, last = name.rpartition(".")
+        if parent:
+            setattr(sys.modules[parent], last, module)
+    reads, changed = _edited(folder, f"{JOINED}{put}\n", "import lib.ext\n", "pass")
+    assert reads == {"staging.a", "staging.rates"}
+    assert changed == {"user"}
+
+
 @pytest.mark.parametrize(
     "before",
     [
