@@ -19,7 +19,8 @@ from typing import Any
 
 from penstock.errors import DefinitionError, Location
 
-_LOADING = threading.RLock()
+_MOST_PROJECTS = 16
+LOADING = threading.RLock()
 """The modules of a process are one table: two threads that load projects would remove each other's half-loaded modules."""
 _ENVIRONMENT = ("pyvenv.cfg", "conda-meta")
 """What is in the folder of a virtual environment."""
@@ -149,7 +150,9 @@ class ProjectFinder:
     """Finds modules below the project's root before any installed module of the same name."""
 
     def __init__(self, files: ProjectFiles) -> None:
-        self._files = files
+        self.files = files
+        self.modules: dict[str, ModuleType] = {}
+        """What was loaded, when another project is loaded now."""
 
         class Loader(ProjectLoader):
             pass
@@ -162,9 +165,9 @@ class ProjectFinder:
         return self._find_below_root(fullname, path) or self._find_with_others(fullname, path, target)
 
     def _find_below_root(self, fullname: str, path: Sequence[str] | None) -> ModuleSpec | None:
-        entries = [self._files.root] if path is None else [Path(entry) for entry in path]
+        entries = [self.files.root] if path is None else [Path(entry) for entry in path]
         for entry in entries:
-            if entry != self._files.root and not self._files.is_project_folder(entry):
+            if entry != self.files.root and not self.files.is_project_folder(entry):
                 continue
             found = FileFinder(str(entry), (self._loader, SOURCE_SUFFIXES)).find_spec(fullname)
             if found is not None and (found.loader is not None or not _is_installed(fullname, path)):
@@ -181,7 +184,7 @@ class ProjectFinder:
         return None
 
     def _with_own_loader(self, spec: ModuleSpec) -> ModuleSpec:
-        if type(spec.loader) is SourceFileLoader and self._files.is_project_file(str(spec.origin)):
+        if type(spec.loader) is SourceFileLoader and self.files.is_project_file(str(spec.origin)):
             spec.loader, spec.cached = self._loader(spec.name, str(spec.origin)), None
         return spec
 
@@ -198,21 +201,24 @@ class ProjectFinder:
         return module
 
 
+REPLACED: dict[Path, ProjectFinder] = {}
+"""The projects that were loaded before the one that is loaded now, by their roots."""
+
+
 @contextmanager
 def project_imports(finder: ProjectFinder, files: ProjectFiles) -> Iterator[None]:
     """Import project modules again inside the block, with the root on Python's path.
 
     The finder stays afterwards, so that an import inside a function works when the function runs. One thread at a time.
     """
-    with _LOADING, _replaced_modules(finder, files):
+    with LOADING, _replaced_modules(finder, files):
         yield
 
 
 @contextmanager
 def _replaced_modules(finder: ProjectFinder, files: ProjectFiles) -> Iterator[None]:
-    sys.meta_path[:] = [other for other in sys.meta_path if not isinstance(other, ProjectFinder)]
-    sys.meta_path.insert(0, finder)
     dropped = {name: module for name, module in list(sys.modules.items()) if _is_dropped(name, module, files)}
+    replace_finder(finder)
     for name in dropped:
         del sys.modules[name]
     root = str(files.root)
@@ -234,6 +240,29 @@ def loaded_project_modules() -> list[ModuleType]:
     A function of theirs reaches a Spark worker only by value, because the worker cannot import them.
     """
     return [m for m in list(sys.modules.values()) if isinstance(getattr(m, "__loader__", None), ProjectLoader)]
+
+
+def replace_finder(finder: ProjectFinder) -> None:
+    """Let this finder find modules; what was loaded of another project is kept, for when its code runs."""
+    for other in [each for each in sys.meta_path if isinstance(each, ProjectFinder)]:
+        sys.meta_path.remove(other)
+        if other.files.root != finder.files.root:
+            other.modules = own_modules(other.files)
+            REPLACED[other.files.root] = other
+    sys.meta_path.insert(0, finder)
+    REPLACED.pop(finder.files.root, None)
+    if len(REPLACED) > _MOST_PROJECTS:
+        del REPLACED[next(iter(REPLACED))]
+
+
+def own_modules(files: ProjectFiles) -> dict[str, ModuleType]:
+    """What a load of this project has loaded, with its packages that have no file."""
+    loaded = [(name, module) for name, module in list(sys.modules.items()) if _is_dropped(name, module, files)]
+    return {
+        name: module
+        for name, module in loaded
+        if isinstance(getattr(module, "__loader__", None), ProjectLoader) or not getattr(module, "__file__", None)
+    }
 
 
 def check_no_session(tree: ast.Module, file: str) -> None:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.definitions.active_project import project_code
 from penstock.definitions.project_modules import ProjectFiles
 from penstock.definitions.user_output import user_output
 from penstock.errors import ConcurrentRunError, Location, PenstockError, StoppedError, UserCodeError, message_of
@@ -35,7 +36,7 @@ class UserCode:
         If the block runs other SQL than the query, a position in its message says nothing about the file.
         """
         try:
-            with user_output(str(self.spec.name)):
+            with user_output(str(self.spec.name)), project_code(self.root):
                 yield
         except ConcurrentRunError:
             raise

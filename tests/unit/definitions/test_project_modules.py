@@ -6,13 +6,15 @@ import importlib.machinery
 import inspect
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from conftest import Folder
-from penstock.definitions.project_modules import ProjectFiles, ProjectLoader
+from penstock.definitions.project_modules import ProjectFiles, ProjectFinder, ProjectLoader
+from penstock.definitions.user_code import UserCode
 
 USE = "return f(dp.read('staging.x'))"
 
@@ -195,3 +197,39 @@ def test_a_module_on_the_path_that_is_imported_inside_a_function_is_followed(sho
     shop.write("src/inside.py", f"{HEAD}def f():\n    return dp.read('staging.inside')\n")
     spec = shop.define("import inside\nreturn inside.f()", ON_PATH)
     assert [str(name) for name in spec.inputs] == ["staging.inside"]
+
+
+def _two_projects(tmp_path: Path) -> list[tuple[UserCode, Callable[[], str]]]:
+    """The boundaries and functions of two projects, loaded one after the other; each function says whose modules it gets."""
+    found = []
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        project = Folder(tmp_path / name)
+        project.write("lib/prices.py", f"WHO = '{name}'\n")
+        (spec,) = [project.define("from lib.prices import WHO\nreturn WHO")]
+        assert spec.function is not None
+        found.append((UserCode(project.root, spec), spec.function))
+    return found
+
+
+def test_of_two_projects_each_gets_its_own_modules(tmp_path: Path) -> None:
+    (first, call_first), (second, call_second) = _two_projects(tmp_path)
+    for code, call, who in [
+        (first, call_first, "first"),
+        (second, call_second, "second"),
+        (first, call_first, "first"),
+    ]:
+        with code.boundary("the definition"):
+            assert call() == who
+        assert [type(each) for each in sys.meta_path].count(ProjectFinder) == 1
+
+
+def test_a_project_does_not_take_away_the_modules_of_code_that_runs(tmp_path: Path) -> None:
+    """Of two projects at the same time the first keeps its modules, and nobody waits for the other."""
+    (first, call_first), (second, call_second) = _two_projects(tmp_path)
+    with first.boundary("the definition"):
+        with ThreadPoolExecutor(1) as threads, second.boundary("the definition"):
+            threads.submit(call_second).result(timeout=20)
+        assert call_first() == "first"
+    with second.boundary("the definition"):
+        assert call_second() == "second"
