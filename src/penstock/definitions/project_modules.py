@@ -104,8 +104,9 @@ class ProjectFiles:
 
     def module_file_on_path(self, name: str) -> Path | None:
         """The project's file behind a dotted name on another entry of Python's path."""
-        folders = {folder: None for entry in sys.path if (folder := self._own_folder(entry)) not in {None, self.root}}
-        found = (self._module_below(folder, name) for folder in folders if folder is not None)
+        here = Path.cwd()
+        folders = [self._own_folder(str(here / entry)) for entry in sys.path if isinstance(entry, str)]
+        found = (self._module_below(each, name) for each in dict.fromkeys(folders) if each not in {None, self.root})
         return next((file for file in found if file is not None), None)
 
     def _module_below(self, folder: Path, name: str) -> Path | None:

@@ -150,8 +150,9 @@ def _held_by(value: Any) -> Iterable[Any]:
     if kind is FunctionType:
         cells = [cell.cell_contents for cell in value.__closure__ or () if is_filled(cell)]
         return [*cells, *value.__dict__.values()]
-    if kind in _HELD:
-        return [getattr(value, name) for name in _HELD[kind]]
+    names = next((names for known, names in _HELD.items() if _is_a(value, known)), None)
+    if names is not None:
+        return [getattr(value, name) for name in names]
     if kind in _GROUPS:
         return list(value.values() if kind in {dict, MappingProxyType} else value)
     if hasattr(kind, "__get__") or callable(value):

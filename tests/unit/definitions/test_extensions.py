@@ -197,6 +197,8 @@ def times(number):
 def many(*fs):
     def run(self): return [f(self) for f in fs]
     return run
+class Property(property): ...
+class Partial(functools.partial): ...
 class Called:
     def __init__(self, f): self.f = f
     def __call__(self, *a): return self.f(*a)
@@ -223,6 +225,8 @@ def deco(monkeypatch: pytest.MonkeyPatch) -> None:
         "Frame.joined = deco.times(5)(joined)",
         "Frame.joined = deco.many(joined)",
         "Frame.joined = property(deco.plain(joined))",
+        "Frame.joined = deco.Property(joined)",
+        "Frame.joined = deco.Partial(joined)",
         "Frame.joined = staticmethod(deco.wraps(joined))",
         "Frame.joined = deco.Called(joined)",
         "Frame.joined = deco.Descriptor(joined)",

@@ -199,6 +199,14 @@ def test_a_module_on_the_path_that_is_imported_inside_a_function_is_followed(sho
     assert [str(name) for name in spec.inputs] == ["staging.inside"]
 
 
+@pytest.mark.parametrize("entry", ["", "../shop/src"])
+def test_an_entry_of_the_path_may_be_relative(shop: Folder, monkeypatch: pytest.MonkeyPatch, entry: str) -> None:
+    shop.write("src/inside.py", f"{HEAD}def f():\n    return dp.read('staging.inside')\n")
+    monkeypatch.chdir(shop.root / "src" if not entry else shop.root)
+    sys.path.insert(0, entry)
+    assert [str(name) for name in shop.define("import inside\nreturn inside.f()").inputs] == ["staging.inside"]
+
+
 def _two_projects(tmp_path: Path) -> list[tuple[UserCode, Callable[[], str]]]:
     """The boundaries and functions of two projects, loaded one after the other; each function says whose modules it gets."""
     found = []
