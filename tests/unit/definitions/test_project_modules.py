@@ -9,12 +9,15 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from conftest import Folder
 from penstock.definitions.project_modules import ProjectFiles, ProjectFinder, ProjectLoader
 from penstock.definitions.user_code import UserCode
+
+if TYPE_CHECKING:
+    from conftest import Folder
 
 USE = "return f(dp.read('staging.x'))"
 
@@ -29,10 +32,11 @@ def _kept_path(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Folder:
+def shop(folder: Folder) -> Folder:
     """A project whose folder has neighbours."""
-    (tmp_path / "shop").mkdir()
-    return Folder(tmp_path / "shop")
+    folder.root /= "shop"
+    folder.root.mkdir()
+    return folder
 
 
 def limited(number: int) -> str:
@@ -207,21 +211,20 @@ def test_an_entry_of_the_path_may_be_relative(shop: Folder, monkeypatch: pytest.
     assert [str(name) for name in shop.define("import inside\nreturn inside.f()").inputs] == ["staging.inside"]
 
 
-def _two_projects(tmp_path: Path) -> list[tuple[UserCode, Callable[[], str]]]:
+def _two_projects(folder: Folder, tmp_path: Path) -> list[tuple[UserCode, Callable[[], str]]]:
     """The boundaries and functions of two projects, loaded one after the other; each function says whose modules it gets."""
     found = []
     for name in ("first", "second"):
-        (tmp_path / name).mkdir()
-        project = Folder(tmp_path / name)
-        project.write("lib/prices.py", f"WHO = '{name}'\n")
-        (spec,) = [project.define("from lib.prices import WHO\nreturn WHO")]
+        folder.root = tmp_path / name
+        folder.write("lib/prices.py", f"WHO = '{name}'\n")
+        spec = folder.define("from lib.prices import WHO\nreturn WHO")
         assert spec.function is not None
-        found.append((UserCode(project.root, spec), spec.function))
+        found.append((UserCode(folder.root, spec), spec.function))
     return found
 
 
-def test_of_two_projects_each_gets_its_own_modules(tmp_path: Path) -> None:
-    (first, call_first), (second, call_second) = _two_projects(tmp_path)
+def test_of_two_projects_each_gets_its_own_modules(folder: Folder, tmp_path: Path) -> None:
+    (first, call_first), (second, call_second) = _two_projects(folder, tmp_path)
     for code, call, who in [
         (first, call_first, "first"),
         (second, call_second, "second"),
@@ -232,9 +235,9 @@ def test_of_two_projects_each_gets_its_own_modules(tmp_path: Path) -> None:
         assert [type(each) for each in sys.meta_path].count(ProjectFinder) == 1
 
 
-def test_a_project_does_not_take_away_the_modules_of_code_that_runs(tmp_path: Path) -> None:
+def test_a_project_does_not_take_away_the_modules_of_code_that_runs(folder: Folder, tmp_path: Path) -> None:
     """Of two projects at the same time the first keeps its modules, and nobody waits for the other."""
-    (first, call_first), (second, call_second) = _two_projects(tmp_path)
+    (first, call_first), (second, call_second) = _two_projects(folder, tmp_path)
     with first.boundary("the definition"):
         with ThreadPoolExecutor(1) as threads, second.boundary("the definition"):
             threads.submit(call_second).result(timeout=20)
