@@ -58,7 +58,7 @@ class ProjectFiles:
         # Asked for every module of the process, of which few are the project's: paths take ten times as long as texts.
         text = str(file)
         if text not in self._found:
-            folder, name = os.path.split(text)
+            folder, _, name = text.rpartition(os.sep)
             own = self._own_folder(folder) if name != ".." else None
             self._found[text] = None if own is None else own / name
         return self._found[text]

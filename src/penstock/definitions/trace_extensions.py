@@ -62,7 +62,7 @@ class _Finder:
         found: dict[str, Extension] = {}
         for place in self._places():
             for name, value in list(vars(place).items()):
-                if self._is_empty(value):
+                if type(value) in _EMPTY or self._is_empty(value):
                     continue
                 pieces = self._pieces(value)
                 if pieces:
@@ -101,10 +101,11 @@ class _Finder:
 
     def _is_empty(self, value: Any) -> bool:
         """Told at a glance, of nearly all members: the classes of Spark and pandas have thousands."""
-        kind = type(value)
-        if kind is not FunctionType:
-            return kind in _EMPTY
-        return not (value.__closure__ or value.__dict__ or self._owner(value.__globals__.get("__name__")))
+        if type(value) is not FunctionType:
+            return type(value) in _EMPTY
+        if value.__closure__ or value.__dict__:
+            return False
+        return self._owner(value.__globals__.get("__name__")) is None
 
     def _pieces(self, value: Any) -> list[Any]:
         """The functions and classes of the project behind a member: what wrappers hold, with `functools.wraps` or without."""
