@@ -10,7 +10,7 @@ from penstock.model.names import STAGING_DATABASE, DatasetName, to_dataset_name
 from penstock.model.spec import DatasetSpec, Untraced
 
 if TYPE_CHECKING:
-    from penstock.definitions.tracing import Trace
+    from penstock.definitions.trace_findings import Trace
 
 
 @dataclass(slots=True)

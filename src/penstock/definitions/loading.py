@@ -201,6 +201,7 @@ class _Loader:
                 place = self._shown(erasable.location)
                 self.erasables.append(to_erasable_table(erasable, self._project.database, place))
         tracer = Tracer(self._files, self._project.vars, self._cache)
+        tracer.follow_all(definition.function for definition in registry.definitions)
         specs: list[DatasetSpec] = []
         for definition in registry.definitions:
             with mistakes.collected():

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable
 from types import (
     BuiltinFunctionType,
     FunctionType,
     GetSetDescriptorType,
+    MappingProxyType,
     MemberDescriptorType,
     MethodDescriptorType,
     ModuleType,
@@ -22,16 +23,25 @@ from types import (
 from typing import Any
 
 from penstock.definitions.project_modules import ProjectFiles
-from penstock.definitions.trace_findings import Extensions
-from penstock.definitions.trace_held import given_to, methods_of
-from penstock.definitions.trace_names import attribute
+from penstock.definitions.trace_findings import Extension, Extensions
+from penstock.definitions.trace_held import given_to
+from penstock.definitions.trace_names import attribute, is_filled
 
-_KNOWN = (FunctionType, functools.partial, functools.partialmethod, property, staticmethod, classmethod)
+_HELD = {
+    functools.partial: ("func", "args", "keywords"),
+    functools.partialmethod: ("func", "args", "keywords"),
+    property: ("fget", "fset", "fdel"),
+    staticmethod: ("__func__",),
+    classmethod: ("__func__",),
+}
 _EMPTY = (
-    frozenset({str, int, float, bool, bytes, tuple, list, dict, set, frozenset, NoneType})
+    frozenset({str, int, float, bool, bytes, tuple, list, dict, set, frozenset, NoneType, ModuleType})
     | {BuiltinFunctionType, GetSetDescriptorType, MemberDescriptorType, MethodDescriptorType, WrapperDescriptorType}
 )  # fmt: skip
 """Values and members written in C, which hold no code of a project."""
+_GROUPS = frozenset({list, tuple, dict, MappingProxyType})
+_MOST_HELD = 100
+"""How many values behind one member are looked at: an object of a package may hold half of it."""
 
 
 def find_extensions(files: ProjectFiles) -> Extensions:
@@ -42,71 +52,114 @@ def find_extensions(files: ProjectFiles) -> Extensions:
 class _Finder:
     def __init__(self, files: ProjectFiles) -> None:
         self._files = files
-        self._root = str(files.root)
-        self._is_ours: dict[str, bool] = {}
+        modules = [(name, module) for name, module in list(sys.modules.items()) if _is_a(module, ModuleType)]
+        # A module that loads itself when it is asked for something is not asked.
+        self._ours = {name: module for name, module in modules if self._is_project_file(vars(module).get("__file__"))}
+        own = {id(module) for module in self._ours.values()}
+        self._others = {id(module): module for _, module in modules if id(module) not in own}
 
     def find(self) -> Extensions:
-        found: dict[str, list[Any]] = {}
+        found: dict[str, Extension] = {}
         for place in self._places():
             for name, value in list(vars(place).items()):
-                if self._is_of_package(value):
+                if type(value) in _EMPTY or self._is_empty(value):
                     continue
-                pieces = [piece for piece in _pieces(value) if self._is_of_project(piece)]
+                pieces = self._pieces(value)
                 if pieces:
-                    found.setdefault(name, []).extend([*pieces, value] if given_to(value) is not None else pieces)
-        return {name: sorted(found[name], key=lambda piece: str(getattr(piece, "__qualname__", ""))) for name in found}
+                    is_given = given_to(value) is not None or (type(value) is FunctionType and value not in pieces)
+                    added = found.setdefault(name, Extension())
+                    added.pieces.extend(pieces)
+                    added.given.extend([value] if is_given else [])
+        for added in found.values():
+            for parts in (added.pieces, added.given):
+                parts.sort(key=lambda piece: str(getattr(piece, "__qualname__", "")))
+        return found
 
     def _places(self) -> list[Any]:
         """Classes and modules of packages: those of Spark, and what modules of the project name."""
-        modules = [module for module in list(sys.modules.values()) if _is_a(module, ModuleType)]
-        spark = [module for module in modules if str(vars(module).get("__name__")).startswith("pyspark.sql")]
-        named = [value for module in modules if self._is_project(module) for value in list(vars(module).values())]
-        outside = [value for value in named if _is_a(value, ModuleType) and not self._is_project(value)]
+        spark = [each for each in self._others.values() if str(vars(each).get("__name__")).startswith("pyspark.sql")]
+        named = [value for module in self._ours.values() for value in list(vars(module).values())]
+        outside = self._named_modules(value for value in named if id(value) in self._others)
         members = [value for module in (*spark, *outside) for value in list(vars(module).values())]
-        classes = [value for value in (*named, *members) if _is_a(value, type)]
-        places = [*outside, *(each for each in classes if not self._is_project(sys.modules.get(each.__module__)))]
+        classes = {id(value): value for value in (*named, *members) if _is_a(value, type)}
+        places = [*outside, *(each for each in classes.values() if self._owner(each.__module__) is None)]
         return list({id(each): each for each in places if not _is_penstock(each)}.values())
 
-    def _is_of_package(self, value: Any) -> bool:
-        """Told at a glance, as of nearly all members: the classes of Spark and pandas have thousands."""
-        kind = type(value)
-        if kind is FunctionType:
-            return not (value.__code__.co_filename.startswith(self._root) or value.__dict__)
-        if kind is staticmethod or kind is classmethod:
-            return self._is_of_package(value.__func__)
-        if kind is property:
-            return all(self._is_of_package(each) for each in (value.fget, value.fset, value.fdel))
-        return kind in _EMPTY
+    def _named_modules(self, first: Iterable[ModuleType]) -> list[ModuleType]:
+        """Modules of packages that the project names, also those inside others: `import shop.frames` names only `shop`."""
+        names = frozenset().union(*self._files.names.values())
+        imported = (sys.modules[name] for name in names & sys.modules.keys())
+        waiting = [*first, *(module for module in imported if id(module) in self._others)]
+        found: dict[int, ModuleType] = {}
+        while waiting:
+            module = waiting.pop()
+            if id(module) not in found:
+                found[id(module)] = module
+                inner = (vars(module)[name] for name in names & vars(module).keys())
+                waiting += [each for each in inner if id(each) in self._others]
+        return list(found.values())
+
+    def _is_empty(self, value: Any) -> bool:
+        """Told at a glance, of nearly all members: the classes of Spark and pandas have thousands."""
+        if type(value) is not FunctionType:
+            return type(value) in _EMPTY
+        if value.__closure__ or value.__dict__:
+            return False
+        return self._owner(value.__globals__.get("__name__")) is None
+
+    def _pieces(self, value: Any) -> list[Any]:
+        """The functions and classes of the project behind a member: what wrappers hold, with `functools.wraps` or without."""
+        found: list[Any] = []
+        seen: dict[int, Any] = {}
+        waiting = [value]
+        while waiting and len(seen) < _MOST_HELD:
+            current = waiting.pop()
+            if id(current) in seen:
+                continue
+            seen[id(current)] = current
+            if self._is_of_project(current):
+                found.append(current)
+            elif not _is_a(current, type):
+                waiting += [each for each in _held_by(current) if type(each) in _GROUPS or not self._is_empty(each)]
+        return found
 
     def _is_of_project(self, piece: Any) -> bool:
-        if isinstance(piece, FunctionType):
-            # In a process that loads a project again, members of its former modules are still there.
-            current = vars(sys.modules.get(piece.__globals__.get("__name__", ""), object))
-            return self._is_project_file(piece.__code__.co_filename) and current is piece.__globals__
-        module = sys.modules.get(piece.__module__)
-        return self._is_project(module) and getattr(module, piece.__name__, piece) is piece
+        if type(piece) is FunctionType:
+            return self._is_ours(piece)
+        if not _is_a(piece, type):
+            return False
+        owner = self._owner(piece.__module__)
+        return owner is not None and getattr(owner, piece.__name__, piece) is piece
 
-    def _is_project(self, module: Any) -> bool:
-        # A module that loads itself when it is asked for something is not asked.
-        return _is_a(module, ModuleType) and self._is_project_file(vars(module).get("__file__"))
+    def _is_ours(self, function: FunctionType) -> bool:
+        # In a process that loads a project again, members of its former modules are still there.
+        owner = self._owner(function.__globals__.get("__name__"))
+        is_current = owner is not None and vars(owner) is function.__globals__
+        return is_current and self._is_project_file(function.__code__.co_filename)
+
+    def _owner(self, name: Any) -> ModuleType | None:
+        """The module of the project of this name; a name that code has set may be anything."""
+        return self._ours.get(name) if type(name) is str else None
 
     def _is_project_file(self, file: Any) -> bool:
-        if not isinstance(file, str) or not file.startswith(self._root):
-            return False
-        if file not in self._is_ours:
-            self._is_ours[file] = self._files.is_project_file(file)
-        return self._is_ours[file]
+        return isinstance(file, str) and self._files.is_project_file(file)
 
 
-def _pieces(value: Any) -> Iterator[Any]:
-    """The functions and classes of a member; an accessor of pandas holds a class."""
-    if _is_a(value, _KNOWN):
-        yield from methods_of(value)
-    elif _is_a(value, type):
-        yield value
-    elif hasattr(type(value), "__get__"):
-        held = attribute(value, "__dict__")
-        yield from (each for each in (held.values() if type(held) is dict else ()) if _is_a(each, (type, FunctionType)))
+def _held_by(value: Any) -> Iterable[Any]:
+    """What a function, a wrapper or a descriptor calls; an accessor of pandas holds a class."""
+    kind = type(value)
+    if kind is FunctionType:
+        cells = [cell.cell_contents for cell in value.__closure__ or () if is_filled(cell)]
+        return [*cells, *value.__dict__.values()]
+    names = next((names for known, names in _HELD.items() if _is_a(value, known)), None)
+    if names is not None:
+        return [getattr(value, name) for name in names]
+    if kind in _GROUPS:
+        return list(value.values() if kind in {dict, MappingProxyType} else value)
+    if hasattr(kind, "__get__") or callable(value):
+        inner = attribute(value, "__dict__")
+        return list(inner.values()) if type(inner) is dict else []
+    return []
 
 
 def _is_a(value: Any, kind: type | tuple[type, ...]) -> bool:

@@ -12,8 +12,18 @@ from penstock.definitions.trace_rules import is_changing, is_reading
 from penstock.errors import Location
 from penstock.model.spec import Untraced
 
-Extensions = Mapping[str, list[Any]]
-"""Members that the project added to classes of packages: the functions, classes and partials behind each name."""
+
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """Members of one name that the project added to classes of packages."""
+
+    pieces: list[Any] = field(default_factory=list)
+    """The functions and classes of the project behind it."""
+    given: list[Any] = field(default_factory=list)
+    """Partial calls, and wrappers of packages, which call them with other arguments than theirs."""
+
+
+Extensions = Mapping[str, Extension]
 
 _TAKEN = (
     "inputs",
@@ -27,6 +37,21 @@ _TAKEN = (
     "guesses",
     "certain",
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What is known of a definition before it runs."""
+
+    fingerprint: str
+    inputs: tuple[str, ...]
+    untraced: tuple[Untraced, ...]
+    views: frozenset[str]
+    """Temporary views that it makes."""
+    earlier: str
+    """The fingerprint of earlier versions, which covered every import of its files."""
+    guesses: Mapping[str, Untraced]
+    """The inputs that it reads only perhaps, with what to say if there is no such dataset."""
 
 
 @dataclass(slots=True)

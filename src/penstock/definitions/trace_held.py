@@ -9,10 +9,10 @@ import functools
 import sys
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
+from penstock.definitions.project_modules import ProjectFiles
 from penstock.definitions.trace_calls import default_of, parameters
 from penstock.definitions.trace_names import Bindings, attribute, is_filled
 from penstock.definitions.trace_sources import FunctionNode
@@ -125,13 +125,13 @@ def class_values(kind: type, node: ast.ClassDef, told: Collection[str]) -> Itera
             yield name, field.default_factory
 
 
-def made_with(value: Any, root: Path, refer: Refer) -> list[Any]:
+def made_with(value: Any, files: ProjectFiles, refer: Refer) -> list[Any]:
     """What a Spark UDF, or a wrapper of a partial call, was made with, which is not in the text of its function."""
     names = ("returnType", "evalType", "deterministic")
     found = (attribute(value, name) if isinstance(value, FunctionType) else None for name in names)
-    settings = [describe(each, root, lambda item: ["type", type(item).__name__]) for each in found]
+    settings = [describe(each, files, lambda item: ["type", type(item).__name__]) for each in found]
     kept = partial_behind(value)
-    return settings if kept is None else [*settings, describe(kept, root, refer)]
+    return settings if kept is None else [*settings, describe(kept, files, refer)]
 
 
 def plain_member(value: Any) -> Any:

@@ -15,7 +15,6 @@ from penstock.definitions.sql_facts import UNKNOWN_PART, QueryFacts
 from penstock.definitions.sql_text import HOLE, SqlSyntaxError, to_file_place
 from penstock.definitions.trace_calls import argument, changes_values, has_seed, is_alias, is_file_method, walk_code
 from penstock.definitions.trace_findings import Extensions, Findings
-from penstock.definitions.trace_held import given_to
 from penstock.definitions.trace_lookups import looked_up, looked_up_by_text
 from penstock.definitions.trace_names import (
     Bindings,
@@ -163,13 +162,13 @@ class FunctionScan:
 
     def _extension(self, name: str, called: ast.Call | None) -> None:
         """A member that the project added to a class of a package: `orders.with_net(2)` calls `with_net(orders, 2)`."""
-        if name in self._extensions:
-            self._found.extensions[name] = None
-        pieces = self._extensions.get(name, ())
-        is_partial = any(given_to(each) is not None for each in pieces)  # it has given some arguments before these
-        for piece in pieces:
-            with_self = called and ast.Call(called.func, [_UNKNOWN, *called.args], called.keywords)
-            self._found.follow.append((piece, self._bindings(piece, with_self) if with_self and not is_partial else {}))
+        added = self._extensions.get(name)
+        if added is None:
+            return
+        self._found.extensions[name] = None
+        with_self = called and not added.given and ast.Call(called.func, [_UNKNOWN, *called.args], called.keywords)
+        for piece in (*added.pieces, *added.given):
+            self._found.follow.append((piece, self._bindings(piece, with_self) if with_self else {}))
 
     def _attribute(self, node: ast.Attribute, parent: ast.AST | None) -> None:
         """`spark.read` starts a chain; its last call says whether a table or files are read."""

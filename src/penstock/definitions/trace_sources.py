@@ -167,17 +167,19 @@ class Sources:
 
     def __init__(self, files: ProjectFiles) -> None:
         self.files = files
-        self._parsed: dict[Path, SourceFile | None] = {}
+        self._parsed: dict[str, SourceFile | None] = {}
         self._imports: dict[Path, frozenset[Path]] = {}
         self._reachable: dict[Path, list[SourceFile]] = {}
         self._module_files: dict[str, Path | None] = {}
 
     def file_of(self, filename: str) -> SourceFile | None:
         """The parsed file, or None when it is not a readable Python file of the project."""
-        path = Path(filename)
-        if path not in self._parsed:
-            self._parsed[path] = self._parse(path)
-        return self._parsed[path]
+        if filename not in self._parsed:
+            path = self.files.own_path(filename)
+            # Paths that are written in several ways lead to one file.
+            is_as_written = path is None or str(path) == filename
+            self._parsed[filename] = self._parse(path) if is_as_written else self.file_of(str(path))
+        return self._parsed[filename]
 
     def reached_by(self, path: Path, taken: Collection[ast.AST]) -> list[SourceFile]:
         """As `reachable_from`, for a definition that uses these functions and classes of the file."""
@@ -209,8 +211,8 @@ class Sources:
         files = [self.file_of(str(item)) for item in sorted(found - {path})]
         return [item for item in files if item is not None]
 
-    def _parse(self, path: Path) -> SourceFile | None:
-        if not (path.is_absolute() and self.files.is_project_file(path)):
+    def _parse(self, path: Path | None) -> SourceFile | None:
+        if path is None:
             return None
         try:
             return SourceFile(path, self.files.shown(path), self.files.read(path))
@@ -228,22 +230,30 @@ class Sources:
         return self._imports[path]
 
     def _find_files(self, names: Iterable[str]) -> frozenset[Path]:
-        files = {self._module_file(name) for name in names if name}
+        files = {self.module_file(name) for name in names if name}
         return frozenset(file for file in files if file is not None)
 
-    def _module_file(self, name: str) -> Path | None:
+    def module_file(self, name: str) -> Path | None:
+        """The project's file behind a dotted name, below the root or on Python's path."""
         if name not in self._module_files:
             self._module_files[name] = self._find_module(name)
         return self._module_files[name]
+
+    def forget_imports(self) -> None:
+        """Look for modules again: more of them are loaded now, or can be found."""
+        for known in (self._module_files, self._imports, self._reachable):
+            known.clear()
 
     def _find_module(self, name: str) -> Path | None:
         file = self.files.module_file(name)
         if file is not None:
             return file
+        if name not in sys.modules:
+            return self.files.module_file_on_path(name)
         # A module that the user imported through an extra path may be the project's too.
-        loaded = getattr(sys.modules.get(name), "__file__", None)
-        path = Path(loaded) if isinstance(loaded, str) else None
-        return path if path is not None and path.suffix == ".py" and self.files.is_project_file(path) else None
+        loaded = getattr(sys.modules[name], "__file__", None)
+        path = self.files.own_path(loaded) if isinstance(loaded, str) else None
+        return path if path is not None and path.suffix == ".py" else None
 
 
 def imported_names(tree: ast.AST, package: list[str]) -> Iterator[str]:

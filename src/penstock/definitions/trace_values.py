@@ -20,6 +20,8 @@ import zoneinfo
 from collections.abc import Callable
 from typing import Any
 
+from penstock.definitions.project_modules import ProjectFiles
+
 
 class UnstableValueError(Exception):
     """The value has no text that can be compared between runs."""
@@ -32,14 +34,14 @@ _PLAIN = (type(None), bool, int, str, bytes, bytearray, complex, type(...), type
 _AS_TEXT = (decimal.Decimal, dt.date, dt.datetime, dt.time, dt.timedelta, dt.timezone, uuid.UUID, range, float)
 
 
-def describe(value: Any, root: pathlib.Path, refer: Refer) -> Any:
+def describe(value: Any, files: ProjectFiles, refer: Refer) -> Any:
     """Describe a value as JSON can hold it; raises UnstableValueError for what cannot be compared between runs."""
-    return _Describer(root, refer).describe(value)
+    return _Describer(files, refer).describe(value)
 
 
 class _Describer:
-    def __init__(self, root: pathlib.Path, refer: Refer) -> None:
-        self._root = root
+    def __init__(self, files: ProjectFiles, refer: Refer) -> None:
+        self._files = files
         self._refer = refer
         self._open: set[int] = set()
 
@@ -113,13 +115,12 @@ class _Describer:
         if owner is None or isinstance(owner, type | types.ModuleType | logging.Logger):
             return False
         module = sys.modules.get(getattr(value, "__module__", None) or type(owner).__module__)
-        file = str(getattr(module, "__file__", None))
-        is_own = file.startswith(str(self._root)) and "site-packages" not in file
+        is_own = self._files.is_project_file(str(getattr(module, "__file__", None)))
         return is_own or getattr(module, getattr(value, "__name__", ""), None) != value
 
     def _without_root(self, text: str) -> str:
         """A project that was moved or cloned keeps its fingerprints."""
-        return text.replace(self._root.as_posix(), "<project>")
+        return text.replace(self._files.root.as_posix(), "<project>")
 
 
 def _order(item: Any) -> tuple[str, str]:

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.definitions.active_project import project_code
+from penstock.definitions.project_modules import ProjectFiles
 from penstock.definitions.user_output import user_output
 from penstock.errors import ConcurrentRunError, Location, PenstockError, StoppedError, UserCodeError, message_of
 from penstock.model.spec import DatasetSpec
@@ -34,7 +36,7 @@ class UserCode:
         If the block runs other SQL than the query, a position in its message says nothing about the file.
         """
         try:
-            with user_output(str(self.spec.name)):
+            with user_output(str(self.spec.name)), project_code(self.root):
                 yield
         except ConcurrentRunError:
             raise
@@ -52,14 +54,14 @@ class UserCode:
 
     def _find_frames(self, error: BaseException) -> list[traceback.FrameSummary]:
         """The frames of the project's own files."""
-        return [frame for frame in traceback.extract_tb(error.__traceback__) if _is_below(frame.filename, self.root)]
+        files = ProjectFiles(self.root)
+        return [frame for frame in traceback.extract_tb(error.__traceback__) if files.is_project_file(frame.filename)]
 
     def _find_line(self, error: BaseException, *, is_query: bool) -> Location:
         """The innermost line of the project's own files, or a position inside the SQL, or the definition."""
         frames = self._find_frames(error)
         if frames:
-            file = Path(frames[-1].filename).resolve().relative_to(self.root.resolve())
-            return Location(str(file), frames[-1].lineno)
+            return Location(ProjectFiles(self.root).shown(frames[-1].filename), frames[-1].lineno)
         spec = self.spec
         match = _POSITION.search(message_of(error)) if spec.sql is not None and is_query else None
         if match is None or spec.location.line is None or spec.query_line is None:
@@ -76,11 +78,6 @@ def is_interrupt(error: BaseException) -> bool:
     """
     is_main = threading.current_thread() is threading.main_thread()
     return isinstance(error, GeneratorExit | StoppedError) or (isinstance(error, KeyboardInterrupt) and is_main)
-
-
-def _is_below(file: str, root: Path) -> bool:
-    path = Path(file).resolve()
-    return path.is_relative_to(root.resolve()) and "site-packages" not in path.parts
 
 
 def describe(error: BaseException) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from penstock.definitions.active_project import project_code
 from penstock.definitions.project_modules import loaded_project_modules
 from penstock.definitions.user_code import describe
 from penstock.errors import CancelledError, PenstockError
@@ -130,7 +131,8 @@ class Executor:
         """
         if self._session is None:
             project = self.workspace.project
-            carry_by_value(loaded_project_modules())
+            with project_code(project.root):
+                carry_by_value(loaded_project_modules())
             request = SessionRequest(
                 project.spark,
                 project.configuration,

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from penstock.definitions import tracing
+from penstock.errors import DefinitionError
+
 if TYPE_CHECKING:
     from conftest import Folder
 
@@ -146,3 +149,160 @@ proxy = Proxy()
 Frame.proxy = proxy
 """
     assert folder.define("return dp.read('staging.a')", f"{IMPORT}{before}").untraced == ()
+
+
+JOINED = "from penstock import pipelines as dp\ndef joined(self):\n    return self.union(dp.read('staging.rates')).limit(2)\n"
+
+
+def _edited(folder: Folder, extension: str, before: str = "", body: str = "") -> tuple[set[str], set[str]]:
+    """What `user` reads in the first load, and what an edit of the extension changes; another file imports the module."""
+    head = "from penstock import pipelines as dp\n"
+    folder.write("lib/__init__.py", "")
+    user = f"@dp.table\ndef user():\n    {body}\n    return dp.read('staging.a').joined()\n"
+    folder.write("transformations/a.py", f"{head}{user}@dp.table\ndef other():\n    return dp.read('staging.b')\n")
+    folder.write("transformations/b.py", f"{head}{before}")
+    found = []
+    for number in "23":
+        folder.write("lib/ext.py", extension.replace("2", number))
+        found.append({spec.name.name: spec for spec in folder.load()})
+    changed = {name for name in found[0] if found[0][name].fingerprint != found[1][name].fingerprint}
+    return {str(name) for name in found[0]["user"].inputs}, changed
+
+
+@pytest.mark.parametrize("where", ["own", "other", "later"])
+def test_an_extension_in_a_module_that_a_function_imports_is_followed(folder: Folder, where: str) -> None:
+    """In the first load of a process too: the module is loaded by tracing."""
+    inside = "@dp.table\ndef later():\n    import lib.ext\n    return dp.read('staging.b')\n"
+    before = {"own": "", "other": "import lib.ext\n", "later": inside}[where]
+    body = "import lib.ext" if where == "own" else "pass"
+    reads, changed = _edited(folder, f"{IMPORT}{JOINED}Frame.joined = joined\n", before, body)
+    assert reads == {"staging.a", "staging.rates"}
+    assert changed - {"later"} == {"user"}
+
+
+DECORATORS = """
+import functools
+def wraps(f):
+    @functools.wraps(f)
+    def run(*a, **k): return f(*a, **k)
+    return run
+def plain(f):
+    def run(*a, **k): return f(*a, **k)
+    return run
+def times(number):
+    def decorate(f):
+        def run(*a, **k): return f(*a, **k).limit(number)
+        return run
+    return decorate
+def many(*fs):
+    def run(self): return [f(self) for f in fs]
+    return run
+class Property(property): ...
+class Partial(functools.partial): ...
+class Called:
+    def __init__(self, f): self.f = f
+    def __call__(self, *a): return self.f(*a)
+class Descriptor(Called):
+    def __get__(self, frame, kind=None): return functools.partial(self.f, frame)
+"""
+
+
+@pytest.fixture
+def deco(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package with decorators."""
+    module = ModuleType("deco")
+    exec(compile(DECORATORS, "/usr/lib/deco.py", "exec"), vars(module))  # noqa: S102
+    monkeypatch.setitem(sys.modules, "deco", module)
+
+
+@pytest.mark.usefixtures("deco")
+@pytest.mark.parametrize(
+    "put",
+    [
+        "Frame.joined = deco.wraps(joined)",
+        "Frame.joined = deco.plain(joined)",
+        "Frame.joined = deco.plain(deco.wraps(deco.plain(joined)))",
+        "Frame.joined = deco.times(5)(joined)",
+        "Frame.joined = deco.many(joined)",
+        "Frame.joined = property(deco.plain(joined))",
+        "Frame.joined = deco.Property(joined)",
+        "Frame.joined = deco.Partial(joined)",
+        "Frame.joined = staticmethod(deco.wraps(joined))",
+        "Frame.joined = deco.Called(joined)",
+        "Frame.joined = deco.Descriptor(joined)",
+        "Frame.joined = deco.plain(functools.partial(joined))",
+        "Frame.joined = functools.lru_cache(joined)",
+        "Frame.joined = functools.singledispatchmethod(joined)",
+        "Frame.joined = functools.cached_property(deco.plain(joined))",
+    ],
+)
+def test_an_extension_that_a_package_wraps_is_followed(folder: Folder, put: str) -> None:
+    reads, changed = _edited(folder, f"import deco, functools\n{IMPORT}{JOINED}{put}\n", "import lib.ext\n", "pass")
+    assert reads == {"staging.a", "staging.rates"}
+    assert changed == {"user"}
+
+
+@pytest.mark.usefixtures("deco")
+def test_what_a_wrapper_was_given_counts(folder: Folder) -> None:
+    extension = f"import deco\n{IMPORT}{JOINED.replace('2', '7')}Frame.joined = deco.times(2)(joined)\n"
+    assert _edited(folder, extension, "import lib.ext\n", "pass")[1] == {"user"}
+
+
+@pytest.mark.usefixtures("deco")
+def test_a_wrapper_may_call_with_other_arguments(folder: Folder) -> None:
+    """What is given to the wrapper is not what the function gets."""
+    before = f"import deco\n{IMPORT}def joined(self, name='staging.c'):\n    return dp.read(name)\n"
+    spec = folder.define("return Frame().joined('staging.b')", f"{before}Frame.joined = deco.plain(joined)\n")
+    assert "untraced_read" in {item.code for item in spec.untraced}
+
+
+@pytest.mark.parametrize(
+    "put",
+    [
+        "import shop_pkg.frames\nshop_pkg.frames.Frame.joined = joined",
+        "import shop_pkg.frames as f\nf.Frame.joined = joined",
+        "import shop_pkg\nshop_pkg.frames.Frame.joined = joined",
+        "import shop_pkg\ngetattr(shop_pkg, 'frames').Frame.joined = joined",
+        "def install():\n    from shop_pkg.frames import Frame\n    Frame.joined = joined\ninstall()",
+        "import importlib\nimportlib.import_module('shop_pkg.frames').Frame.joined = joined",
+        "import shop_pkg.deep.frames\nshop_pkg.deep.frames.Frame.joined = joined",
+        "import shop_pkg.frames\nshop_pkg.frames.joined = joined",
+    ],
+)
+def test_an_extension_of_what_a_dotted_name_leads_to_is_followed(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, put: str
+) -> None:
+    for name in ("shop_pkg", "shop_pkg.deep", "shop_pkg.deep.frames", "shop_pkg.frames"):
+        module = ModuleType(name)
+        module.__path__ = []
+        exec("class Frame: ...", vars(module))  # noqa: S102
+        monkeypatch.setitem(sys.modules, name, module)
+        parent, _, last = name.rpartition(".")
+        if parent:
+            setattr(sys.modules[parent], last, module)
+    reads, changed = _edited(folder, f"{JOINED}{put}\n", "import lib.ext\n", "pass")
+    assert reads == {"staging.a", "staging.rates"}
+    assert changed == {"user"}
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "Frame.kind = type('K', (), {'__module__': []})\n",
+        "K = type('K', (), {'__module__': []})\n",
+        "import types\nFrame.f = types.FunctionType((lambda: 1).__code__, {'__name__': []})\n",
+    ],
+)
+def test_modules_that_have_no_name_are_left_alone(folder: Folder, before: str) -> None:
+    assert folder.define("return dp.read('staging.a')", f"{IMPORT}{before}").untraced == ()
+
+
+def test_a_failing_search_is_an_error_of_the_definition(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(files: object) -> None:
+        raise TypeError("unhashable")
+
+    monkeypatch.setattr(tracing, "find_extensions", fail)
+    with pytest.raises(DefinitionError, match=r"cannot be traced \(TypeError\)") as caught:
+        folder.define("return dp.read('staging.a')")
+    assert caught.value.location is not None
+    assert caught.value.location.file == "transformations/a.py"
