@@ -25,6 +25,7 @@ from penstock.definitions.trace_names import (
     is_plain_data,
 )
 from penstock.definitions.trace_origins import Origins
+from penstock.definitions.trace_readers import reads_only_tables
 from penstock.definitions.trace_rules import (
     CODE_FROM_TEXT,
     IN_MEMORY,
@@ -172,16 +173,11 @@ class FunctionScan:
             self._found.follow.append((piece, self._bindings(piece, with_self) if with_self and not is_partial else {}))
 
     def _attribute(self, node: ast.Attribute, parent: ast.AST | None) -> None:
-        """`spark.read` starts a chain; its last call says whether a table or files are read."""
+        """`spark.read` starts a chain, which says whether a table or files are read."""
         is_call = isinstance(parent, ast.Call) and parent.func is node
         if node.attr not in {"read", "readStream"} or is_call or not self._may_be_session(node.value):
             return
-        chain: ast.AST | None = parent
-        last = node.attr
-        while isinstance(chain, ast.Attribute | ast.Call):
-            last = chain.attr if isinstance(chain, ast.Attribute) else last
-            chain = self._parents.get(id(chain))
-        if last != "table":
+        if not reads_only_tables(node, self._node, self._parents):
             self._report("untraced_read", f"{ast.unparse(node)} reads files or another system", node)
 
     def _call(self, call: ast.Call) -> None:
