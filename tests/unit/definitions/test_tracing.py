@@ -53,6 +53,9 @@ if TYPE_CHECKING:
         ("from lib.tables import load as late\nreturn late('a')", "a"),
         ("def inner(n):\n    return dp.read(n)\nreturn inner('a'), inner('b')", "a b"),
         ("return (lambda: dp.read('a'))()", "a"),
+        ("get = lambda n: dp.read(f'x.{n}')\nreturn get('a').join(get(n='b'), 'id')", "x.a x.b"),
+        ("get = functools.partial(lib.tables.find, dp.spark)\nreturn get('a')", "x.a"),
+        ("get = functools.partial(lib.tables.find, spark=dp.spark, prefix='y')\nreturn get(name='a')", "y.a"),
         ("return Loader().rows()", "method"),
         ("return ACTIONS['x']()", "plain"),
         ("return wrapped()", "in_wrapped"),
@@ -62,7 +65,11 @@ if TYPE_CHECKING:
 )
 def test_inputs_are_found(folder: Folder, body: str, inputs: str) -> None:
     folder.vars = {"t": "from_var"}
-    folder.write("lib/tables.py", "from penstock import pipelines as dp\ndef load(name):\n    return dp.read(name)\n")
+    folder.write(
+        "lib/tables.py",
+        "from penstock import pipelines as dp\ndef load(name):\n    return dp.read(name)\n"
+        "def find(spark, name, *, prefix='x'):\n    return spark.table(f'{prefix}.{name}')\n",
+    )
     before = """
 import dataclasses, functools, typing
 import lib.tables
@@ -105,6 +112,75 @@ class Loader:
     # A loop over possible names gives them in the order of the text; the order does not matter to a plan.
     assert {str(name).removeprefix("main.") for name in spec.inputs} == set(inputs.split())
     assert spec.untraced == ()
+
+
+@pytest.mark.parametrize(
+    ("body", "inputs"),
+    [
+        ("return SOURCE.rows()", "x.a"),
+        ("return [source.rows() for source in SOURCES]", "x.a y.b"),
+        ("return Child().build()", "child"),
+        ("job = Child()\nreturn job.build()", "child"),
+        ("return Base().build()", "base"),
+        ("return Child.of_class()", "child"),
+        ("return Child().of_class()", "child"),
+        ("return Child().around()", "child"),
+        ("return Own().build()", ""),
+        ("job = Child()\njob.table = 'x'.upper()\nreturn job.build()", ""),
+        ("return Field('x').build()", ""),
+    ],
+)
+def test_what_an_object_reads_is_found_by_its_class_and_its_values(folder: Folder, body: str, inputs: str) -> None:
+    before = """
+import dataclasses
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    database: str
+    name: str
+
+    @property
+    def full(self):
+        return f"{self.database}.{self.name}"
+
+    def rows(self):
+        return dp.spark.table(self.full)
+
+SOURCE = Source("x", "a")
+SOURCES = [SOURCE, Source("y", "b")]
+
+class Base:
+    table = "base"
+
+    def build(self):
+        return self.checked(dp.read(self.table))
+
+    def around(self):
+        return self.build()
+
+    @classmethod
+    def of_class(cls):
+        return dp.read(cls.table)
+
+    def checked(self, rows):
+        return rows
+
+class Child(Base):
+    table = "child"
+
+class Own(Base):
+    def __init__(self):
+        self.table = "c".upper()
+
+@dataclasses.dataclass(frozen=True)
+class Field(Base):
+    table: str = "unused"
+"""
+    spec = folder.define(body, before)
+    assert {str(name).removeprefix("main.") for name in spec.inputs} == set(inputs.split())
+    # Another caller may give a method another object: the plan says what to do if a run reads something else.
+    assert {item.code for item in spec.untraced} == {"untraced_read"}
+    assert all("the run fails" in item.text and "depends_on" in item.text for item in spec.untraced)
 
 
 UNSEEN = [
