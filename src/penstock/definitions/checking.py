@@ -15,7 +15,8 @@ from penstock.model.spec import DatasetSpec, OnViolation
 
 _SEPARATOR = re.compile(r"[\s,+]")
 _EVERY_READ = (
-    "every name in the code counts, also in a branch that is not taken: to choose one, write "
+    "correct the name, define the table, or add its raw folder. Every name in the code counts, also in a branch that is "
+    "not taken: to choose one, write "
     'dp.read(dp.var("source", "staging.orders"))'
 )
 

@@ -164,6 +164,25 @@ def test_a_session_at_module_level_is_refused_with_the_way_out(folder: Folder) -
     assert folder.load() == ()
 
 
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("from penstock import pipelines as dp\n@dp.materialised_view\ndef a(): ...\n", "materialized_view"),
+        ("from penstock.pipelines import materialised_view\n", "materialized_view"),
+        ("import penstock.pipelines\npenstock.pipelines.expect_or_dropp\n", "expect_or_drop"),
+        ("import os\nos.pathh\n", None),
+        ("from penstock import pipelines as dp\ndp.nothing_like_this\n", None),
+    ],
+)
+def test_a_misspelled_name_of_the_module_has_the_nearest_one_as_a_hint(
+    folder: Folder, text: str, hint: str | None
+) -> None:
+    folder.write("transformations/a.py", text)
+    with pytest.raises(DefinitionError, match=r"AttributeError|ImportError") as caught:
+        folder.load()
+    assert caught.value.hint == (hint and f"did you mean {hint!r}?")
+
+
 def test_a_name_defined_in_sql_and_python_is_refused(folder: Folder) -> None:
     folder.write("transformations/a.sql", "CREATE TEMPORARY VIEW orders AS SELECT 1")
     folder.write("transformations/b.py", HEAD + "@dp.table\ndef orders(): ...\n")
@@ -195,6 +214,13 @@ def test_unknown_inputs_are_refused_with_the_nearest_name(folder: Folder) -> Non
         check_inputs(specs, known)
     assert caught.value.hint == "did you mean 'staging.orders'?"
     check_inputs(specs, {DatasetName("staging", "ordrs")})
+
+
+def test_an_unknown_input_that_is_like_no_other_says_first_what_to_do(folder: Folder) -> None:
+    specs = [folder.define("return dp.read('staging.unheard_of')")]
+    with pytest.raises(DefinitionError) as caught:
+        check_inputs(specs, {DatasetName("staging", "people")})
+    assert str(caught.value.hint).startswith("correct the name, define the table, or add its raw folder.")
 
 
 def test_the_same_name_in_another_database_is_suggested(folder: Folder) -> None:
