@@ -23,24 +23,28 @@ _EVERY_READ = (
 
 def check_duplicates(specs: tuple[DatasetSpec, ...]) -> None:
     """Raise when two definitions, or a definition and a quarantine table, have the same name."""
+    mistakes = Mistakes()
     seen: dict[DatasetName, DatasetSpec] = {}
     for spec in specs:
         first = seen.setdefault(spec.name, spec)
         if first is not spec:
-            raise DefinitionError(
-                f"{spec.name} is defined twice: at {first.location} and at {spec.location}",
-                hint="rename one of them",
-                location=spec.location,
-            )
+            with mistakes.collected():
+                raise DefinitionError(
+                    f"{spec.name} is defined twice: at {first.location} and at {spec.location}",
+                    hint="rename one of them",
+                    location=spec.location,
+                )
     for spec in specs:
         has_quarantine = any(e.on_violation is OnViolation.DROP for e in spec.expectations)
         taken = seen.get(spec.name.quarantine) if has_quarantine else None
         if taken is not None:
-            raise DefinitionError(
-                f"{taken.name} is the quarantine table of {spec.name} ({spec.location})",
-                hint="rename one of them",
-                location=taken.location,
-            )
+            with mistakes.collected():
+                raise DefinitionError(
+                    f"{taken.name} is the quarantine table of {spec.name} ({spec.location})",
+                    hint="rename one of them",
+                    location=taken.location,
+                )
+    mistakes.raise_found()
 
 
 def check_tags(specs: Iterable[DatasetSpec]) -> None:

@@ -61,9 +61,14 @@ def load_everything(project: Project) -> tuple[tuple[DatasetSpec, ...], Project]
     """Load every definition; and the project with what the files declare about tables added to penstock.yml."""
     loader = _Loader(project)
     specs = loader.guesses.settle(without_local_views(loader.load(), project.database))
-    check_duplicates(specs)
-    check_tags(specs)
-    check_views(specs, loader.qualified_reads, project.database)
+    mistakes = Mistakes()
+    with mistakes.collected():
+        check_duplicates(specs)
+    with mistakes.collected():
+        check_tags(specs)
+    with mistakes.collected():
+        check_views(specs, loader.qualified_reads, project.database)
+    mistakes.raise_found()
     contracts = dict(project.staging)
     for table, contract in loader.contracts:
         if table in contracts:

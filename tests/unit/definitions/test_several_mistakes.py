@@ -92,6 +92,18 @@ def test_each_declaration_of_a_python_file_is_checked_and_named_by_its_own_line(
     assert mistakes_of(folder) == places
 
 
+def test_names_tags_and_views_are_checked_together(folder: Folder) -> None:
+    view = "CREATE TEMPORARY VIEW other.v AS SELECT 1;\n"
+    folder.write("transformations/a.sql", "CREATE MATERIALIZED VIEW a AS SELECT 1;\n" * 3 + view)
+    folder.write("transformations/b.py", HEAD + "@dp.table(tags=['a b'])\ndef b(): return dp.read('a')\n")
+    assert mistakes_of(folder) == [
+        "transformations/a.sql:2:1",
+        "transformations/a.sql:3:1",
+        "transformations/a.sql:4:1",
+        "transformations/b.py:2",
+    ]
+
+
 def test_a_mistake_in_a_module_that_several_files_import_is_reported_once(folder: Folder) -> None:
     folder.write("sales/money.py", "RATE = 1 / 0\n")
     for name in "ab":
