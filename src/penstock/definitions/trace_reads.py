@@ -129,14 +129,15 @@ class FunctionScan:
             return
         self._looked_into.add(key)
         names, texts = self._names.within(function, body, bindings), self._texts.within(function, body, bindings)
-        seen = self._looked_into
-        scan = FunctionScan(self._source, body, names, texts, self._read_query, self._extensions, seen)
+        shared = (self._read_query, self._extensions, self._looked_into)
+        scan = FunctionScan(self._source, body, names, texts, *shared)
         with suppress(DefinitionError):
             self._found.add_reads(scan.run(frozenset()), Location(self._source.shown, node.lineno))
 
     def _is_reader(self, node: ast.Name | ast.Attribute) -> bool:
         """`dp.spark.sql` itself; a column may be called `table` or `sql` too, so the object must look like the session."""
-        return isinstance(node, ast.Attribute) and node.attr in {"sql", "table"} and self._is_session(node.value)
+        owner = node.value if isinstance(node, ast.Attribute) and node.attr in {"sql", "table"} else None
+        return owner is not None and (self._is_session(owner) or ast.unparse(owner).endswith("spark.read"))
 
     def _is_session(self, node: ast.expr) -> bool:
         value = self._names.try_object(node)
@@ -193,9 +194,8 @@ class FunctionScan:
     def _attribute(self, node: ast.Attribute, parent: ast.AST | None) -> None:
         """`spark.read` starts a chain, which says whether a table or files are read."""
         is_call = isinstance(parent, ast.Call) and parent.func is node
-        if node.attr not in {"read", "readStream"} or is_call or not self._may_be_session(node.value):
-            return
-        if not reads_only_tables(node, self._node, self._parents):
+        is_reader = node.attr in {"read", "readStream"} and not is_call and self._may_be_session(node.value)
+        if is_reader and not reads_only_tables(node, self._node, self._parents):
             self._report("untraced_read", f"{ast.unparse(node)} reads files or another system", node)
 
     def _call(self, call: ast.Call) -> None:

@@ -204,6 +204,7 @@ UNSEEN = [
         ("return spark.read.jdbc('x', 'table').table", "untraced_read", 1, "spark.read"),
         ("r = spark.read\nreturn r.table('a').join(r.option('x', 1).parquet('x'), 'id')", "untraced_read", 1, "spark.read"),
         ("r = spark.read\nr = r.option('x', 1)\nreturn r.load()", "untraced_read", 1, "spark.read"),
+        ("get = dp.spark.read.table\nreturn get('a')", "untraced_read", 1, "dp.spark.read.table as a value"),
         ("return len(spark.read)", "untraced_read", 1, "spark.read"),
         ("return spark.sql('''SELECT *\nFROM parquet.`/x`''')", "untraced_read", 2, "parquet.`/x`"),
         ("return spark.sql('''SELECT\n\nrand()''')", "not_deterministic", 3, "rand()"),
