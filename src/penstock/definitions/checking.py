@@ -15,31 +15,36 @@ from penstock.model.spec import DatasetSpec, OnViolation
 
 _SEPARATOR = re.compile(r"[\s,+]")
 _EVERY_READ = (
-    "every name in the code counts, also in a branch that is not taken: to choose one, write "
+    "correct the name, define the table, or add its raw folder. Every name in the code counts, also in a branch that is "
+    "not taken: to choose one, write "
     'dp.read(dp.var("source", "staging.orders"))'
 )
 
 
 def check_duplicates(specs: tuple[DatasetSpec, ...]) -> None:
     """Raise when two definitions, or a definition and a quarantine table, have the same name."""
+    mistakes = Mistakes()
     seen: dict[DatasetName, DatasetSpec] = {}
     for spec in specs:
         first = seen.setdefault(spec.name, spec)
         if first is not spec:
-            raise DefinitionError(
-                f"{spec.name} is defined twice: at {first.location} and at {spec.location}",
-                hint="rename one of them",
-                location=spec.location,
-            )
+            with mistakes.collected():
+                raise DefinitionError(
+                    f"{spec.name} is defined twice: at {first.location} and at {spec.location}",
+                    hint="rename one of them",
+                    location=spec.location,
+                )
     for spec in specs:
         has_quarantine = any(e.on_violation is OnViolation.DROP for e in spec.expectations)
         taken = seen.get(spec.name.quarantine) if has_quarantine else None
         if taken is not None:
-            raise DefinitionError(
-                f"{taken.name} is the quarantine table of {spec.name} ({spec.location})",
-                hint="rename one of them",
-                location=taken.location,
-            )
+            with mistakes.collected():
+                raise DefinitionError(
+                    f"{taken.name} is the quarantine table of {spec.name} ({spec.location})",
+                    hint="rename one of them",
+                    location=taken.location,
+                )
+    mistakes.raise_found()
 
 
 def check_tags(specs: Iterable[DatasetSpec]) -> None:

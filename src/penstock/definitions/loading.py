@@ -61,9 +61,14 @@ def load_everything(project: Project) -> tuple[tuple[DatasetSpec, ...], Project]
     """Load every definition; and the project with what the files declare about tables added to penstock.yml."""
     loader = _Loader(project)
     specs = loader.guesses.settle(without_local_views(loader.load(), project.database))
-    check_duplicates(specs)
-    check_tags(specs)
-    check_views(specs, loader.qualified_reads, project.database)
+    mistakes = Mistakes()
+    with mistakes.collected():
+        check_duplicates(specs)
+    with mistakes.collected():
+        check_tags(specs)
+    with mistakes.collected():
+        check_views(specs, loader.qualified_reads, project.database)
+    mistakes.raise_found()
     contracts = dict(project.staging)
     for table, contract in loader.contracts:
         if table in contracts:
@@ -183,7 +188,11 @@ class _Loader:
                 for path in paths:
                     with self._mistakes.collected():
                         load_python_file(path, self._files, finder)
-            if self._mistakes.count > before:
+            is_whole = self._mistakes.count == before
+            for error in registry.mistakes:
+                with self._mistakes.collected():
+                    raise self._with_shown_place(error)
+            if not is_whole:
                 return []  # what the other files define may need what these do not
             return self._from_registry(registry)
 
@@ -191,8 +200,6 @@ class _Loader:
         from penstock.definitions.tracing import Tracer
 
         mistakes = self._mistakes
-        with mistakes.collected():
-            self._check_complete(registry)
         for declared in registry.declarations:
             with mistakes.collected():
                 self.contracts.append(from_declaration(declared, self._shown(declared.location)))
@@ -209,9 +216,12 @@ class _Loader:
         for load in registry.loads:
             with mistakes.collected():
                 specs.append(to_load(load, self._project, self._shown(load.location), self._dataset_name))
-        names = FlowNames(self._dataset_name, self._source_name)
-        with mistakes.collected():
-            specs += to_streaming_tables(registry.targets, registry.flows, self._files.shown, names, self._project.root)
+        if not registry.mistakes:  # a target or a dataset that is wrong is no missing one
+            with mistakes.collected():
+                self._check_complete(registry)
+            names, shown = FlowNames(self._dataset_name, self._source_name), self._files.shown
+            with mistakes.collected():
+                specs += to_streaming_tables(registry.targets, registry.flows, shown, names, self._project.root)
         with mistakes.collected():
             check_conditions(specs, tracer.sources, self._cache)
         return specs
@@ -223,15 +233,20 @@ class _Loader:
         try:
             registry.check_complete()
         except DefinitionError as error:
-            shown = self._shown(error.location) if error.location else None
-            raise DefinitionError(error.message, hint=error.hint, location=shown) from None
+            raise self._with_shown_place(error) from None
+
+    def _with_shown_place(self, error: DefinitionError) -> DefinitionError:
+        shown = self._shown(error.location) if error.location else None
+        return DefinitionError(error.message, hint=error.hint, location=shown)
 
     def _from_definition(self, definition: Definition, registry: Registry, tracer: Tracer) -> DatasetSpec:
         from penstock.definitions.trace_needs import find_python_needs
+        from penstock.definitions.trace_results import check_result
 
-        location = self._shown(definition.location)
-        name = self._dataset_name(definition.name, location)
+        location, decorator = self._shown(definition.location), self._shown(definition.decorator)
+        name = self._dataset_name(definition.name, decorator)
         check_callable(definition, location)
+        check_result(definition.function, tracer.sources, location)
         trace = tracer.trace(definition.function, has_depends_on=bool(definition.depends_on))
         needs = find_python_needs(definition.function, tracer.sources, self._cache)
         reads, remarks = self.guesses.take(name, trace, definition.depends_on)
@@ -249,8 +264,8 @@ class _Loader:
             local_views=trace.views,
             needs=tuple(self._need(*found) for found in needs),
             function=bind_variables(definition.function, self._project.vars),
-            partitioning=self._partitioning(definition, location),
-            job=to_job(definition.job, location),
+            partitioning=self._partitioning(definition, decorator),
+            job=to_job(definition.job, decorator),
         )
 
     def _partitioning(self, definition: Definition, location: Location) -> Partitioning | None:

@@ -13,9 +13,11 @@ from traceback import walk_tb
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from penstock import pipelines
 from penstock.definitions.project_modules import ProjectFiles, ProjectFinder
 from penstock.definitions.user_output import user_output
 from penstock.errors import DefinitionError, Location, StoppedError, message_of
+from penstock.model.nearest import nearest_hint
 from penstock.pipelines.registry import Definition
 
 if TYPE_CHECKING:
@@ -119,9 +121,20 @@ def _failed(error: BaseException, files: ProjectFiles, file: Path) -> Definition
         )
     return DefinitionError(
         f"loading this file failed with {name}: {text}" if text else f"loading this file failed with {name}",
-        hint=_NO_SESSION + _NO_SESSION_TYPE if _comes_from_spark(error) else None,
+        hint=_NO_SESSION + _NO_SESSION_TYPE if _comes_from_spark(error) else _nearest_of_ours(error),
         location=Location(files.shown(location.file), location.line),
     )
+
+
+def _nearest_of_ours(error: BaseException) -> str | None:
+    """What was meant by a name that `penstock.pipelines` does not have: `dp.materialised_view`, or an import of it."""
+    if isinstance(error, AttributeError) and error.obj is pipelines:
+        name = str(error.name)
+    elif isinstance(error, ImportError) and error.name == pipelines.__name__:
+        name = "".join(re.findall(r"cannot import name '(\w+)'", str(error)))
+    else:
+        return None
+    return nearest_hint(name, pipelines.__all__).strip() or None
 
 
 def _last_line(traceback: TracebackType | None, files: ProjectFiles) -> Location | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock import pipelines
@@ -37,6 +37,7 @@ _TAKEN = (
     "guesses",
     "certain",
 )
+_WHAT_TO_DO = "; the run fails if that is not one of the inputs: name it in depends_on"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,16 @@ class Findings:
             else:
                 self.guesses[name] = guess(name)
 
+    def add_reads(self, other: Findings, place: Location) -> None:
+        """Add only what other code may read, which is called from this place."""
+        self.possible |= other.inputs | other.possible
+        self.certain |= other.certain
+        self.guesses |= {name: replace(remark, location=place) for name, remark in other.guesses.items()}
+
+    def add_unresolved(self, text: str, place: Location) -> None:
+        """Add a read of which nobody knows what it reads before the run."""
+        self.unresolved[Untraced("untraced_read", f"{text}{_WHAT_TO_DO}", place)] = None
+
     def uncertain(self) -> Mapping[str, Untraced]:
         """The inputs that are only guessed, with what to say when there is no such dataset."""
         return {name: remark for name, remark in self.guesses.items() if name not in self.certain}
@@ -106,7 +117,7 @@ class Findings:
             self.variables["*"] = None
         elif value is pipelines.read:
             text = f"uses {name}, which holds dp.read: what it reads is known only at run time"
-            self.unresolved[Untraced("untraced_read", text, place)] = None
+            self.add_unresolved(text, place)
         elif is_changing(dotted):
             text = f"uses {name}, which holds {dotted}: it returns a different result on every run"
             self.untraced[Untraced("not_deterministic", text, place)] = None

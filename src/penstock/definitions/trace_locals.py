@@ -59,10 +59,10 @@ class _LocalNames:
         self._collect(root)
 
     def _collect(self, root: FunctionNode) -> None:
-        calls = [node for node in ast.walk(root) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
+        calls = _calls_of_functions(root)
         for node in ast.walk(root):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-                self._collect_parameters(node, [] if node is root else calls)
+                self._collect_parameters(node, [] if node is root else calls.get(id(node), []))
                 if node is not root and not isinstance(node, ast.Lambda):
                     self._add(node.name, None)
             elif isinstance(node, ast.Import | ast.ImportFrom):
@@ -85,12 +85,9 @@ class _LocalNames:
         elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar | ast.ClassDef) and node.name:
             self._add(node.name, None)
 
-    def _collect_parameters(self, node: FunctionNode, calls: list[ast.Call]) -> None:
+    def _collect_parameters(self, node: FunctionNode, given: list[ast.Call]) -> None:
         """The parameters of a function inside this one are what its calls give; nothing is known of others."""
         names = [argument.arg for argument in [*node.args.posonlyargs, *node.args.args]]
-        given = [
-            call for call in calls if isinstance(call.func, ast.Name) and call.func.id == getattr(node, "name", "")
-        ]
         for index, name in enumerate(names):
             for call in given:
                 by_name = [keyword.value for keyword in call.keywords if keyword.arg == name]
@@ -134,3 +131,17 @@ class _LocalNames:
 
     def _add(self, name: str, source: Source) -> None:
         self.sources.setdefault(name, []).append(source)
+
+
+def _calls_of_functions(root: ast.AST) -> dict[int, list[ast.Call]]:
+    """The calls of each function that has a name in the text, also of `get = lambda name: ...`."""
+    names: dict[int, str] = {}
+    calls: dict[str, list[ast.Call]] = {}
+    for node in ast.walk(root):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            names[id(node)] = node.name
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda):
+            names[id(node.value)] = getattr(node.targets[0], "id", "")
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            calls.setdefault(node.func.id, []).append(node)
+    return {key: calls.get(name, []) for key, name in names.items()}

@@ -25,6 +25,7 @@ from typing import Any
 from penstock import pipelines
 from penstock.definitions.trace_calls import default_of, parameters
 from penstock.definitions.trace_locals import Each, Imported, Source, find_sources, stored_names
+from penstock.definitions.trace_objects import Instance
 from penstock.definitions.trace_sources import FunctionNode
 from penstock.model.project import Scalar
 
@@ -155,6 +156,18 @@ class Names:
         sources = self._locals.get(node.id, []) if isinstance(node, ast.Name) else []
         return sources[0] if len(sources) == 1 and isinstance(sources[0], ast.expr) else node
 
+    def within(self, function: FunctionType, node: FunctionNode, bindings: Bindings) -> Names:
+        """The names of another function, when it is called like this."""
+        return Names(function, node, self._variables, bindings)
+
+    def members(self, node: ast.Attribute) -> list[Any]:
+        """Every value that a member may have, also one of an object that the text makes: `Job().rows`."""
+        with suppress(UnresolvedError):
+            return self.values(node)
+        made = self.source_of(node.value)
+        kind = self.try_object(made.func) if isinstance(made, ast.Call) else None
+        return Instance(kind).members(node.attr) if isinstance(kind, type) else []
+
     def _name(self, node: ast.Name) -> Iterator[Any]:
         name = node.id
         if name in self._bindings:
@@ -260,6 +273,8 @@ class Names:
         for arguments in itertools.product(*(self.values(arg) for arg in node.args)):
             if function[0] is pipelines.var:
                 yield self._variable(*arguments, **options)
+            elif function[0] is partial and arguments and callable(arguments[0]):
+                yield _attempt(lambda args=arguments: partial(args[0], *args[1:], **options))  # calls nothing
             elif _is_safe_call(function[0]):
                 yield _attempt(lambda args=arguments: _listed(function[0](*args, **options)), *arguments)
             else:
@@ -321,6 +336,8 @@ def _find_loaded(name: str) -> Any:
 def _member(base: Any, name: str) -> Any:
     if isinstance(base, Dotted):
         return _find_loaded(f"{base.name}.{name}")
+    if isinstance(base, Instance) and (members := base.members(name)):
+        return members[0]
     is_data = isinstance(base, tuple) or hasattr(type(base), "__dataclass_fields__") or isinstance(base, Enum)
     is_method = name in _SAFE_METHODS.get(type(base), set())
     if isinstance(base, ModuleType | type) or is_data or is_method:

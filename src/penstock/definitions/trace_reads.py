@@ -15,7 +15,9 @@ from penstock.definitions.sql_facts import UNKNOWN_PART, QueryFacts
 from penstock.definitions.sql_text import HOLE, SqlSyntaxError, to_file_place
 from penstock.definitions.trace_calls import argument, changes_values, has_seed, is_alias, is_file_method, walk_code
 from penstock.definitions.trace_findings import Extensions, Findings
+from penstock.definitions.trace_literals import check_expression
 from penstock.definitions.trace_lookups import looked_up, looked_up_by_text
+from penstock.definitions.trace_methods import called_methods, is_only_kept
 from penstock.definitions.trace_names import (
     Bindings,
     Names,
@@ -24,6 +26,7 @@ from penstock.definitions.trace_names import (
     is_plain_data,
 )
 from penstock.definitions.trace_origins import Origins
+from penstock.definitions.trace_readers import reads_only_tables
 from penstock.definitions.trace_rules import (
     CODE_FROM_TEXT,
     IN_MEMORY,
@@ -47,7 +50,7 @@ from penstock.model.spec import ANY_VIEW, Untraced
 
 _ARGUMENT = re.compile(r"\{(\w+)\}")
 _ARGUMENT_NAME = "__penstock_argument_"
-_SELECT = "SELECT "
+_MOST_METHODS = 40  # that are looked into for one function
 _UNKNOWN = ast.Name("a value that only a run knows", ast.Load())
 
 ReadQuery = Callable[[str], QueryFacts]
@@ -64,9 +67,12 @@ class FunctionScan:
         texts: TextNames,
         read_query: ReadQuery,
         extensions: Extensions,
+        looked_into: set[str] | None = None,
     ) -> None:
         self._source = source
         self._extensions = extensions
+        self._is_inside = looked_into is not None
+        self._looked_into = set() if looked_into is None else looked_into
         self._node = node
         self._names = names
         self._texts = texts
@@ -102,21 +108,35 @@ class FunctionScan:
                 self._found.views[ANY_VIEW] = None
             self._attribute(node, parent)
             self._member(node, value)
+            if called is not None:
+                for method in called_methods(node, self._node, self._names):
+                    self._look_into(method, self._bindings(method, called), node)
             self._extension(node.attr, called)
-        if is_followed(value) and not self._is_copied_from(node, parent):
-            self._found.follow.append((value, self._bindings(value, called) if called else {}))
+        if is_followed(value) and not is_only_kept(node, self._parents, self._names):
+            self._found.follow.append((value, bindings := self._bindings(value, called) if called else {}))
+            if self._is_inside:
+                self._look_into(value, bindings, node)
         if not isinstance(value, ModuleType):
             self._judge({self._names.dotted(node), canonical_name(value)} - {None}, node, called)
 
-    def _is_copied_from(self, node: ast.expr, parent: ast.AST | None) -> bool:
-        """Whether it is only the `f` of `@functools.wraps(f)`, which takes its name and does not call it."""
-        if not isinstance(parent, ast.Call):
-            return False
-        return node in parent.args and self._names.try_object(parent.func) is functools.wraps
+    def _look_into(self, value: Any, bindings: Bindings, node: ast.expr) -> None:
+        """Add what a method reads for its object. All else that it does is found where its class is followed."""
+        function = plain_function(value)
+        body = self._texts.body_of(function) if function is not None else None
+        key = f"{id(function)} {sorted(bindings.items())!r}"
+        if function is None or body is None or key in self._looked_into or len(self._looked_into) >= _MOST_METHODS:
+            return
+        self._looked_into.add(key)
+        names, texts = self._names.within(function, body, bindings), self._texts.within(function, body, bindings)
+        shared = (self._read_query, self._extensions, self._looked_into)
+        scan = FunctionScan(self._source, body, names, texts, *shared)
+        with suppress(DefinitionError):
+            self._found.add_reads(scan.run(frozenset()), Location(self._source.shown, node.lineno))
 
     def _is_reader(self, node: ast.Name | ast.Attribute) -> bool:
         """`dp.spark.sql` itself; a column may be called `table` or `sql` too, so the object must look like the session."""
-        return isinstance(node, ast.Attribute) and node.attr in {"sql", "table"} and self._is_session(node.value)
+        owner = node.value if isinstance(node, ast.Attribute) and node.attr in {"sql", "table"} else None
+        return owner is not None and (self._is_session(owner) or ast.unparse(owner).endswith("spark.read"))
 
     def _is_session(self, node: ast.expr) -> bool:
         value = self._names.try_object(node)
@@ -171,16 +191,10 @@ class FunctionScan:
             self._found.follow.append((piece, self._bindings(piece, with_self) if with_self else {}))
 
     def _attribute(self, node: ast.Attribute, parent: ast.AST | None) -> None:
-        """`spark.read` starts a chain; its last call says whether a table or files are read."""
+        """`spark.read` starts a chain, which says whether a table or files are read."""
         is_call = isinstance(parent, ast.Call) and parent.func is node
-        if node.attr not in {"read", "readStream"} or is_call or not self._may_be_session(node.value):
-            return
-        chain: ast.AST | None = parent
-        last = node.attr
-        while isinstance(chain, ast.Attribute | ast.Call):
-            last = chain.attr if isinstance(chain, ast.Attribute) else last
-            chain = self._parents.get(id(chain))
-        if last != "table":
+        is_reader = node.attr in {"read", "readStream"} and not is_call and self._may_be_session(node.value)
+        if is_reader and not reads_only_tables(node, self._node, self._parents):
             self._report("untraced_read", f"{ast.unparse(node)} reads files or another system", node)
 
     def _call(self, call: ast.Call) -> None:
@@ -340,27 +354,13 @@ class FunctionScan:
         for given in call.args if is_spark is not False else []:
             with suppress(UnresolvedError):
                 if is_spark:
-                    self._check_literal(given)
+                    check_expression(given, self._source.shown, self._read_query)
                 for text in self._texts.texts_with_holes(given):
                     name = changing_sql(text)
                     if name is not None:
                         self._report("not_deterministic", f"{name} returns a different result on every run", given)
                     if has_subquery(text):
                         self._queries([f"SELECT {text}"], given, call)
-
-    def _check_literal(self, argument: ast.expr) -> None:
-        """DefinitionError for a literal expression that Spark could not parse."""
-        if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
-            try:
-                self._read_query(f"{_SELECT}{argument.value}")
-            except SqlSyntaxError as error:
-                if error.location is not None:
-                    at = Location("", error.location.line, (error.location.column or 1) - len(_SELECT))
-                    at = at if at.line == 1 else error.location
-                    place = to_file_place(self._source.shown, argument, at)
-                    raise DefinitionError(error.message, hint=error.hint, location=place) from None
-            except DefinitionError:
-                return  # sqlglot cannot read it; Spark may
 
     def _variable(self, call: ast.Call) -> None:
         # A name that is not known before the run may be any variable.
@@ -395,4 +395,4 @@ class FunctionScan:
         self._found.untraced[Untraced(code, text, Location(self._source.shown, node.lineno))] = None
 
     def _unresolved(self, text: str, node: ast.expr) -> None:
-        self._found.unresolved[Untraced("untraced_read", text, Location(self._source.shown, node.lineno))] = None
+        self._found.add_unresolved(text, Location(self._source.shown, node.lineno))

@@ -56,10 +56,13 @@ class TextNames(Names):
     ) -> None:
         super().__init__(function, node, variables, bindings)
         self._root = node
-        self._body_of = body_of
+        self.body_of = body_of
         self._depth = 0
         self._has_holes = False
         self._growing: dict[str, list[Any]] = {}
+
+    def within(self, function: FunctionType, node: FunctionNode, bindings: Bindings) -> TextNames:
+        return TextNames(function, node, self._variables, bindings, self.body_of)
 
     def texts(self, node: ast.expr) -> list[str]:
         """Every text that the expression may have; raises UnresolvedError when that is not known."""
@@ -139,7 +142,7 @@ class TextNames(Names):
     def _call(self, node: ast.Call) -> Iterator[Any]:
         found = self.values(node.func)
         function = found[0] if len(found) == 1 else None
-        body = self._body_of(function) if isinstance(function, FunctionType) else None
+        body = self.body_of(function) if isinstance(function, FunctionType) else None
         if isinstance(function, FunctionType) and body is not None:
             yield from self._result(function, body, node)
             return
@@ -166,7 +169,7 @@ class TextNames(Names):
         )
         if self._depth >= _DEEPEST_CALL or not is_plain or not returns:
             raise UnresolvedError
-        names = TextNames(function, body, self._variables, self.bindings(function, call), self._body_of)
+        names = TextNames(function, body, self._variables, self.bindings(function, call), self.body_of)
         names._depth, names._has_holes = self._depth + 1, self._has_holes
         for item in returns:
             yield from names.values(item.value) if item.value is not None else [None]

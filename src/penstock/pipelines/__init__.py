@@ -150,10 +150,11 @@ def create_streaming_table(name: str, **settings: Any) -> None:
     """Create a table that change flows fill; settings as for `dp.table`."""
     registry = current_registry.get()
     if registry is not None:
-        check_settings(DatasetKind.STREAMING_TABLE, settings)
         place = caller() or Location(__file__)
-        layout, job = to_layout(settings), to_job_settings(settings)
-        registry.targets.append(TargetDeclaration(name, place, layout, texts_of(settings, "tags"), job))
+        with registry.collected():
+            check_settings(DatasetKind.STREAMING_TABLE, settings)
+            layout, job = to_layout(settings), to_job_settings(settings)
+            registry.targets.append(TargetDeclaration(name, place, layout, texts_of(settings, "tags"), job))
 
 
 def create_auto_cdc_flow(
@@ -346,7 +347,10 @@ def _dataset(kind: DatasetKind, query_function: Any, settings: dict[str, Any]) -
     def decorate(function: Any) -> Any:
         registry = current_registry.get()
         if registry is not None:
-            registry.definitions.append(_to_definition(kind, function, settings))
+            with registry.collected():
+                registry.definitions.append(_to_definition(kind, function, settings))
+            if not callable(function):  # `@dp.table("orders")`: the result is called with the function below it
+                return lambda decorated: decorated
         return function
 
     return decorate if query_function is None else decorate(query_function)
@@ -361,6 +365,7 @@ def _to_definition(kind: DatasetKind, function: Any, settings: dict[str, Any]) -
         name=function.__name__ if name is None else name,
         function=function,
         location=location_of(function),
+        decorator=caller() or location_of(function),
         layout=layout,
         tags=texts_of(settings, "tags"),
         depends_on=texts_of(settings, "depends_on"),

@@ -47,8 +47,9 @@ def _expectations(conditions: Mapping[str, str], on_violation: OnViolation) -> C
     def decorate(function: F) -> F:
         registry = current_registry.get()
         if registry is not None:
-            check_function(function, "an expectation")
-            registry.add_expectations(function, _to_expectations(conditions, on_violation))
+            with registry.collected():
+                check_function(function, "an expectation")
+                registry.add_expectations(function, _to_expectations(conditions, on_violation))
         return function
 
     return decorate

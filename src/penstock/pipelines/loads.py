@@ -40,10 +40,13 @@ def load(
     """Load a table of another system into a table of this project, like `loads:` in penstock.yml; see docs/loads.md."""
     given = dict(locals())
     del given["unknown"]
-    check_known("dp.load", unknown, given)
     registry = current_registry.get()
-    if registry is not None:
-        place = caller() or Location(__file__)
+    if registry is None:
+        check_known("dp.load", unknown, given)
+        return
+    place = caller() or Location(__file__)
+    with registry.collected():
+        check_known("dp.load", unknown, given)
         registry.loads.append(LoadDeclaration(name, given, place, to_layout(given), texts_of(given, "tags")))
 
 

@@ -42,6 +42,8 @@ class Definition:
     name: str
     function: QueryFunction
     location: Location
+    decorator: Location
+    """Where its settings are given, which may be below other decorators."""
     layout: TableLayout
     tags: tuple[str, ...]
     depends_on: tuple[str, ...]
@@ -99,7 +101,17 @@ class Registry:
     flows: list[FlowDeclaration] = field(default_factory=list)
     erasables: list[ErasableDeclaration] = field(default_factory=list)
     loads: list[LoadDeclaration] = field(default_factory=list)
+    mistakes: list[DefinitionError] = field(default_factory=list)
+    """What is wrong with single declarations: their file is loaded to its end, so that all are known."""
     _expectations: dict[Any, tuple[Expectation, ...]] = field(default_factory=dict)
+
+    @contextmanager
+    def collected(self) -> Iterator[None]:
+        """Keep a mistake of the block, which is one declaration of a file."""
+        try:
+            yield
+        except DefinitionError as error:
+            self.mistakes.append(error)
 
     def expectations_of(self, function: Any) -> tuple[Expectation, ...]:
         """The expectations of a function from top to bottom, above and below the dataset decorator."""
@@ -113,7 +125,7 @@ class Registry:
             raise DefinitionError(
                 f"the expectation {min(repeated)!r} is given twice for {function.__name__!r}",
                 hint="give each expectation of a dataset a unique name",
-                location=location_of(function),
+                location=caller(),
             )
         self._expectations[inspect.unwrap(function)] = (*added, *known)
 

@@ -52,6 +52,58 @@ def test_every_statement_condition_and_function_is_checked(folder: Folder) -> No
     ]
 
 
+def test_each_declaration_of_a_python_file_is_checked_and_named_by_its_own_line(folder: Folder) -> None:
+    folder.write(
+        "transformations/a.py",
+        HEAD
+        + """
+        @dp.expect("x", "a > 1")
+        @dp.materialized_view(tags="core")
+        def a(): return dp.read("b")
+        @dp.materialized_view
+        @dp.expect("x", "")
+        @dp.expect("y", "a > 1")
+        @dp.expect("y", "a > 2")
+        def b(): return dp.read("a")
+        @dp.expect("y", "a > 1")
+        @dp.table(
+            schedule="sometimes")
+        def c(): return dp.read("a")
+        @dp.expect("y", "a > 1")
+        @dp.table("d")
+        def d(): return dp.read("a")
+        @dp.expect_all(["a"])
+        @dp.table(tag=["x"])
+        class E: ...
+        dp.create_streaming_table("f", tag=["x"])
+        dp.create_auto_cdc_flow("f", "a", ["id"], "at")
+        dp.load("g", None, tag="x")
+        @dp.table(name="h h")
+        def h(): return dp.read("a")
+        """.replace("\n        ", "\n"),
+    )
+    folder.write("transformations/b.py", HEAD + "@dp.table(comment=1)\ndef x(): return dp.read('a')\n")
+    lines = [4, 7, 8, 12, 16, 18, 19, 21, 23, 24]
+    assert mistakes_of(folder) == [*(f"transformations/a.py:{line}" for line in lines), "transformations/b.py:2"]
+    folder.write("transformations/b.py", HEAD + "@dp.table(comment=1)\ndef x(): ...\n1 / 0\n")
+    lines.remove(12)
+    lines.remove(24)  # what is defined is only checked when every file could be loaded
+    places = [*(f"transformations/a.py:{line}" for line in lines), *(f"transformations/b.py:{line}" for line in (2, 4))]
+    assert mistakes_of(folder) == places
+
+
+def test_names_tags_and_views_are_checked_together(folder: Folder) -> None:
+    view = "CREATE TEMPORARY VIEW other.v AS SELECT 1;\n"
+    folder.write("transformations/a.sql", "CREATE MATERIALIZED VIEW a AS SELECT 1;\n" * 3 + view)
+    folder.write("transformations/b.py", HEAD + "@dp.table(tags=['a b'])\ndef b(): return dp.read('a')\n")
+    assert mistakes_of(folder) == [
+        "transformations/a.sql:2:1",
+        "transformations/a.sql:3:1",
+        "transformations/a.sql:4:1",
+        "transformations/b.py:2",
+    ]
+
+
 def test_a_mistake_in_a_module_that_several_files_import_is_reported_once(folder: Folder) -> None:
     folder.write("sales/money.py", "RATE = 1 / 0\n")
     for name in "ab":

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
         ("return spark.table('x.a')", "x.a"),
         ("return dp.spark.table('a').join(dp.spark.read.table('b'), 'id')", "a b"),
         ("return spark.read.option('x', 1).format('delta').table('a')", "a"),
+        ("return spark.read.table('a').where('id > 1').join(dp.spark.read.table('b').alias('b'), 'id')", "a b"),
+        ("return dp.spark.read.option('x', 1).table('a').select('id')", "a"),
+        ("r = dp.spark.read\nreturn r.table('a')", "a"),
+        ("r = spark.read.format('delta')\nr = r.option('x', 1)\nreturn r.table('a').alias('x')", "a"),
+        ("s = dp.spark\nreturn s.read.table('a').alias('x').join(s.read.table('b'), 'id')", "a b"),
         ("s = get()\nreturn s.table('staging.a')", "staging.a"),
         ("return spark.sql('SELECT * FROM a JOIN b USING (id)')", "a b"),
         ("return spark.sql(f'SELECT * FROM {TABLE} WHERE x > 1')", "const"),
@@ -35,10 +40,13 @@ if TYPE_CHECKING:
         ("name = 'a'\nreturn dp.read(name)", "a"),
         ("name = 'a' if x else 'b'\nreturn dp.read(name)", "a b"),
         ("return [dp.read(n) for n in ['a', 'b']]", "a b"),
-        ("for key, value in NAMES.items():\n    dp.read(value)", "v"),
-        ("pairs = enumerate(['a'])\nfor _, n in pairs:\n    dp.read(n)\n[dp.read(n + 'x') for _, n in pairs]", "a ax"),
+        ("for key, value in NAMES.items():\n    dp.read(value)\nreturn key", "v"),
+        (
+            "pairs = enumerate(['a'])\nfor _, n in pairs:\n    dp.read(n)\nreturn [dp.read(n + 'x') for _, n in pairs]",
+            "a ax",
+        ),
         ("x = 'a'\n" + "".join(f"x{i} = x + x\nx = 'a'\n" for i in range(40)) + "return dp.read(x)", "a"),
-        ("for n in sorted(NAMES):\n    dp.read(n)", "k"),
+        ("for n in sorted(NAMES):\n    dp.read(n)\nreturn n", "k"),
         ("return helper('a')", "a helped"),
         ("return helper(name=TABLE)", "const helped"),
         ("return default_helper()", "by_default"),
@@ -48,6 +56,9 @@ if TYPE_CHECKING:
         ("from lib.tables import load as late\nreturn late('a')", "a"),
         ("def inner(n):\n    return dp.read(n)\nreturn inner('a'), inner('b')", "a b"),
         ("return (lambda: dp.read('a'))()", "a"),
+        ("get = lambda n: dp.read(f'x.{n}')\nreturn get('a').join(get(n='b'), 'id')", "x.a x.b"),
+        ("get = functools.partial(lib.tables.find, dp.spark)\nreturn get('a')", "x.a"),
+        ("get = functools.partial(lib.tables.find, spark=dp.spark, prefix='y')\nreturn get(name='a')", "y.a"),
         ("return Loader().rows()", "method"),
         ("return ACTIONS['x']()", "plain"),
         ("return wrapped()", "in_wrapped"),
@@ -57,7 +68,11 @@ if TYPE_CHECKING:
 )
 def test_inputs_are_found(folder: Folder, body: str, inputs: str) -> None:
     folder.vars = {"t": "from_var"}
-    folder.write("lib/tables.py", "from penstock import pipelines as dp\ndef load(name):\n    return dp.read(name)\n")
+    folder.write(
+        "lib/tables.py",
+        "from penstock import pipelines as dp\ndef load(name):\n    return dp.read(name)\n"
+        "def find(spark, name, *, prefix='x'):\n    return spark.table(f'{prefix}.{name}')\n",
+    )
     before = """
 import dataclasses, functools, typing
 import lib.tables
@@ -102,6 +117,75 @@ class Loader:
     assert spec.untraced == ()
 
 
+@pytest.mark.parametrize(
+    ("body", "inputs"),
+    [
+        ("return SOURCE.rows()", "x.a"),
+        ("return [source.rows() for source in SOURCES]", "x.a y.b"),
+        ("return Child().build()", "child"),
+        ("job = Child()\nreturn job.build()", "child"),
+        ("return Base().build()", "base"),
+        ("return Child.of_class()", "child"),
+        ("return Child().of_class()", "child"),
+        ("return Child().around()", "child"),
+        ("return Own().build()", ""),
+        ("job = Child()\njob.table = 'x'.upper()\nreturn job.build()", ""),
+        ("return Field('x').build()", ""),
+    ],
+)
+def test_what_an_object_reads_is_found_by_its_class_and_its_values(folder: Folder, body: str, inputs: str) -> None:
+    before = """
+import dataclasses
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    database: str
+    name: str
+
+    @property
+    def full(self):
+        return f"{self.database}.{self.name}"
+
+    def rows(self):
+        return dp.spark.table(self.full)
+
+SOURCE = Source("x", "a")
+SOURCES = [SOURCE, Source("y", "b")]
+
+class Base:
+    table = "base"
+
+    def build(self):
+        return self.checked(dp.read(self.table))
+
+    def around(self):
+        return self.build()
+
+    @classmethod
+    def of_class(cls):
+        return dp.read(cls.table)
+
+    def checked(self, rows):
+        return rows
+
+class Child(Base):
+    table = "child"
+
+class Own(Base):
+    def __init__(self):
+        self.table = "c".upper()
+
+@dataclasses.dataclass(frozen=True)
+class Field(Base):
+    table: str = "unused"
+"""
+    spec = folder.define(body, before)
+    assert {str(name).removeprefix("main.") for name in spec.inputs} == set(inputs.split())
+    # Another caller may give a method another object: the plan says what to do if a run reads something else.
+    assert {item.code for item in spec.untraced} == {"untraced_read"}
+    assert all("the run fails" in item.text and "depends_on" in item.text for item in spec.untraced)
+
+
 UNSEEN = [
     ("return dp.read(get())", "untraced_read", 1, "name is known only at run time"),
     ("x = 1\nreturn spark.table(some.name)", "untraced_read", 2, "some.name"),
@@ -117,6 +201,11 @@ UNSEEN = [
         ("return spark.read.parquet('/x')", "untraced_read", 1, "spark.read"),
         ("return spark.read.format('jdbc').options(a=1).load()", "untraced_read", 1, "spark.read"),
         ("r = spark.read\nreturn r.csv('x')", "untraced_read", 1, "spark.read"),
+        ("return spark.read.jdbc('x', 'table').table", "untraced_read", 1, "spark.read"),
+        ("r = spark.read\nreturn r.table('a').join(r.option('x', 1).parquet('x'), 'id')", "untraced_read", 1, "spark.read"),
+        ("r = spark.read\nr = r.option('x', 1)\nreturn r.load()", "untraced_read", 1, "spark.read"),
+        ("get = dp.spark.read.table\nreturn get('a')", "untraced_read", 1, "dp.spark.read.table as a value"),
+        ("return len(spark.read)", "untraced_read", 1, "spark.read"),
         ("return spark.sql('''SELECT *\nFROM parquet.`/x`''')", "untraced_read", 2, "parquet.`/x`"),
         ("return spark.sql('''SELECT\n\nrand()''')", "not_deterministic", 3, "rand()"),
         ("return F.rand()", "not_deterministic", 1, "F.rand()"),
@@ -145,7 +234,7 @@ UNSEEN = [
         ("return importlib.import_module(get())", "untraced_import", 1, "import_module"),
         ("return __import__(get())", "untraced_import", 1, "__import__"),
         ("return eval('1')", "untraced_import", 1, "eval()"),
-        ("exec('x = 1')", "untraced_import", 1, "exec()"),
+        ("return exec('x = 1')", "untraced_import", 1, "exec()"),
         ("return CONNECTION", "untraced_value", 1, "CONNECTION"),
         ("x = 1\nreturn [y for y in MIXED]", "untraced_value", 2, "MIXED"),
         ("return UNKNOWN()", "untraced_value", 1, "UNKNOWN"),
