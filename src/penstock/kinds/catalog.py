@@ -16,7 +16,7 @@ from penstock.lake.progress import read_table_state
 from penstock.model.dataset import Dataset
 from penstock.model.erasure import find_mixed_forms
 from penstock.model.graph import order
-from penstock.model.jobs import find_unknown
+from penstock.model.named import find_idle
 from penstock.model.names import DatasetName, match_names
 from penstock.model.nearest import did_you_mean
 from penstock.model.plan import Item
@@ -117,8 +117,5 @@ def open_catalog(workspace: Workspace, kinds: tuple[Kind, ...]) -> Catalog:
     unusable = tuple(item for each in found for item in each.unusable)
     warnings = (*(text for each in found for text in each.warnings), *find_mixed_forms(workspace.project.erasure))
     warnings += find_ignored_files(workspace.project)
-    unknown = find_unknown(workspace.project.schedules, set(map(str, datasets)))
-    warnings += tuple(
-        f"penstock.yml has a schedule for {name}, which is not a dataset of this project" for name in unknown
-    )
+    warnings += find_idle(workspace.project, datasets)
     return Catalog(workspace, kinds, datasets, unusable, warnings)
