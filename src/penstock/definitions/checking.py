@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
 from penstock.definitions.mistakes import Mistakes
+from penstock.definitions.read_places import find_read
 from penstock.errors import DefinitionError, Location
 from penstock.model.graph import CycleError, order
 from penstock.model.names import DatasetName, nearest_dataset
@@ -74,12 +75,13 @@ def check_views(
                 hint="put them on a table that reads the view",
                 location=spec.location,
             )
+    places = {spec.location: spec for spec in specs}
     for name, location in qualified_reads:
         if name in views:
             raise DefinitionError(
                 f"{name} is a temporary view, which is in no database",
                 hint=f"read it as {name.name}",
-                location=location,
+                location=find_read(places[location], name) if location in places else location,
             )
 
 
@@ -111,7 +113,7 @@ def _check_input(spec: DatasetSpec, name: DatasetName, names: AbstractSet[Datase
         raise DefinitionError(
             f"{spec.name} reads {name}, which is neither defined nor a raw folder",
             hint=f"did you mean {str(near)!r}?" if near else advice,
-            location=spec.location,
+            location=find_read(spec, name),
         )
 
 

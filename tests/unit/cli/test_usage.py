@@ -131,3 +131,13 @@ def test_the_version_is_shown(penstock) -> None:
     answer = penstock("--version")
     assert answer.code == 0
     assert answer.out.startswith("penstock 0.")
+
+
+@pytest.mark.parametrize(("field", "place"), [("raw: nowhere", "2:6"), ("raw:\n  path: nowhere", "3:9")])
+def test_a_raw_folder_that_is_not_there_is_an_error_of_the_project_file(
+    field: str, place: str, shop: ProjectFolder, penstock
+) -> None:
+    shop.configure(f"name: shop\n{field}\n")
+    answer = penstock("plan")
+    assert (answer.code, answer.out) == (2, "")
+    assert f"penstock.yml:{place}: the raw folder" in answer.err

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from penstock.errors import RawFileError, StorageError
+from penstock.errors import ConfigError, RawFileError, StorageError
 from penstock.kinds.protocol import Needs, Workspace
 from penstock.kinds.staging.progress import StagingProgress
 from penstock.kinds.staging.raw_files import RawListing, hash_content, list_raw
@@ -58,9 +58,11 @@ def open_raw(project: Project) -> Files | None:
     if isinstance(files, LocalFiles) and not files.root.is_dir() and os.path.lexists(files.root):
         hint = "if it is a link, restore what it leads to, such as a mount"
         raise StorageError(f"raw is {project.raw.path}, which is not a folder", hint=hint)
-    if isinstance(files, LocalFiles) and project.raw.is_declared and not files.root.exists():
-        raise StorageError(
-            f"the raw folder {project.raw.path} does not exist", hint="create it, or correct raw: in penstock.yml"
+    if isinstance(files, LocalFiles) and project.raw.location and not files.root.exists():
+        raise ConfigError(
+            f"the raw folder {project.raw.path} does not exist",
+            hint="create it, or correct raw: in penstock.yml",
+            location=project.raw.location,
         )
     return files
 
