@@ -141,3 +141,30 @@ def test_a_raw_folder_that_is_not_there_is_an_error_of_the_project_file(
     answer = penstock("plan")
     assert (answer.code, answer.out) == (2, "")
     assert f"penstock.yml:{place}: the raw folder" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "start"),
+    [
+        (("plan", "--select", "latest"), "--select latest: main.latest"),
+        (("plan", "--select", "main.latest+"), "--select main.latest+: main.latest"),
+        (("plan", "--exclude", "latest"), "--exclude latest: main.latest"),
+        (("plan", "--full-refresh", "latest"), "main.latest"),
+        (("rebuild", "latest"), "rebuild latest: main.latest"),
+        (("compact", "latest"), "main.latest"),
+        (("mark", "latest", "available", "--reason", "x"), "main.latest"),
+        (("history", "latest"), "main.latest"),
+        (("build", "latest"), "main.latest"),
+        (("build", "latest+"), "build latest+: main.latest"),
+    ],
+)
+def test_a_temporary_view_has_no_table_and_who_reads_it_is_said(
+    arguments: tuple[str, ...], start: str, shop: ProjectFolder, penstock
+) -> None:
+    shop.define("latest.sql", "CREATE TEMPORARY VIEW latest AS SELECT * FROM staging.orders")
+    shop.define("again.sql", "CREATE TEMPORARY VIEW again AS SELECT * FROM latest")
+    shop.define("a.sql", "CREATE MATERIALIZED VIEW newest AS SELECT * FROM again")
+    answer = penstock(*arguments)
+    assert (answer.code, answer.out) == (2, "")
+    assert f"error: {start} is a temporary view, which has no table of its own" in answer.err
+    assert "hint: main.newest reads it: name that table" in answer.err
