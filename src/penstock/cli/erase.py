@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 What = Annotated[
     str | None,
-    typer.Argument(metavar="[SUBJECT|TABLE]", help="Only requests of this subject, table, request or tombstone."),
+    typer.Argument(metavar="SUBJECT|TABLE", help="Only requests of this subject, table, request or tombstone."),
 ]
 
 
@@ -61,9 +61,14 @@ def erase(
 
 def verify_erasure(
     what: What = None,
-    key: Annotated[list[str] | None, typer.Option("--key", help="A part of the key, as NAME=VALUE.")] = None,
+    key: Annotated[
+        list[str] | None, typer.Option("--key", metavar="NAME=VALUE", help="A part of the key, as NAME=VALUE.")
+    ] = None,
     source: Annotated[
-        str | None, typer.Option("--from", help="Keys from a CSV or Parquet file, or `-` for CSV on standard input.")
+        str | None,
+        typer.Option(
+            "--from", metavar="FILE", help="Keys from a CSV or Parquet file, or `-` for CSV on standard input."
+        ),
     ] = None,
 ) -> None:
     """Search every file of the project for erased keys; exit code 1 if one is found.

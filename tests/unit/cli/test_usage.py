@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from penstock.cli.reference import commands
 from projects import ProjectFolder
 
 COMMANDS = ("plan", "run", "rebuild", "ls", "show", "history", "init", "demo", "doctor")
@@ -168,3 +170,13 @@ def test_a_temporary_view_has_no_table_and_who_reads_it_is_said(
     assert (answer.code, answer.out) == (2, "")
     assert f"error: {start} is a temporary view, which has no table of its own" in answer.err
     assert "hint: main.newest reads it: name that table" in answer.err
+
+
+def test_no_help_shows_types_of_python(penstock) -> None:
+    for command in commands():
+        said = penstock(*command.name.split(), "--help").out
+        assert not re.search(r"<\w|\[\[|list\[|\{", said.replace("${NAME}", "")), command.name
+    said = penstock("build", "--help").out
+    assert said.startswith("Usage: penstock build [OPTIONS] REF...")
+    assert "--var NAME=VALUE" in said
+    assert "Usage: penstock compact [OPTIONS] [TABLE...]" in penstock("compact", "--help").out
