@@ -103,7 +103,7 @@ def _scan_progress(settings: Settings) -> Iterator[Callable[[Progress], None] | 
     from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
 
-    from penstock.cli.text_output import make_console
+    from penstock.cli.consoles import make_console
 
     columns = (TextColumn("searching"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
     bar = Bar(*columns, console=make_console(stderr=True), transient=True)

@@ -27,6 +27,7 @@ from penstock.cli import (
     verify,
 )
 from penstock.cli.leaving import leave
+from penstock.cli.misplaced import find_command_of
 from penstock.cli.options import current_settings, with_default_values, with_project_options
 from penstock.cli.results import own_stdout, results
 from penstock.cli.signals import show_stop, stop_signals
@@ -124,6 +125,7 @@ def _run(arguments: list[str]) -> int:
     except typer.TyperException as error:
         message = error.format_message().replace("Value error, ", "")  # how typer says that a choice is wrong
         hint = "--full-refresh-all refreshes every table" if "'--full-refresh'" in message else "see `penstock --help`"
+        hint = find_command_of(error, arguments) or hint
         code = _report(UsageError(message, hint=hint), arguments)
     except KeyboardInterrupt as error:
         stopped = to_stopped(error)

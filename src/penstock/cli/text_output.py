@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -14,8 +13,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from penstock.cli.consoles import print_problem, print_whole
 from penstock.cli.partition_rows import group_items, group_results
-from penstock.cli.results import results
 from penstock.model.plan import Action, Item, Plan, PlanLine, Reason
 from penstock.model.results import ItemResult, Outcome, RunResult
 from penstock.model.wording import counted, show_bytes
@@ -56,21 +55,6 @@ _LABELS = 13
 """How wide the labels of facts are, so that facts of several sorts are in line."""
 _BETWEEN = 3
 """What a column of a table takes besides its text."""
-
-
-class _PlainConsole(Console):
-    """A console that lets the command decide the exit code when the pipe is closed."""
-
-    def on_broken_pipe(self) -> None:
-        raise BrokenPipeError
-
-
-def make_console(*, stderr: bool = False) -> Console:
-    """A console on a terminal; wide and without colour when the output is piped."""
-    stream = sys.stderr if stderr else results()
-    return _PlainConsole(
-        file=stream, highlight=False, emoji=False, soft_wrap=not stream.isatty(), width=None if stream.isatty() else 240
-    )
 
 
 class TextOutput:
@@ -144,6 +128,9 @@ class TextOutput:
             self.table(("column", "type"), ((c.name, c.type) for c in details.schema.columns))
 
     def history(self, entries: Sequence[HistoryEntry]) -> None:
+        if not entries:
+            self.console.print("No history yet: the table has not been built.")
+            return
         rows = (
             (
                 str(entry.commit.version),
@@ -272,14 +259,13 @@ class TextOutput:
         for item in items:
             for reason in item.reasons:
                 if reason.location is not None:
-                    self._line(f"[bold]note:[/] {escape(f'{reason.location}: {item.id}: {reason.text}')}")
-
-    def _line(self, markup: str) -> None:
-        print_whole(self.console, markup)
+                    print_whole(
+                        self.console, f"[bold]note:[/] {escape(f'{reason.location}: {item.id}: {reason.text}')}"
+                    )
 
     def _warnings(self, warnings: Iterable[str]) -> None:
         for warning in warnings:
-            self._line(f"[yellow]warning:[/] {escape(warning)}")
+            print_whole(self.console, f"[yellow]warning:[/] {escape(warning)}")
 
     def _plain_table(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         lines = [tuple(columns), *(tuple(cell.replace("\n", " ") for cell in row) for row in rows)]
@@ -385,15 +371,3 @@ def _missing(info: DatasetInfo) -> str:
 
 def _when(timestamp_ms: int) -> str:
     return datetime.fromtimestamp(timestamp_ms / 1000, tz=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
-def print_problem(console: Console, message: str, hint: str | None) -> None:
-    """The error, and what to do about it."""
-    print_whole(console, f"[bold red]error:[/] {escape(message)}")
-    if hint:
-        print_whole(console, f"  [bold]hint:[/] {escape(hint)}")
-
-
-def print_whole(console: Console, markup: str) -> None:
-    """A line that only the terminal breaks: a place that is cut in two can be neither clicked nor copied."""
-    console.print(markup, overflow="ignore", crop=False)

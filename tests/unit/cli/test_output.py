@@ -13,7 +13,8 @@ import pytest
 from rich.console import Console
 
 from builders import load_raw, write_raw
-from penstock.cli.text_output import TextOutput, make_console
+from penstock.cli.consoles import make_console
+from penstock.cli.text_output import TextOutput
 from penstock.errors import Location
 from penstock.inspect.datasets import HistoryEntry
 from penstock.lake.delta_log import Commit

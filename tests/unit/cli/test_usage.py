@@ -180,3 +180,28 @@ def test_no_help_shows_types_of_python(penstock) -> None:
     assert said.startswith("Usage: penstock build [OPTIONS] REF...")
     assert "--var NAME=VALUE" in said
     assert "Usage: penstock compact [OPTIONS] [TABLE...]" in penstock("compact", "--help").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (("-C", ".", "run"), "-C comes after the command: `penstock run -C`"),
+        (("--select", "totals", "run"), "--select comes after the command: `penstock run --select`"),
+        (("--json", "log", "events"), "--json comes after the command: `penstock log events --json`"),
+        (("log", "--json", "events"), "--json comes after the command: `penstock log events --json`"),
+        (("--select", "totals"), "--select comes after the command: `penstock plan --select`"),
+        (("--nonsense", "plan"), "see `penstock --help`"),
+        (("plan", "--every", "1"), "see `penstock --help`"),
+    ],
+)
+def test_an_option_before_its_command_is_told_where_it_belongs(
+    arguments: tuple[str, ...], hint: str, shop: ProjectFolder, penstock
+) -> None:
+    answer = penstock(*arguments)
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.splitlines()[-1] == f"  hint: {hint}"
+
+
+def test_a_dataset_that_was_never_built_has_no_history_yet(shop: ProjectFolder, penstock) -> None:
+    assert penstock("history", "totals").out == "No history yet: the table has not been built.\n"
+    assert penstock("history", "totals", "--json").json == []
