@@ -284,7 +284,7 @@ def _to_wishes(
     refresh = frozenset(catalog.find_stored(text).name for text in request.full_refresh)
     for name in sorted(refresh - selected):
         raise UsageError(f"--full-refresh {name}: it is not selected", hint="name it in --select too")
-    may_lose = {catalog.find(text).name for text in request.allow_history_loss}
+    may_lose = {catalog.find_stored(text).name for text in request.allow_history_loss}
     return {
         name: Wishes(
             request.full_refresh_all or name in refresh,

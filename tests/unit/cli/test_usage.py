@@ -152,6 +152,7 @@ def test_a_raw_folder_that_is_not_there_is_an_error_of_the_project_file(
         (("plan", "--select", "main.latest+"), "--select main.latest+: main.latest"),
         (("plan", "--exclude", "latest"), "--exclude latest: main.latest"),
         (("plan", "--full-refresh", "latest"), "main.latest"),
+        (("plan", "--allow-history-loss", "latest"), "main.latest"),
         (("rebuild", "latest"), "rebuild latest: main.latest"),
         (("compact", "latest"), "main.latest"),
         (("mark", "latest", "available", "--reason", "x"), "main.latest"),
