@@ -99,7 +99,10 @@ CASES = {
         _write("penstock.yml", "name: shop\nstorage: dbfs:/x\n"), 2, ("penstock.yml:2:10", "/dbfs/")
     ),
     "no raw folder": Case(
-        _write("penstock.yml", "name: shop\nraw: nowhere\n"), 1, ("nowhere does not exist",), ("plan",)
+        _write("penstock.yml", "name: shop\nraw: nowhere\n"),
+        2,
+        ("penstock.yml:2:6: the raw folder", "nowhere does not exist"),
+        ("plan",),
     ),
     "pipelines of pyspark": Case(
         _write("transformations/c.py", "from pyspark import pipelines as dp\n\n@dp.table\ndef x():\n    return 1\n"),

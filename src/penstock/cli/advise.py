@@ -23,22 +23,37 @@ _SOURCES = "name a load, or give one of --url, --connection, --sqlite and --delt
 
 def advise(
     dataset: Annotated[
-        str | None, typer.Argument(metavar="[DATASET]", help="A load of this project, as name or database.name.")
+        str | None, typer.Argument(metavar="DATASET", help="A load of this project, as name or database.name.")
     ] = None,
     url: Annotated[
         str | None,
-        typer.Option("--url", help="URL of a database; '${NAME}' is filled in from the environment. Needs --table."),
+        typer.Option(
+            "--url",
+            metavar="URL",
+            help="URL of a database; '${NAME}' is filled in from the environment. Needs --table.",
+        ),
     ] = None,
-    user: Annotated[str | None, typer.Option("--user", help="With --url: the user of the database.")] = None,
+    user: Annotated[
+        str | None, typer.Option("--user", metavar="NAME", help="With --url: the user of the database.")
+    ] = None,
     connection: Annotated[
-        str | None, typer.Option("--connection", help="A connection of penstock.yml. Needs --table.")
+        str | None, typer.Option("--connection", metavar="NAME", help="A connection of penstock.yml. Needs --table.")
     ] = None,
-    sqlite: Annotated[str | None, typer.Option("--sqlite", help="A SQLite file. Needs --table.")] = None,
-    delta: Annotated[str | None, typer.Option("--delta", help="A folder with a Delta table.")] = None,
-    table: Annotated[str | None, typer.Option("--table", help="The table, as table or schema.table.")] = None,
-    key: Annotated[list[str] | None, typer.Option("--key", help="A column of the key that identifies a row.")] = None,
+    sqlite: Annotated[
+        str | None, typer.Option("--sqlite", metavar="FILE", help="A SQLite file. Needs --table.")
+    ] = None,
+    delta: Annotated[str | None, typer.Option("--delta", metavar="FOLDER", help="A folder with a Delta table.")] = None,
+    table: Annotated[
+        str | None, typer.Option("--table", metavar="NAME", help="The table, as table or schema.table.")
+    ] = None,
+    key: Annotated[
+        list[str] | None, typer.Option("--key", metavar="COLUMN", help="A column of the key that identifies a row.")
+    ] = None,
     cursor: Annotated[
-        str | None, typer.Option("--cursor", help="The column that grows with every change of a row, if you know it.")
+        str | None,
+        typer.Option(
+            "--cursor", metavar="COLUMN", help="The column that grows with every change of a row, if you know it."
+        ),
     ] = None,
     critical: Annotated[bool, typer.Option("--critical", help="The table is critical: swap on top.")] = False,
     history: Annotated[

@@ -29,7 +29,9 @@ Chunk = Annotated[
 MaxFailures = Annotated[
     int | None, typer.Option("--max-failures", min=0, help="Start nothing new after more failed partitions than this.")
 ]
-Order = Annotated[str, typer.Option("--order", help="Which partitions are built first: asc or desc.")]
+Order = Annotated[
+    str, typer.Option("--order", metavar="asc|desc", help="Which partitions are built first: asc or desc.")
+]
 Refresh = Annotated[bool, typer.Option("--full-refresh", help="Build partitions that are up to date, too.")]
 
 
@@ -54,9 +56,12 @@ def build(
 def backfill(
     dataset: Annotated[str, typer.Argument(metavar="DATASET", help="A partitioned dataset, as name or database.name.")],
     start: Annotated[
-        str | None, typer.Option("--start", help="The first partition; the first of all by default.")
+        str | None,
+        typer.Option("--start", metavar="PARTITION", help="The first partition; the first of all by default."),
     ] = None,
-    end: Annotated[str | None, typer.Option("--end", help="The last partition; the last of all by default.")] = None,
+    end: Annotated[
+        str | None, typer.Option("--end", metavar="PARTITION", help="The last partition; the last of all by default.")
+    ] = None,
     parallel: Parallel = None,
     chunk: Chunk = "auto",
     max_failures: MaxFailures = None,
@@ -82,7 +87,7 @@ def backfill(
 def retry(
     build_id: Annotated[
         str | None,
-        typer.Argument(metavar="[BUILD]", help="The id of a build, or its start; the last that failed by default."),
+        typer.Argument(metavar="BUILD", help="The id of a build, or its start; the last that failed by default."),
     ] = None,
     parallel: Parallel = None,
     wait: Wait = 600.0,

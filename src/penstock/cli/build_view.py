@@ -241,7 +241,7 @@ class BuildView:
             elif job is not None and job.name:
                 self._fail(branch, job, result, now)
         elif status in {Status.SKIPPED, Status.DELEGATED}:
-            branch.note = "; ".join(reason.text for reason in result.reasons)
+            branch.note = "; ".join(map(str, result.reasons))
         branch.set(refs, status)
 
     def _end_smaller(self, branch: Branch, result: ItemResult, status: Status, now: float) -> None:

@@ -25,7 +25,7 @@ _COLUMNS = ("table", "base rows", "change rows", "final rows", "tombstones", "dr
 
 def compact(
     tables: Annotated[
-        list[str] | None, typer.Argument(metavar="[TABLE]...", help="Tables to compact, as name or database.name.")
+        list[str] | None, typer.Argument(metavar="TABLE...", help="Tables to compact, as name or database.name.")
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Compact every table that has something to fold.")] = False,
 ) -> None:

@@ -26,7 +26,8 @@ def demo(
     ] = None,
 ) -> None:
     """Take a guided tour: a project, new files, drift, a change feed, a person who is forgotten, a table in a database."""
-    from penstock.cli.text_output import TextOutput, make_console
+    from penstock.cli.consoles import make_console
+    from penstock.cli.text_output import TextOutput
 
     settings = current_settings()
     if settings.as_json:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 What = Annotated[
     str | None,
-    typer.Argument(metavar="[SUBJECT|TABLE]", help="Only requests of this subject, table, request or tombstone."),
+    typer.Argument(metavar="SUBJECT|TABLE", help="Only requests of this subject, table, request or tombstone."),
 ]
 
 
@@ -61,9 +61,14 @@ def erase(
 
 def verify_erasure(
     what: What = None,
-    key: Annotated[list[str] | None, typer.Option("--key", help="A part of the key, as NAME=VALUE.")] = None,
+    key: Annotated[
+        list[str] | None, typer.Option("--key", metavar="NAME=VALUE", help="A part of the key, as NAME=VALUE.")
+    ] = None,
     source: Annotated[
-        str | None, typer.Option("--from", help="Keys from a CSV or Parquet file, or `-` for CSV on standard input.")
+        str | None,
+        typer.Option(
+            "--from", metavar="FILE", help="Keys from a CSV or Parquet file, or `-` for CSV on standard input."
+        ),
     ] = None,
 ) -> None:
     """Search every file of the project for erased keys; exit code 1 if one is found.
@@ -98,7 +103,7 @@ def _scan_progress(settings: Settings) -> Iterator[Callable[[Progress], None] | 
     from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
 
-    from penstock.cli.text_output import make_console
+    from penstock.cli.consoles import make_console
 
     columns = (TextColumn("searching"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
     bar = Bar(*columns, console=make_console(stderr=True), transient=True)

@@ -18,7 +18,7 @@ from rich.tree import Tree
 
 from penstock.cli.build_rows import Row, choose_rows, show_seconds, summarize
 from penstock.cli.build_view import BuildView, Status, shorten
-from penstock.cli.text_output import make_console
+from penstock.cli.consoles import make_console
 from penstock.model.plan import Item, Plan
 from penstock.model.results import ItemResult
 from penstock.telemetry.logs import LOGGER

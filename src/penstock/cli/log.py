@@ -29,21 +29,31 @@ Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="Show at most t
 Offset = Annotated[int, typer.Option("--offset", min=0, help="Skip this many of the newest.")]
 Builds = Annotated[
     list[str] | None,
-    typer.Option("--build", help="Only this build request, by its id or the start of it (repeatable)."),
+    typer.Option("--build", metavar="ID", help="Only this build request, by its id or the start of it (repeatable)."),
 ]
 Partitions = Annotated[
     list[str] | None,
-    typer.Option("--partition", help="Only this partition, or a pattern with * and ? (repeatable)."),
+    typer.Option("--partition", metavar="REF", help="Only this partition, or a pattern with * and ? (repeatable)."),
 ]
-Types = Annotated[list[str] | None, typer.Option("--type", help="Only events of this type (repeatable).")]
-Labels = Annotated[list[str] | None, typer.Option("--job", help="Only jobs of this label (repeatable).")]
-Runs = Annotated[list[str] | None, typer.Option("--run", help="Only this job run (repeatable).")]
+Types = Annotated[
+    list[str] | None, typer.Option("--type", metavar="TYPE", help="Only events of this type (repeatable).")
+]
+Labels = Annotated[
+    list[str] | None, typer.Option("--job", metavar="LABEL", help="Only jobs of this label (repeatable).")
+]
+Runs = Annotated[list[str] | None, typer.Option("--run", metavar="ID", help="Only this job run (repeatable).")]
 Since = Annotated[
     str | None,
-    typer.Option("--since", help="From this time on: 2026-01-31, 2026-01-31T12:00, or 2h for two hours ago."),
+    typer.Option(
+        "--since", metavar="TIME", help="From this time on: 2026-01-31, 2026-01-31T12:00, or 2h for two hours ago."
+    ),
 ]
-Until = Annotated[str | None, typer.Option("--until", help="Before this time, in the same format as --since.")]
-Statuses = Annotated[list[str] | None, typer.Option("--status", help="Only this status (repeatable).")]
+Until = Annotated[
+    str | None, typer.Option("--until", metavar="TIME", help="Before this time, in the same format as --since.")
+]
+Statuses = Annotated[
+    list[str] | None, typer.Option("--status", metavar="STATUS", help="Only this status (repeatable).")
+]
 Positions = Annotated[
     bool, typer.Option("--positions", help="Show each event's position, to continue from with --after.")
 ]
@@ -157,7 +167,8 @@ def partition(
 @_command("jobs")
 def jobs(
     build: Annotated[
-        str | None, typer.Option("--build", help="Only jobs of this build request, by its id or the start of it.")
+        str | None,
+        typer.Option("--build", metavar="ID", help="Only jobs of this build request, by its id or the start of it."),
     ] = None,
     status: Statuses = None,
     limit: Limit = 50,

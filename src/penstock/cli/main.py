@@ -27,9 +27,11 @@ from penstock.cli import (
     verify,
 )
 from penstock.cli.leaving import leave
+from penstock.cli.misplaced import find_command_of
 from penstock.cli.options import current_settings, with_default_values, with_project_options
 from penstock.cli.results import own_stdout, results
 from penstock.cli.signals import show_stop, stop_signals
+from penstock.cli.value_names import show_value_names
 from penstock.errors import PenstockError, UsageError, first_line, to_stopped
 
 app = typer.Typer(
@@ -115,7 +117,7 @@ def _run(arguments: list[str]) -> int:
     try:
         with stop_signals():
             given = with_default_values(arguments) or ["--help"]
-            code = typer.main.get_command(app).main(given, "penstock", standalone_mode=False)
+            code = show_value_names(typer.main.get_command(app)).main(given, "penstock", standalone_mode=False)
         results().flush()
         code = code if arguments else UsageError.exit_code
     except PenstockError as error:
@@ -123,6 +125,7 @@ def _run(arguments: list[str]) -> int:
     except typer.TyperException as error:
         message = error.format_message().replace("Value error, ", "")  # how typer says that a choice is wrong
         hint = "--full-refresh-all refreshes every table" if "'--full-refresh'" in message else "see `penstock --help`"
+        hint = find_command_of(error, arguments) or hint
         code = _report(UsageError(message, hint=hint), arguments)
     except KeyboardInterrupt as error:
         stopped = to_stopped(error)

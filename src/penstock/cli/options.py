@@ -14,6 +14,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from penstock.cli.signals import show_stop
+from penstock.cli.value_names import name_value
 from penstock.errors import UsageError, to_stopped
 
 
@@ -63,6 +64,7 @@ COMMON: dict[str, tuple[Any, Any]] = {
             typer.Option(
                 "--project-dir",
                 "-C",
+                metavar="FOLDER",
                 help="The project folder (default: the current folder or the nearest parent with a penstock.yml).",
             ),
         ],
@@ -70,12 +72,21 @@ COMMON: dict[str, tuple[Any, Any]] = {
     ),
     "target": (
         Annotated[
-            str | None, typer.Option("--target", "-t", help="Apply the overrides of this target in penstock.yml.")
+            str | None,
+            typer.Option("--target", "-t", metavar="NAME", help="Apply the overrides of this target in penstock.yml."),
         ],
         None,
     ),
-    "var": (Annotated[list[str] | None, typer.Option("--var", help="Set a project variable, as name=value.")], None),
-    "event_log": (Annotated[str | None, typer.Option("--event-log", help="Use the event log at this URI.")], None),
+    "var": (
+        Annotated[
+            list[str] | None, typer.Option("--var", metavar="NAME=VALUE", help="Set a project variable, as name=value.")
+        ],
+        None,
+    ),
+    "event_log": (
+        Annotated[str | None, typer.Option("--event-log", metavar="URI", help="Use the event log at this URI.")],
+        None,
+    ),
     "as_json": (Annotated[bool, typer.Option("--json", help="Print the result as JSON.")], False),
     "quiet": (Annotated[bool, typer.Option("--quiet", "-q", help="Show only results and errors, no progress.")], False),
     "log_format": (
@@ -112,6 +123,8 @@ def with_project_options(command: Callable[..., None]) -> Callable[..., None]:
             raise typer.Exit(stopped.exit_code) from None
 
     wrapper.__signature__ = signature.replace(parameters=[*own, *common])  # type: ignore[attr-defined]
+    for parameter in (*own, *common):
+        name_value(parameter.name, parameter.annotation)
     wrapper.__annotations__ = {p.name: p.annotation for p in (*own, *common)}
     return wrapper
 

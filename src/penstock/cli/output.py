@@ -43,7 +43,8 @@ def make_output(settings: Settings) -> Output:
     """Text or JSON, as the options ask."""
     if settings.as_json:
         return JsonOutput()
-    from penstock.cli.text_output import TextOutput, make_console
+    from penstock.cli.consoles import make_console
+    from penstock.cli.text_output import TextOutput
 
     keep_results_apart()  # before the console takes the stream of results, also where the project is opened later
     return TextOutput(make_console())
@@ -104,7 +105,7 @@ def show_error(error: PenstockError, settings: Settings) -> None:
             line = {"level": "error", "code": part.code, "message": part.text, "hint": part.hint}
             sys.stderr.write(json.dumps(line) + "\n")
         return
-    from penstock.cli.text_output import make_console, print_problem
+    from penstock.cli.consoles import make_console, print_problem
 
     console = make_console(stderr=True)
     for part in error.parts:

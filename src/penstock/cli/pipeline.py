@@ -22,25 +22,34 @@ Select = Annotated[
     typer.Option(
         "--select",
         "-s",
+        metavar="SELECTOR",
         help="Datasets to include: name, +name, name+, tag:x, path:x or a glob; space = union, comma = intersection.",
     ),
 ]
 Exclude = Annotated[
-    list[str] | None, typer.Option("--exclude", "-x", help="Datasets to leave out; same selector syntax.")
+    list[str] | None,
+    typer.Option("--exclude", "-x", metavar="SELECTOR", help="Datasets to leave out; same selector syntax."),
 ]
 FullRefresh = Annotated[
-    str | None, typer.Option("--full-refresh", help="Rebuild these datasets from scratch (comma-separated).")
+    str | None,
+    typer.Option("--full-refresh", metavar="NAME,...", help="Rebuild these datasets from scratch (comma-separated)."),
 ]
 AllowHistoryLoss = Annotated[
     str | None,
     typer.Option(
         "--allow-history-loss",
+        metavar="NAME,...",
         help="Allow rebuilds of these tables to lose rows whose files or other sources are gone (comma-separated).",
     ),
 ]
 Wait = Annotated[
     float,
-    typer.Option("--wait", min=0.0, help="Seconds to wait while another process runs this project; 0 = do not wait."),
+    typer.Option(
+        "--wait",
+        metavar="SECONDS",
+        min=0.0,
+        help="Seconds to wait while another process runs this project; 0 = do not wait.",
+    ),
 ]
 DropRetired = Annotated[bool, typer.Option("--drop-retired", help="Drop staging tables whose raw folder is gone.")]
 FullRefreshAll = Annotated[bool, typer.Option("--full-refresh-all", help="Rebuild every selected dataset.")]
@@ -100,7 +109,13 @@ def run(
         bool, typer.Option("--continuous", help="Then keep applying change events as they arrive, until stopped.")
     ] = False,
     every: Annotated[
-        float, typer.Option("--every", min=0.1, help="With --continuous: seconds between checks for new change events.")
+        float,
+        typer.Option(
+            "--every",
+            metavar="SECONDS",
+            min=0.1,
+            help="With --continuous: seconds between checks for new change events.",
+        ),
     ] = 2.0,
 ) -> None:
     """Run the pipeline. Executes the plan in the order of the inputs, in parallel where possible."""

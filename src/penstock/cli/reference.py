@@ -11,14 +11,13 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import Path
-from types import NoneType
-from typing import Annotated, Any, get_args, get_origin
+from typing import Any
 
 from typer.models import ArgumentInfo, OptionInfo
 
 from penstock.cli.main import app
 from penstock.cli.options import COMMON
+from penstock.cli.value_names import find_info, kind_of
 
 _INTRODUCTION = """\
 # Commands
@@ -30,7 +29,6 @@ failed, 2 the command, the project file or a definition is invalid, 130 and 143 
 [operations.md](operations.md#exit-codes).
 `penstock --version` shows the version, `penstock COMMAND --help` shows the help of a command.
 """
-_VALUES = {str: "TEXT", int: "N", float: "NUMBER", Path: "PATH"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +98,7 @@ def _escape(text: str) -> str:
 
 def _to_command(name: str, panel: str, callback: Callable[..., Any]) -> Command:
     parameters = [
-        (parameter, _info(parameter.annotation))
+        (parameter, find_info(parameter.annotation))
         for parameter in inspect.signature(callback).parameters.values()
         if parameter.name not in COMMON
     ]
@@ -115,41 +113,20 @@ def _to_command(name: str, panel: str, callback: Callable[..., Any]) -> Command:
 
 
 def _to_parameter(name: str, annotation: Any, default: Any) -> Parameter:
-    info, kind, is_list = _info(annotation), *_kind(annotation)
+    info, kind, is_list = find_info(annotation), *kind_of(annotation)
     words = [info.help or ""]
     if is_list:
         words.append("Can be repeated.")
     if isinstance(info, ArgumentInfo):
-        word = info.metavar or name.upper()
+        word = str(info.metavar)
         return Parameter(word if default is inspect.Parameter.empty else f"[{word}]", " ".join(words))
     if kind is not bool and default not in {None, inspect.Parameter.empty}:
         words.append(f"Default: {_shown(default)}.")
     # Inside Annotated, typer takes the first spelling for the default.
     spelled = [text for text in (info.default, *(info.param_decls or ())) if isinstance(text, str)]
     names = tuple(sorted(spelled or [f"--{name.replace('_', '-')}"], key=len))
-    value = "" if kind is bool else f" {info.metavar or _value(kind)}"
+    value = "" if kind is bool else f" {info.metavar}"
     return Parameter(", ".join(names) + value, " ".join(words), names)
-
-
-def _info(annotation: Any) -> OptionInfo | ArgumentInfo:
-    found = [item for item in get_args(annotation)[1:] if isinstance(item, OptionInfo | ArgumentInfo)]
-    if get_origin(annotation) is not Annotated or not found:
-        raise TypeError(f"a parameter of a command is declared without Annotated[...]: {annotation}")
-    return found[0]
-
-
-def _kind(annotation: Any) -> tuple[Any, bool]:
-    """The type of a value without `None`, and whether several may be given."""
-    given = get_args(annotation)[0]
-    kinds = [kind for kind in get_args(given) if kind is not NoneType] if get_origin(given) is not list else []
-    kind = kinds[0] if kinds else given
-    return (get_args(kind)[0], True) if get_origin(kind) is list else (kind, False)
-
-
-def _value(kind: Any) -> str:
-    if isinstance(kind, type) and issubclass(kind, Enum):
-        return "|".join(str(member.value) for member in kind)
-    return _VALUES[kind]
 
 
 def _shown(default: Any) -> str:

@@ -25,7 +25,8 @@ def cancel(
     request: _ID,
     reason: Annotated[str, typer.Option("--reason", help="Why; recorded in the event log.")] = "",
     wait: Annotated[
-        float, typer.Option("--wait", min=0.0, help="Seconds to wait until it has ended; 0 = do not wait.")
+        float,
+        typer.Option("--wait", metavar="SECONDS", min=0.0, help="Seconds to wait until it has ended; 0 = do not wait."),
     ] = 30.0,
 ) -> None:
     """Cancel a build, or one job run of it, in whichever process it runs; its work on Spark is stopped."""

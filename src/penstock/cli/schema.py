@@ -27,10 +27,11 @@ def show(name: Name) -> None:
 def diff(
     name: Name,
     before: Annotated[
-        int | None, typer.Option("--from", min=0, help="The older version of the table to compare.")
+        int | None, typer.Option("--from", metavar="VERSION", min=0, help="The older version of the table to compare.")
     ] = None,
     after: Annotated[
-        int | None, typer.Option("--to", min=0, help="The newer version to compare (default: the newest).")
+        int | None,
+        typer.Option("--to", metavar="VERSION", min=0, help="The newer version to compare (default: the newest)."),
     ] = None,
 ) -> None:
     """Show how the next run would change the columns of a table, or how two versions differ."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from rich import box
 from rich.cells import cell_len
@@ -13,9 +13,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from penstock.cli.consoles import print_problem, print_whole
 from penstock.cli.partition_rows import group_items, group_results
-from penstock.cli.results import results
-from penstock.model.plan import Action, Item, Plan, PlanLine
+from penstock.model.plan import Action, Item, Plan, PlanLine, Reason
 from penstock.model.results import ItemResult, Outcome, RunResult
 from penstock.model.wording import counted, show_bytes
 
@@ -49,26 +49,12 @@ _STYLES = {
     "in place": "green",
 }
 
+AnyItem = TypeVar("AnyItem", Item, ItemResult)
 
 _LABELS = 13
 """How wide the labels of facts are, so that facts of several sorts are in line."""
 _BETWEEN = 3
 """What a column of a table takes besides its text."""
-
-
-class _PlainConsole(Console):
-    """A console that lets the command decide the exit code when the pipe is closed."""
-
-    def on_broken_pipe(self) -> None:
-        raise BrokenPipeError
-
-
-def make_console(*, stderr: bool = False) -> Console:
-    """A console on a terminal; wide and without colour when the output is piped."""
-    stream = sys.stderr if stderr else results()
-    return _PlainConsole(
-        file=stream, highlight=False, emoji=False, soft_wrap=not stream.isatty(), width=None if stream.isatty() else 240
-    )
 
 
 class TextOutput:
@@ -79,10 +65,9 @@ class TextOutput:
 
     def plan(self, plan: Plan) -> None:
         if plan.items:
-            rows = (_plan_row(item, plan.line(item)) for item in group_items(plan.items))
-            self.table(("dataset", "action", "reads", "why"), rows)
-        for warning in plan.warnings:
-            self.console.print(f"[yellow]warning:[/] {escape(warning)}")
+            items = group_items(plan.items)
+            self._items(("dataset", "action", "reads", "why"), items, lambda item: _plan_row(item, plan.line(item)))
+        self._warnings(plan.warnings)
         self._problems(item for item in plan.items if item.problem)
         self.console.print(_plan_summary(plan))
         if plan.maintenance:
@@ -92,9 +77,8 @@ class TextOutput:
     def run(self, plan: Plan | None, result: RunResult) -> None:
         shown = [item for item in result.items if item.outcome is not Outcome.NO_OP]
         if shown:
-            self.table(("dataset", "action", "status", "rows", "time", "why"), map(_result_row, group_results(shown)))
-        for warning in plan.warnings if plan else ():
-            self.console.print(f"[yellow]warning:[/] {escape(warning)}")
+            self._items(("dataset", "action", "status", "rows", "time", "why"), group_results(shown), _result_row)
+        self._warnings(plan.warnings if plan else ())
         self._problems(item for item in result.items if item.problem)
         if not shown and not result.stopped:
             held = _say_held_back(plan) if plan else None
@@ -144,6 +128,9 @@ class TextOutput:
             self.table(("column", "type"), ((c.name, c.type) for c in details.schema.columns))
 
     def history(self, entries: Sequence[HistoryEntry]) -> None:
+        if not entries:
+            self.console.print("No history yet: the table has not been built.")
+            return
         rows = (
             (
                 str(entry.commit.version),
@@ -259,6 +246,27 @@ class TextOutput:
             table.add_row(*(_styled(cell) for cell in row))
         self.console.print(table)
 
+    def _items(
+        self, columns: Sequence[str], items: Iterable[AnyItem], to_row: Callable[[AnyItem], tuple[str, ...]]
+    ) -> None:
+        """Items in a table; where that is too narrow for whole lines, reasons with a place follow below it."""
+        items = list(items)
+        rows = [to_row(item) for item in items]
+        if not self.console.is_terminal or self._fits(columns, rows):
+            self.table(columns, rows)
+            return
+        self.table(columns, [to_row(_without_places(item)) for item in items])
+        for item in items:
+            for reason in item.reasons:
+                if reason.location is not None:
+                    print_whole(
+                        self.console, f"[bold]note:[/] {escape(f'{reason.location}: {item.id}: {reason.text}')}"
+                    )
+
+    def _warnings(self, warnings: Iterable[str]) -> None:
+        for warning in warnings:
+            print_whole(self.console, f"[yellow]warning:[/] {escape(warning)}")
+
     def _plain_table(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         lines = [tuple(columns), *(tuple(cell.replace("\n", " ") for cell in row) for row in rows)]
         widths = [max(cell_len(cell) for cell in column) for column in zip(*lines, strict=True)]
@@ -287,7 +295,19 @@ def _styled(cell: str) -> str:
 
 
 def _why(item: Item) -> str:
-    return "; ".join(reason.text for reason in item.reasons)
+    return "; ".join(map(str, item.reasons))
+
+
+def _without_places(item: AnyItem) -> AnyItem:
+    """The item without what is printed below its table: its error, and reasons with a place."""
+    reasons = {_shortened(reason, item): None for reason in item.reasons}
+    return replace(item, reasons=tuple(reasons))
+
+
+def _shortened(reason: Reason, item: AnyItem) -> Reason:
+    if item.problem is not None and reason.text == item.problem.message:
+        return Reason(item.problem.code, "see the error below")
+    return reason if reason.location is None else Reason(reason.code, "see the note below")
 
 
 def _plan_row(item: Item, line: PlanLine) -> tuple[str, str, str, str]:
@@ -329,7 +349,7 @@ def _describe_saving(plan: Plan) -> str:
 def _result_row(result: ItemResult) -> tuple[str, ...]:
     rows = f"{result.load.rows:,}" if result.load else "-"
     seconds = f"{result.seconds:.1f} s" if result.seconds else "-"
-    words = [reason.text for reason in result.reasons]
+    words = [str(reason) for reason in result.reasons]
     for outcome in result.load.expectations if result.load else ():
         if outcome.violations:
             verb = "dropped by" if outcome.on_violation.value == "drop" else "failed"
@@ -351,10 +371,3 @@ def _missing(info: DatasetInfo) -> str:
 
 def _when(timestamp_ms: int) -> str:
     return datetime.fromtimestamp(timestamp_ms / 1000, tz=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
-def print_problem(console: Console, message: str, hint: str | None) -> None:
-    """The error, and what to do about it."""
-    console.print(f"[bold red]error:[/] {escape(message)}")
-    if hint:
-        console.print(f"  [bold]hint:[/] {escape(hint)}")

@@ -38,13 +38,16 @@ def add(
     what: What,
     reason: Annotated[str, typer.Option("--reason", help="Why; kept for good, so it must not contain the key.")],
     key: Annotated[
-        list[str] | None, typer.Option("--key", help="A part of the key, as NAME=VALUE; `\\N` stands for NULL.")
+        list[str] | None,
+        typer.Option("--key", metavar="NAME=VALUE", help="A part of the key, as NAME=VALUE; `\\N` stands for NULL."),
     ] = None,
     source: Annotated[
         str | None,
         typer.Option("--from", help="Keys from a CSV or Parquet file, or `-` for CSV on standard input."),
     ] = None,
-    actor: Annotated[str | None, typer.Option("--actor", help="Who asked (default: the current user).")] = None,
+    actor: Annotated[
+        str | None, typer.Option("--actor", metavar="NAME", help="Who asked (default: the current user).")
+    ] = None,
 ) -> None:
     """Hide the rows of keys from every reader at once, and keep them out of every load."""
     if bool(key) == (source is not None):
@@ -60,7 +63,7 @@ def add(
 
 def list_tombstones(
     what: Annotated[
-        str | None, typer.Argument(metavar="[WHAT]", help="Only those of a subject, table, request or id.")
+        str | None, typer.Argument(metavar="WHAT", help="Only those of a subject, table, request or id.")
     ] = None,
 ) -> None:
     """List tombstones with their state and the beginning of their id; `--json` has everything, keys as keyed hashes."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.config.shape import Field, MapOf, Record, Text, Whole
 from penstock.config.yaml_positions import Node
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, Location
 from penstock.model.jobs import MAINTENANCE, PROJECT, JobPolicy, JobSettings, ScheduleRules, Schedules
 from penstock.model.names import DatasetName, to_dataset_name
 from penstock.model.quantities import to_seconds
@@ -77,7 +77,10 @@ def read_jobs(root: Node, values: Mapping[str, Any], database: str) -> JobSettin
     """The policies of a project file, whose `values` have already been checked for their shape."""
     default = _to_policy(JobPolicy(), values)
     tables = _by_name(root, "jobs", values.get("tables") or {}, database)
-    return JobSettings(default, {name: _to_policy(default, given or {}) for name, given in tables.items()})
+    return JobSettings(
+        default,
+        {name: replace(_to_policy(default, given or {}), location=place) for name, (given, place) in tables.items()},
+    )
 
 
 def read_schedules(root: Node, values: Mapping[str, Any], database: str) -> Schedules:
@@ -90,7 +93,7 @@ def read_schedules(root: Node, values: Mapping[str, Any], database: str) -> Sche
 
     found = {what: schedule(values[what]) for what in (PROJECT, MAINTENANCE) if what in values}
     tables = _by_name(root, "schedules", values.get("tables") or {}, database)
-    return found | {str(name): schedule(text) for name, text in tables.items()}
+    return found | {str(name): replace(schedule(text), location=place) for name, (text, place) in tables.items()}
 
 
 def read_schedule_rules(values: Mapping[str, Any]) -> ScheduleRules:
@@ -104,8 +107,11 @@ def _to_policy(base: JobPolicy, given: Mapping[str, Any]) -> JobPolicy:
     return replace(base, **changes)
 
 
-def _by_name(root: Node, field: str, tables: Mapping[str, Any], database: str) -> dict[DatasetName, Any]:
-    found: dict[DatasetName, Any] = {}
+def _by_name(
+    root: Node, field: str, tables: Mapping[str, Any], database: str
+) -> dict[DatasetName, tuple[Any, Location]]:
+    """What is given for each dataset, and where."""
+    found: dict[DatasetName, tuple[Any, Location]] = {}
     for table, given in tables.items():
         node = root.mapping[field].mapping["tables"].mapping[table]
         location = node.key_location or node.location
@@ -115,5 +121,5 @@ def _by_name(root: Node, field: str, tables: Mapping[str, Any], database: str) -
             raise ConfigError(f"`{field}.tables.{table}`: {error}", location=location) from None
         if name in found:
             raise ConfigError(f"`{field}.tables.{table}`: {name} is given twice", location=location)
-        found[name] = given
+        found[name] = given, location
     return found

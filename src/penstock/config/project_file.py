@@ -141,7 +141,8 @@ def _build(
         storage=_to_place(root, values.get("storage", "storage"), environment),
         database=database,
         raw=RawSettings(
-            **{**raw, "path": _to_place(root, raw["path"], environment)}, is_declared="path" in values.get("raw", {})
+            **{**raw, "path": _to_place(root, raw["path"], environment)},
+            location=_find_raw(node) if "path" in values.get("raw", {}) else None,
         ),
         event_log=place_event_log(values.get("event_log", "sqlite:///.penstock/events.db"), root),
         spark=SparkSettings(**spark),
@@ -170,6 +171,12 @@ def _to_place(root: Path, text: str, environment: Mapping[str, str]) -> str:
     if text == "~" or text.startswith("~/"):
         text = environment.get("HOME", "~") + text[1:]
     return os.path.abspath(root / text)  # noqa: PTH100  # resolve() would follow links that are meant to be moved
+
+
+def _find_raw(node: Node) -> Location:
+    """Where the raw folder is named: below `raw`, or as its only text."""
+    raw = node.mapping["raw"]
+    return raw.mapping.get("path", raw).location
 
 
 def _check_places(project: Project, node: Node) -> None:

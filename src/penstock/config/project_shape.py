@@ -11,6 +11,7 @@ from collections.abc import Callable
 from penstock.config.jobs import JOBS, SCHEDULES
 from penstock.config.loads import CONNECTIONS, LOADS
 from penstock.config.shape import AnyScalar, Field, Flag, ListOf, MapOf, Record, Text, Whole
+from penstock.config.spark_settings import SPARK_SETTINGS
 from penstock.model.contract import Nested, OnDrift, OnRemovedFiles
 from penstock.model.erasure import Hide
 from penstock.model.event_log_uris import EventLogUriError, parse_event_log_uri
@@ -278,7 +279,9 @@ _OVERRIDABLE = {
     "storage": Field(_PLACE, "Folder or object store for the tables.", default="storage"),
     "database": Field(Text(_database_problem), "Database of names without a database.", default="main"),
     "libraries": Field(ListOf(Record({"glob": _GLOB})), "Where the definition files are."),
-    "configuration": Field(MapOf(AnyScalar(as_text=True), "Spark settings"), "Settings of the Spark session."),
+    "configuration": Field(
+        MapOf(AnyScalar(as_text=True), "Spark settings", known=SPARK_SETTINGS), "Settings of the Spark session."
+    ),
     "raw": Field(_RAW, "Where raw batches arrive: a folder, or a mapping with `path` and `layout`."),
     "event_log": Field(
         Text(

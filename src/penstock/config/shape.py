@@ -47,6 +47,7 @@ class AnyScalar:
     """A text, number, true or false; `as_text` keeps it as text, as Spark settings are."""
 
     as_text: bool = False
+    problem: Problem | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,8 @@ class MapOf:
     value: Shape
     what: str
     problem: Problem | None = None
+    known: Mapping[str, Shape] = field(default_factory=dict)
+    """The shapes of values of names that have a meaning of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +153,7 @@ def _map(node: Node, shape: MapOf, path: str, before_references: bool) -> dict[s
         if problem:
             raise ConfigError(f"`{key}` in `{path}` {problem}", location=value.key_location or value.location)
     return {
-        key: to_plain(value, shape.value, _join(path, key), before_references=before_references)
+        key: to_plain(value, shape.known.get(key, shape.value), _join(path, key), before_references=before_references)
         for key, value in entries.items()
     }
 
@@ -186,6 +189,8 @@ def _scalar(node: Node, shape: Text | Whole | Flag | AnyScalar, path: str, befor
             return _whole(node, shape, path)
         case Flag():
             return _flag(node, path)
+    if problem := shape.problem(node.text) if shape.problem else None:
+        _refuse(node, path, problem)
     value = to_scalar(node.text) if node.plain else node.text
     if shape.as_text and not isinstance(value, bool):
         return node.text

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
 from penstock.definitions.mistakes import Mistakes
+from penstock.definitions.read_places import find_read
 from penstock.errors import DefinitionError, Location
 from penstock.model.graph import CycleError, order
-from penstock.model.names import DatasetName
-from penstock.model.nearest import nearest_names
+from penstock.model.names import DatasetName, nearest_dataset
 from penstock.model.spec import DatasetSpec, OnViolation
 
 _SEPARATOR = re.compile(r"[\s,+]")
@@ -80,12 +80,13 @@ def check_views(
                 hint="put them on a table that reads the view",
                 location=spec.location,
             )
+    places = {spec.location: spec for spec in specs}
     for name, location in qualified_reads:
         if name in views:
             raise DefinitionError(
                 f"{name} is a temporary view, which is in no database",
                 hint=f"read it as {name.name}",
-                location=location,
+                location=find_read(places[location], name) if location in places else location,
             )
 
 
@@ -112,12 +113,12 @@ def check_inputs(specs: Iterable[DatasetSpec], known: AbstractSet[DatasetName]) 
 
 def _check_input(spec: DatasetSpec, name: DatasetName, names: AbstractSet[DatasetName]) -> None:
     if name not in names:
-        near = _nearest_dataset(name, names)
+        near = nearest_dataset(name, names)
         advice = None if spec.function is None else _EVERY_READ
         raise DefinitionError(
             f"{spec.name} reads {name}, which is neither defined nor a raw folder",
-            hint=near or advice,
-            location=spec.location,
+            hint=f"did you mean {str(near)!r}?" if near else advice,
+            location=find_read(spec, name),
         )
 
 
@@ -132,12 +133,3 @@ def check_cycles(specs: Iterable[DatasetSpec]) -> None:
         error.message = f"definitions read each other in a circle: {places}"
         error.location = by_name[circle[0]].location
         raise
-
-
-def _nearest_dataset(name: DatasetName, names: AbstractSet[DatasetName]) -> str | None:
-    elsewhere = sorted(str(other) for other in names if other.name == name.name)
-    if elsewhere:
-        return f"did you mean {elsewhere[0]!r}?"
-    by_name = {other.name: str(other) for other in sorted(names, reverse=True)}
-    near = nearest_names(name.name, by_name, limit=1)
-    return f"did you mean {by_name[near[0]]!r}?" if near else None

@@ -89,12 +89,7 @@ class Inspector:
         return describe_dataset(self.catalog, self.catalog.find(name))
 
     def _find_stored(self, name: str) -> DatasetInfo:
-        info = self._find(name)
-        if not info.dataset.is_stored:
-            raise UsageError(
-                f"{info.name} is a temporary view, which has no table", hint="look at a table that reads it"
-            )
-        return info
+        return describe_dataset(self.catalog, self.catalog.find_stored(name))
 
     def _find_built(self, name: str) -> DatasetInfo:
         info = self._find_stored(name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,10 +13,10 @@ from penstock.definitions.definition_files import find_ignored_files
 from penstock.errors import DefinitionError, PenstockError, UsageError
 from penstock.kinds.protocol import Kind, Workspace
 from penstock.lake.progress import read_table_state
-from penstock.model.dataset import Dataset
+from penstock.model.dataset import NO_TABLE, Dataset
 from penstock.model.erasure import find_mixed_forms
 from penstock.model.graph import order
-from penstock.model.jobs import find_unknown
+from penstock.model.named import find_idle
 from penstock.model.names import DatasetName, match_names
 from penstock.model.nearest import did_you_mean
 from penstock.model.plan import Item
@@ -65,6 +65,37 @@ class Catalog:
             near = did_you_mean(text, [*map(str, self.datasets), *(known.name for known in self.datasets)])
             raise UsageError(f"there is no dataset {text}{near}", hint="`penstock ls` lists them")
         return self.datasets[found[0]]
+
+    def find_stored(self, text: str) -> Dataset:
+        """The dataset that a user means, which must have a table."""
+        dataset = self.find(text)
+        self.check_stored(dataset)
+        return dataset
+
+    def check_stored(self, dataset: Dataset) -> None:
+        """UsageError for a temporary view, with the tables that read it."""
+        if not dataset.is_stored:
+            raise UsageError(f"{dataset.name} {NO_TABLE}", hint=self.views[dataset.name])
+
+    @cached_property
+    def views(self) -> dict[DatasetName, str]:
+        """The temporary views, and for each of them a sentence about the tables that read it."""
+        return {name: self._name_readers(name) for name, dataset in self.datasets.items() if not dataset.is_stored}
+
+    def _name_readers(self, view: DatasetName) -> str:
+        readers = sorted(set(self._find_readers(view)))
+        if not readers:
+            return "no table reads it"
+        verb = "reads it: name that table" if len(readers) == 1 else "read it: name one of these tables"
+        return f"{', '.join(map(str, readers))} {verb}"
+
+    def _find_readers(self, view: DatasetName) -> Iterator[DatasetName]:
+        """The tables that read a view, directly or through other views."""
+        for spec in self.datasets[view].readers:
+            if self.datasets[spec.name].is_stored:
+                yield spec.name
+            else:
+                yield from self._find_readers(spec.name)
 
     def kind_of(self, name: str) -> Kind:
         """The kind of dataset with this name."""
@@ -117,8 +148,5 @@ def open_catalog(workspace: Workspace, kinds: tuple[Kind, ...]) -> Catalog:
     unusable = tuple(item for each in found for item in each.unusable)
     warnings = (*(text for each in found for text in each.warnings), *find_mixed_forms(workspace.project.erasure))
     warnings += find_ignored_files(workspace.project)
-    unknown = find_unknown(workspace.project.schedules, set(map(str, datasets)))
-    warnings += tuple(
-        f"penstock.yml has a schedule for {name}, which is not a dataset of this project" for name in unknown
-    )
+    warnings += find_idle(workspace.project, datasets)
     return Catalog(workspace, kinds, datasets, unusable, warnings)

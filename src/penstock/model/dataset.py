@@ -13,6 +13,8 @@ from penstock.model.names import DatasetName
 from penstock.model.plan import Item
 from penstock.model.spec import DatasetSpec
 
+NO_TABLE = "is a temporary view, which has no table of its own"
+
 
 @dataclass(frozen=True, slots=True)
 class Dataset:

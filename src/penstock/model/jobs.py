@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from penstock.errors import Location
 from penstock.model.names import DatasetName
 from penstock.model.schedules import CatchUp, Schedule
 
@@ -23,6 +24,8 @@ class JobPolicy:
     retry_delay: float = 1.0
     """Seconds before the second attempt; doubled for each further one."""
     timeout: float | None = None
+    location: Location | None = field(default=None, compare=False)
+    """Where penstock.yml declares it for one dataset."""
 
 
 @dataclass(frozen=True, slots=True)

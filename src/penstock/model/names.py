@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from penstock.model.nearest import nearest_names
+
 STAGING_DATABASE = "staging"
 QUARANTINE_SUFFIX = "__quarantine"
 LONGEST = 120
@@ -68,3 +70,10 @@ def match_names(text: str, known: Iterable[DatasetName], database: str) -> tuple
     if name in names:
         return (name,)
     return () if "." in text else tuple(sorted(each for each in names if each.name == name.name))
+
+
+def nearest_dataset(name: DatasetName, known: Iterable[DatasetName]) -> DatasetName | None:
+    """The dataset that was meant: the one of this name in another database, else one of a similar name."""
+    by_name = {other.name: other for other in sorted(known, reverse=True)}
+    near = nearest_names(name.name, by_name, limit=1)
+    return by_name[near[0]] if near else None

@@ -62,9 +62,14 @@ class Reason:
 
     code: str
     text: str
+    location: Location | None = None
+    """The place in a definition that it is about."""
+
+    def __str__(self) -> str:
+        return f"{self.text} ({self.location})" if self.location else self.text
 
     def to_json(self) -> dict[str, str]:
-        return {"code": self.code, "text": self.text}
+        return {"code": self.code, "text": str(self)}
 
 
 @dataclass(frozen=True, slots=True)

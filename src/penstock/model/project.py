@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from penstock.errors import Location
 from penstock.model.compaction import CompactionSettings
 from penstock.model.contract import Contract
 from penstock.model.erasure import ErasureSettings
@@ -25,8 +26,8 @@ class RawSettings:
 
     path: str
     layout: str = DEFAULT_LAYOUT
-    is_declared: bool = False
-    """Whether penstock.yml names the folder: then it must exist."""
+    location: Location | None = None
+    """Where penstock.yml names the folder: then it must exist."""
 
 
 @dataclass(frozen=True, slots=True)

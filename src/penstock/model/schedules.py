@@ -8,14 +8,14 @@ not exist is not run, what occurs twice is run twice.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
 from enum import StrEnum
 from itertools import islice, takewhile
 
 from cronsim import CronSim, CronSimError
 
-from penstock.errors import UsageError
+from penstock.errors import Location, UsageError
 from penstock.model.nearest import did_you_mean
 from penstock.model.time_zones import ZONE_HINT, find_zone
 
@@ -52,6 +52,8 @@ class Schedule:
     expression: str
     zone: tzinfo = UTC
     catch_up: CatchUp = CatchUp.LATEST
+    location: Location | None = field(default=None, compare=False)
+    """Where penstock.yml declares it."""
 
     def next_after(self, moment: datetime) -> datetime | None:
         """The first scheduled time after a moment, in UTC; None if there is none for many years."""

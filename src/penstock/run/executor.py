@@ -217,7 +217,7 @@ class _Work:
 
     def _load(self, item: Item, job: JobSession, log: JobLog) -> LoadResult:
         """A commit that was made before the load was cancelled counts."""
-        log.write("info", f"{item.action.value} {item.id}: {'; '.join(reason.text for reason in item.reasons)}")
+        log.write("info", f"{item.action.value} {item.id}: {'; '.join(map(str, item.reasons))}")
         try:
             lost = loss_of_session_named(item.dataset, self.workspace.project.state_folder)
             with lost, stored_files_named(item.dataset, self.workspace.storage):

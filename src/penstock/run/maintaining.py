@@ -100,7 +100,7 @@ class Maintaining:
         if bool(tables) == everything:
             raise UsageError("name tables, or give --all", hint="penstock compact TABLE..., or penstock compact --all")
         catalog = self._catalog()
-        chosen = [_find_table(catalog, table) for table in dict.fromkeys(tables)]
+        chosen = [catalog.find_stored(table) for table in dict.fromkeys(tables)]
         found = self._look(catalog, chosen or None, lambda policy: policy.at_once)
         done = self._work(catalog, found, "penstock compact")
         if everything:
@@ -322,13 +322,6 @@ def _fold(catalog: Catalog, bench: Bench, folded: dict[DatasetName, Folded], ite
     catalog.kind_of(due.dataset.kind).tidy(bench.lake, due.dataset)
     folded[due.name] = done
     return LoadResult(done.version, 0)
-
-
-def _find_table(catalog: Catalog, text: str) -> Dataset:
-    dataset = catalog.find(text)
-    if not dataset.is_stored:
-        raise UsageError(f"{dataset.name} is a temporary view, which has no table")
-    return dataset
 
 
 def _check_policy(catalog: Catalog, name: DatasetName, policy: Policy) -> None:

@@ -155,11 +155,11 @@ class Marking:
     def _find(self, text: str) -> _Marked:
         catalog = self._catalog
         if "/" not in text:
-            return _Marked(_check_stored(catalog.find(text)))
+            return _Marked(catalog.find_stored(text))
         found = read_ref(catalog, text, datetime.fromtimestamp(self.host.clock.now_ns() / 1e9, tz=UTC))
-        if isinstance(found, DatasetName):
-            return _Marked(_check_stored(catalog.datasets[found]))
-        return _Marked(_check_stored(catalog.datasets[found.dataset]), found)
+        dataset = catalog.datasets[found if isinstance(found, DatasetName) else found.dataset]
+        catalog.check_stored(dataset)
+        return _Marked(dataset) if isinstance(found, DatasetName) else _Marked(dataset, found)
 
     def _plan(self, marked: _Marked) -> list[Item]:
         """What a run would do to these."""
@@ -171,12 +171,6 @@ class Marking:
                 raise item.problem.to_error()
         work = [item for item in found if item.action.is_work]
         return work if marked.parts is None else [item for item in work if item.effect.rows_change]
-
-
-def _check_stored(dataset: Dataset) -> Dataset:
-    if not dataset.is_stored:
-        raise UsageError(f"{dataset.name} is a temporary view: it has no table")
-    return dataset
 
 
 def _join(marked: _Marked, items: list[Item]) -> Item:

@@ -147,7 +147,7 @@ class PartitionBuilds:
         known = {to_part(scheme.key, scheme.write(ordinal)): ordinal for ordinal in wanted.ordinals}
         items = [item for item in plan.items if item.dataset == wanted.dataset]
         for item in items:
-            why = "; ".join(reason.text for reason in item.reasons)
+            why = "; ".join(map(str, item.reasons))
             found.setdefault(why, []).extend(known[part] for part in item.parts if part in known)
         built = tuple((why, from_numbers(numbers)) for why, numbers in found.items() if numbers)
         problem = next((item.problem for item in items if item.problem is not None), None)

@@ -15,7 +15,7 @@ from penstock.model.partitions.ordinals import Ordinals, to_ordinals, union
 from penstock.model.partitions.refs import PartitionRef, split_ref
 from penstock.model.partitions.requests import Slice, read_request
 from penstock.model.partitions.schemes import ColumnScheme, Countable, Scheme
-from penstock.run.selection import DefinitionPaths, select_datasets
+from penstock.run.selection import Definitions, select_datasets
 
 _SELECTORS = frozenset("+:*?[, ")
 
@@ -70,8 +70,8 @@ def _resolve(catalog: Catalog, ref: str, now: datetime) -> Iterable[tuple[Datase
     project = catalog.workspace.project
     if _SELECTORS & set(ref.partition("/")[0]):  # a partition has its slash after a plain name; `path:a/b.sql` has not
         tags = {name: dataset.tags for name, dataset in catalog.datasets.items()}
-        paths = DefinitionPaths(catalog.files, project.root)
-        chosen = select_datasets(catalog.graph, tags, (ref,), (), project.database, "build", paths)
+        definitions = Definitions(catalog.files, project.root, catalog.views)
+        chosen = select_datasets(catalog.graph, tags, (ref,), (), project.database, "build", definitions)
         return [(name, None) for name in sorted(chosen)]
     found = read_ref(catalog, ref, now)
     if isinstance(found, Slice):
@@ -85,8 +85,11 @@ def read_ref(catalog: Catalog, ref: str, now: datetime) -> Slice | PartitionRef 
     """What a reference names: partitions, or a dataset as a whole. PartitionError for what does not exist."""
     database = catalog.workspace.project.database
     schemes = {name: _find_any_scheme(catalog, name) for name in catalog.graph}
-    if "/" not in ref and isinstance(schemes.get(split_ref(ref, database)[0]), ColumnScheme):
-        return split_ref(ref, database)[0]
+    name = split_ref(ref, database)[0]
+    if name in catalog.views:
+        catalog.check_stored(catalog.datasets[name])
+    if "/" not in ref and isinstance(schemes.get(name), ColumnScheme):
+        return name
     found = read_request(ref, schemes, now, database)
     return found.dataset if isinstance(found, Slice) and "/" not in ref else found
 

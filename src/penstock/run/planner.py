@@ -21,7 +21,7 @@ from penstock.model.partitions.declared import PartitionRequest
 from penstock.model.plan import Action, Item, Plan, PlanLine, Problem, Reason, Upstream, Wishes, WorkItem
 from penstock.model.progress import TableState
 from penstock.run.partition_requests import Asked, find_scheme, resolve_refs
-from penstock.run.selection import DefinitionPaths, select_datasets
+from penstock.run.selection import Definitions, select_datasets
 from penstock.storage.files import Files
 from penstock.tombstones.suppression import Suppressions
 
@@ -263,7 +263,8 @@ def _select(catalog: Catalog, request: PlanRequest) -> frozenset[DatasetName]:
         tags = {name: dataset.tags for name, dataset in catalog.datasets.items()}
         project = catalog.workspace.project
         given = (request.select, request.exclude, project.database, request.selected_by)
-        chosen = select_datasets(catalog.graph, tags, *given, DefinitionPaths(catalog.files, project.root))
+        definitions = Definitions(catalog.files, project.root, catalog.views)
+        chosen = select_datasets(catalog.graph, tags, *given, definitions)
     if request.exclude and not chosen:
         raise UsageError(
             f"--exclude {' '.join(request.exclude)}: nothing is left, because it excludes all that is selected",
@@ -280,10 +281,10 @@ def _to_wishes(
     for text in request.full_refresh:
         if text.startswith("-"):
             raise UsageError(f"--full-refresh needs the name of a table before {text}", hint=REFRESH_ALL)
-    refresh = frozenset(catalog.find(text).name for text in request.full_refresh)
+    refresh = frozenset(catalog.find_stored(text).name for text in request.full_refresh)
     for name in sorted(refresh - selected):
         raise UsageError(f"--full-refresh {name}: it is not selected", hint="name it in --select too")
-    may_lose = {catalog.find(text).name for text in request.allow_history_loss}
+    may_lose = {catalog.find_stored(text).name for text in request.allow_history_loss}
     return {
         name: Wishes(
             request.full_refresh_all or name in refresh,

@@ -319,4 +319,4 @@ def _why_not(result: ItemResult) -> str:
     """Why an item was not started."""
     if result.problem is not None:
         return result.problem.message
-    return "; ".join(reason.text for reason in result.reasons) or _NOT_BUILT
+    return "; ".join(map(str, result.reasons)) or _NOT_BUILT

@@ -14,17 +14,18 @@ A selector that selects nothing is an error: a typo must not look like "nothing 
 
 from __future__ import annotations
 
-import itertools
 import posixpath
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
 
 from penstock.errors import UsageError
+from penstock.model.dataset import NO_TABLE
 from penstock.model.graph import downstream, upstream
-from penstock.model.names import DatasetName, to_dataset_name
+from penstock.model.names import DatasetName, match_names, to_dataset_name
 from penstock.model.nearest import nearest_names
 
 _SELECTOR = re.compile(
@@ -35,11 +36,15 @@ _WILDCARD = re.compile(r"[*?\[]")
 
 
 @dataclass(frozen=True, slots=True)
-class DefinitionPaths:
-    """The files of definitions, from the project's folder, and that folder."""
+class Definitions:
+    """What selectors need to know of definitions."""
 
     files: Mapping[DatasetName, str]
+    """Their files, from the project's folder."""
     root: Path
+    """That folder."""
+    views: Mapping[DatasetName, str] = field(default_factory=dict)
+    """Those without a table, each with what to select instead."""
 
 
 def select_datasets(
@@ -49,13 +54,13 @@ def select_datasets(
     exclude: Sequence[str],
     default_database: str,
     selected_by: str = "--select",
-    paths: DefinitionPaths | None = None,
+    definitions: Definitions | None = None,
 ) -> frozenset[DatasetName]:
     """Return the datasets that `--select` names (all, if it names none) without those that `--exclude` names.
 
-    `selected_by` is what the user typed before the names; `paths` says where definitions are.
+    `selected_by` is what the user typed before the names; `definitions` says where they are.
     """
-    scope = _Scope(graph, tags, default_database.lower(), paths or DefinitionPaths({}, Path()))
+    scope = _Scope(graph, tags, default_database.lower(), definitions or Definitions({}, Path()))
     chosen = scope.union(selected_by, select) if select else frozenset(graph)
     return chosen - scope.union("--exclude", exclude)
 
@@ -67,7 +72,7 @@ class _Scope:
     graph: Mapping[DatasetName, frozenset[DatasetName]]
     tags: Mapping[DatasetName, frozenset[str]]
     default_database: str
-    paths: DefinitionPaths
+    definitions: Definitions
 
     def union(self, option: str, arguments: Sequence[str]) -> frozenset[DatasetName]:
         found: frozenset[DatasetName] = frozenset()
@@ -120,20 +125,28 @@ class _Scope:
         else:
             found, what, hint = self._named(body), "has this name", "`penstock ls` lists the datasets"
         if not found:
+            if method is None:
+                self._refuse_view(f"{option} {text}", body)
             near = self._near(body, method) if method != "path" else ""
             raise UsageError(f"{option} {text}: no dataset {what}{near}", hint=hint)
         return found
 
+    def _refuse_view(self, shown: str, body: str) -> None:
+        """UsageError for the name of a temporary view."""
+        with suppress(ValueError):
+            for name in match_names(body, self.definitions.views, self.default_database):
+                raise UsageError(f"{shown}: {name} {NO_TABLE}", hint=self.definitions.views[name])
+
     def _from_root(self, body: str) -> str:
         """A path as files are called here: from the project's folder."""
         if PurePath(body).is_absolute():
-            place, root = Path(body).resolve(), self.paths.root.resolve()
+            place, root = Path(body).resolve(), self.definitions.root.resolve()
             return place.relative_to(root).as_posix() if place.is_relative_to(root) else str(place)
         return posixpath.normpath(body)
 
     def _below(self, body: str) -> frozenset[DatasetName]:
         is_named = _to_test(self._from_root(body))
-        return frozenset(name for name, file in self.paths.files.items() if name in self.graph and is_named(file))
+        return frozenset(name for name, file in self.definitions.files.items() if name in self.graph and is_named(file))
 
     def _tagged(self, pattern: str) -> frozenset[DatasetName]:
         return frozenset(
@@ -166,9 +179,17 @@ class _Scope:
 def _to_test(place: str) -> Callable[[str], bool]:
     """Whether a file is this one, below this folder, or named by this glob, in which `**/` stands for any folders or none."""
     parts = _ANY_FOLDERS.split(place)
-    between = itertools.product(("**/", ""), repeat=len(parts) - 1)
-    globs = ["".join(itertools.chain(*zip(parts, (*folders, ""), strict=True))) for folders in between]
-    return lambda file: place in {file, "."} or file.startswith(f"{place}/") or any(fnmatchcase(file, g) for g in globs)
+    return lambda file: place in {file, "."} or file.startswith(f"{place}/") or _is_named(file, parts)
+
+
+def _is_named(file: str, parts: Sequence[str]) -> bool:
+    """Whether a glob that is split at `**/` names a file: each part ends before a folder, the last one at the end."""
+    folders = [0, *(match.end() for match in re.finditer("/", file))]
+    starts = [0]
+    for part in parts[:-1]:
+        ends = [end for end in folders if any(fnmatchcase(file[at:end], part) for at in starts if at <= end)]
+        starts = folders[folders.index(ends[0]) :] if ends else []
+    return any(fnmatchcase(file[at:], parts[-1]) for at in starts)
 
 
 def _depth(sign: str) -> int | None:

@@ -280,7 +280,7 @@ def _read_int96(arrow: Any, physical: Iterator[str]) -> Any:
 
 
 def _is_list(arrow: Any) -> bool:
-    import pyarrow.types as types
+    from pyarrow import types
 
     kinds = (types.is_list, types.is_large_list, types.is_fixed_size_list, types.is_list_view, types.is_large_list_view)
     return any(is_kind(arrow) for is_kind in kinds)

@@ -278,7 +278,7 @@ def test_a_schedule_of_a_table_that_does_not_exist_is_refused_at_the_start(
     said = penstock("scheduler")
     assert (said.code, said.out) == (2, "")
     assert "there is a schedule for main.dayly, and no such dataset; did you mean `main.daily`?" in said.err
-    assert "a schedule for main.dayly, which is not a dataset" in penstock("plan").out
+    assert "penstock.yml:3:12: `schedules` names main.dayly, which is not a dataset" in penstock("plan").out
 
 
 def test_a_schedule_of_a_definition_is_followed_and_a_wrong_one_is_named_with_its_line(

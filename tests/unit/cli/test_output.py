@@ -13,11 +13,13 @@ import pytest
 from rich.console import Console
 
 from builders import load_raw, write_raw
-from penstock.cli.text_output import TextOutput, make_console
+from penstock.cli.consoles import make_console
+from penstock.cli.text_output import TextOutput
+from penstock.errors import Location
 from penstock.inspect.datasets import HistoryEntry
 from penstock.lake.delta_log import Commit
 from penstock.model.names import DatasetName
-from penstock.model.plan import Action, Plan, Reason, WorkItem
+from penstock.model.plan import Action, Plan, Problem, Reason, WorkItem
 from penstock.model.results import Rows, RunResult
 from penstock.storage.local import LocalFiles
 from projects import COMMAND, ProjectFolder
@@ -237,3 +239,29 @@ def test_rows_of_a_wide_table_are_readable_at_80_columns() -> None:
     narrow = Console(file=io.StringIO(), width=80, force_terminal=True, color_system=None, highlight=False)
     TextOutput(narrow).rows(Rows(("id", "name"), ((1, "Ann"),)))
     assert " id   name" in narrow.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_a_place_is_whole_in_a_narrow_terminal_and_what_it_is_about_stands_beside_it() -> None:
+    place = Location("transformations/a_definition_with_a_long_name.sql", 2, 24)
+    late = Reason("not_deterministic", "recomputed on every run: rand() returns a different result on every run", place)
+    random = WorkItem(
+        DatasetName("main", "random"), "table", Action.RECOMPUTE, (Reason("first", "first build"), late), 1
+    )
+    problem = Problem(
+        "column_unknown", "main.sums reads nope, a column that staging.orders does not have", location=place
+    )
+    refused = WorkItem(DatasetName("main", "sums"), "table", Action.RECOMPUTE, (), 1).refused(problem)
+    plan = Plan("shop", None, (random, refused), warnings=(f"{place}: a warning that does not fit into one line",))
+    narrow = Console(file=io.StringIO(), width=80, force_terminal=True, color_system=None, highlight=False)
+    TextOutput(narrow).plan(plan)
+    lines = [line.rstrip() for line in narrow.file.getvalue().splitlines()]  # type: ignore[attr-defined]
+    assert " main.random   recompute   -       first build; see the note below" in lines
+    assert " main.sums     skip        -       see the error below" in lines
+    assert lines[-4:-1] == [
+        f"note: {place}: main.random: {late.text}",
+        f"warning: {place}: a warning that does not fit into one line",
+        f"error: {problem}",
+    ]
+    wide = Console(file=io.StringIO(), width=300, force_terminal=True, color_system=None, highlight=False)
+    TextOutput(wide).plan(plan)
+    assert f"first build; {late.text} ({place})" in wide.file.getvalue()  # type: ignore[attr-defined]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from penstock.cli.reference import commands
 from projects import ProjectFolder
 
 COMMANDS = ("plan", "run", "rebuild", "ls", "show", "history", "init", "demo", "doctor")
@@ -131,3 +133,76 @@ def test_the_version_is_shown(penstock) -> None:
     answer = penstock("--version")
     assert answer.code == 0
     assert answer.out.startswith("penstock 0.")
+
+
+@pytest.mark.parametrize(("field", "place"), [("raw: nowhere", "2:6"), ("raw:\n  path: nowhere", "3:9")])
+def test_a_raw_folder_that_is_not_there_is_an_error_of_the_project_file(
+    field: str, place: str, shop: ProjectFolder, penstock
+) -> None:
+    shop.configure(f"name: shop\n{field}\n")
+    answer = penstock("plan")
+    assert (answer.code, answer.out) == (2, "")
+    assert f"penstock.yml:{place}: the raw folder" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "start"),
+    [
+        (("plan", "--select", "latest"), "--select latest: main.latest"),
+        (("plan", "--select", "main.latest+"), "--select main.latest+: main.latest"),
+        (("plan", "--exclude", "latest"), "--exclude latest: main.latest"),
+        (("plan", "--full-refresh", "latest"), "main.latest"),
+        (("plan", "--allow-history-loss", "latest"), "main.latest"),
+        (("rebuild", "latest"), "rebuild latest: main.latest"),
+        (("compact", "latest"), "main.latest"),
+        (("mark", "latest", "available", "--reason", "x"), "main.latest"),
+        (("history", "latest"), "main.latest"),
+        (("build", "latest"), "main.latest"),
+        (("build", "latest+"), "build latest+: main.latest"),
+    ],
+)
+def test_a_temporary_view_has_no_table_and_who_reads_it_is_said(
+    arguments: tuple[str, ...], start: str, shop: ProjectFolder, penstock
+) -> None:
+    shop.define("latest.sql", "CREATE TEMPORARY VIEW latest AS SELECT * FROM staging.orders")
+    shop.define("again.sql", "CREATE TEMPORARY VIEW again AS SELECT * FROM latest")
+    shop.define("a.sql", "CREATE MATERIALIZED VIEW newest AS SELECT * FROM again")
+    answer = penstock(*arguments)
+    assert (answer.code, answer.out) == (2, "")
+    assert f"error: {start} is a temporary view, which has no table of its own" in answer.err
+    assert "hint: main.newest reads it: name that table" in answer.err
+
+
+def test_no_help_shows_types_of_python(penstock) -> None:
+    for command in commands():
+        said = penstock(*command.name.split(), "--help").out
+        assert not re.search(r"<\w|\[\[|list\[|\{", said.replace("${NAME}", "")), command.name
+    said = penstock("build", "--help").out
+    assert said.startswith("Usage: penstock build [OPTIONS] REF...")
+    assert "--var NAME=VALUE" in said
+    assert "Usage: penstock compact [OPTIONS] [TABLE...]" in penstock("compact", "--help").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (("-C", ".", "run"), "-C comes after the command: `penstock run -C`"),
+        (("--select", "totals", "run"), "--select comes after the command: `penstock run --select`"),
+        (("--json", "log", "events"), "--json comes after the command: `penstock log events --json`"),
+        (("log", "--json", "events"), "--json comes after the command: `penstock log events --json`"),
+        (("--select", "totals"), "--select comes after the command: `penstock plan --select`"),
+        (("--nonsense", "plan"), "see `penstock --help`"),
+        (("plan", "--every", "1"), "see `penstock --help`"),
+    ],
+)
+def test_an_option_before_its_command_is_told_where_it_belongs(
+    arguments: tuple[str, ...], hint: str, shop: ProjectFolder, penstock
+) -> None:
+    answer = penstock(*arguments)
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.splitlines()[-1] == f"  hint: {hint}"
+
+
+def test_a_dataset_that_was_never_built_has_no_history_yet(shop: ProjectFolder, penstock) -> None:
+    assert penstock("history", "totals").out == "No history yet: the table has not been built.\n"
+    assert penstock("history", "totals", "--json").json == []

@@ -190,7 +190,7 @@ def test_environment_overrides(load: Load, tmp_path: Path) -> None:
     [
         ("SPARK__SQL__SHUFFLE__PARTITIONS", "spark.sql.shuffle.partitions"),
         ("SPARK__DATABRICKS__DELTA__SNAPSHOT_PARTITIONS", "spark.databricks.delta.snapshotPartitions"),
-        ("spark__sql__ansi__enabled", "spark.sql.ansi.enabled"),
+        ("spark__sql__files__maxRecordsPerFile", "spark.sql.files.maxRecordsPerFile"),
         ("spark__driver__maxResultSize", "spark.driver.maxResultSize"),
         ("SPARK__HIVE__ODD_CASE", "spark.hive.oddCASE"),
     ],

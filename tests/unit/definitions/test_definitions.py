@@ -237,7 +237,7 @@ def test_unknown_inputs_are_refused_with_the_nearest_name(folder: Folder) -> Non
     folder.write("transformations/a.sql", "CREATE MATERIALIZED VIEW totals AS SELECT * FROM staging.ordrs")
     specs = folder.load()
     known = {DatasetName("staging", "orders"), DatasetName("staging", "people")}
-    with pytest.raises(DefinitionError, match=r"a\.sql:1:1: main\.totals reads staging\.ordrs") as caught:
+    with pytest.raises(DefinitionError, match=r"a\.sql:1:50: main\.totals reads staging\.ordrs") as caught:
         check_inputs(specs, known)
     assert caught.value.hint == "did you mean 'staging.orders'?"
     check_inputs(specs, {DatasetName("staging", "ordrs")})

@@ -127,8 +127,8 @@ def test_every_unknown_input_is_named(folder: Folder) -> None:
     with pytest.raises(SeveralDefinitionsError) as caught:
         check_inputs(folder.load(), set())
     assert str(caught.value).splitlines() == [
-        "transformations/a.sql:1:1: main.orders reads main.nosuch, which is neither defined nor a raw folder",
-        "transformations/a.sql:1:1: main.orders reads main.neither, which is neither defined nor a raw folder",
-        "transformations/b.sql:1:1: main.b reads main.order, which is neither defined nor a raw folder",
+        "transformations/a.sql:1:50: main.orders reads main.nosuch, which is neither defined nor a raw folder",
+        "transformations/a.sql:1:62: main.orders reads main.neither, which is neither defined nor a raw folder",
+        "transformations/b.sql:1:45: main.b reads main.order, which is neither defined nor a raw folder",
         "hint: did you mean 'main.orders'?",
     ]

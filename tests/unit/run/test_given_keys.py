@@ -136,6 +136,7 @@ def test_keys_of_one_subject_in_different_normal_forms_are_a_warning(engine: Eng
     assert engine.plan().warnings == ()
     more = SETTINGS.replace("lower}}", "lower}, staging.users: {key: mail}}")
     (engine.project.root / "penstock.yml").write_text(more)
-    (warning,) = open_engine(engine.project.root, environment={}).plan().warnings
+    warning, unknown = open_engine(engine.project.root, environment={}).plan().warnings
+    assert "`erasure` names staging.users, which is not a dataset" in unknown
     assert "the subject person has keys in different normal forms" in warning
     assert "lower in staging.people; exact in staging.users" in warning

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from builders import load_raw, make_spec, write_raw, write_table
+from penstock.definitions.loading import load_definitions
 from penstock.errors import DefinitionError
 from penstock.kinds.catalog import open_catalog
 from penstock.kinds.registry import KINDS
@@ -136,3 +137,51 @@ def test_every_dataset_is_listed_with_its_kind_staging_first(shop: Shop) -> None
     assert [name for name, _ in kinds[:2]] == ["staging.customers", "staging.orders"]
     assert ("main.clean", "temporary_view") in kinds
     assert len(kinds) == 6
+
+
+IDLE = """\
+name: shop
+staging:
+  ordrs: {renames: {nope: id2}}
+compaction:
+  tables: {staging.nope: {most_small_files: 2}}
+jobs:
+  tables:
+    totls: {attempts: 2}
+    totals: {attempts: 2}
+erasure:
+  subjects: {person: {staging.people: {key: id}}}
+schedules:
+  project: "0 3 * * *"
+  tables: {reports: "0 3 * * *"}
+"""
+
+
+def test_every_section_that_names_a_dataset_which_does_not_exist_is_a_warning_with_its_place(shop: Shop) -> None:
+    shop.text = IDLE
+    found = [warning.partition("penstock.yml:")[2] for warning in shop.plan().warnings]
+    assert found == [
+        "3:3: `staging` names staging.ordrs, which is not a dataset of this project; did you mean `staging.orders`?",
+        "5:12: `compaction` names staging.nope, which is not a dataset of this project",
+        "8:5: `jobs` names main.totls, which is not a dataset of this project; did you mean `main.totals`?",
+        "11:23: `erasure` names staging.people, which is not a dataset of this project; did you mean `main.people`?",
+        "14:12: `schedules` names main.reports, which is not a dataset of this project; did you mean `main.report`?",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("column", "hint"),
+    [("nope", "there is amount, id"), ("amont", "did you mean amount?"), ("note", "there is amount, id")],
+)
+def test_what_the_views_behind_a_view_select_is_told_where_a_column_is_missing(
+    column: str, hint: str, shop: Shop
+) -> None:
+    (shop.root / "transformations").mkdir()
+    (shop.root / "transformations/a.sql").write_text(
+        "CREATE TEMPORARY VIEW v AS SELECT id, 1 AS amount FROM staging.orders;\n"
+        "CREATE TEMPORARY VIEW w AS SELECT * FROM v;\n"
+        f"CREATE MATERIALIZED VIEW t AS SELECT {column} FROM w"
+    )
+    shop.specs = load_definitions(shop.project)
+    (problem,) = [item.problem for item in shop.plan().items if item.problem]
+    assert (problem.code, problem.hint) == ("column_unknown", hint)

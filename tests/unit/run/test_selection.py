@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import posixpath
+import re
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
@@ -11,7 +14,7 @@ from hypothesis import strategies as st
 from penstock.errors import UsageError
 from penstock.model.graph import downstream, upstream
 from penstock.model.names import DatasetName, to_dataset_name
-from penstock.run.selection import DefinitionPaths, select_datasets
+from penstock.run.selection import Definitions, select_datasets
 
 READS = {
     "staging.orders": "",
@@ -69,10 +72,41 @@ PATHS = {
     ],
 )
 def test_definitions_are_selected_by_their_files(selector: str, found: str) -> None:
-    paths = DefinitionPaths(PATHS, Path("/home/shop"))
-    assert select_datasets(GRAPH, TAGGED, [selector], (), "main", paths=paths) == names(found)
+    definitions = Definitions(PATHS, Path("/home/shop"))
+    assert select_datasets(GRAPH, TAGGED, [selector], (), "main", definitions=definitions) == names(found)
     with pytest.raises(UsageError, match="no dataset is defined there"):
-        select_datasets(GRAPH, TAGGED, ["path:elsewhere"], (), "main", paths=paths)
+        select_datasets(GRAPH, TAGGED, ["path:elsewhere"], (), "main", definitions=definitions)
+
+
+_PIECES = st.lists(st.sampled_from(["**/", "a/", "b/", "*/", "*", "a", "b", "a*b"]), min_size=1, max_size=6).map(
+    "".join
+)
+
+
+@given(_PIECES, st.lists(st.sampled_from("ab"), min_size=1, max_size=5).map("/".join))
+def test_any_folders_or_none_are_what_all_globs_with_and_without_them_name(glob: str, file: str) -> None:
+    def is_one(glob: str) -> bool:
+        found = re.search(r"(?:(?<=/)|^)\*\*/", glob)
+        if found is None:
+            return fnmatchcase(file, glob)
+        head, rest = glob[: found.start()], glob[found.end() :]
+        return is_one(head + rest) or is_one(f"{head}*/{rest}")
+
+    place = posixpath.normpath(glob)
+    definitions = Definitions({name("revenue"): file}, Path("/home/shop"))
+    try:
+        found = bool(select_datasets(GRAPH, TAGGED, [f"path:{glob}"], (), "main", definitions=definitions))
+    except UsageError:
+        found = False
+    assert found == (is_one(place) or place in {file, "."} or file.startswith(f"{place}/"))
+
+
+def test_a_glob_with_many_folders_is_matched_at_once() -> None:
+    definitions = Definitions({name("revenue"): "a/" * 40 + "revenue.sql"}, Path("/home/shop"))
+    selector = f"path:{'**/a/' * 30}revenue.sql"
+    assert select_datasets(GRAPH, TAGGED, [selector], (), "main", definitions=definitions) == names("revenue")
+    with pytest.raises(UsageError, match="no dataset is defined there"):
+        select_datasets(GRAPH, TAGGED, [f"path:{'**/' * 60}nothing.sql"], (), "main", definitions=definitions)
 
 
 @pytest.mark.parametrize(

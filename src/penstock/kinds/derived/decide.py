@@ -115,7 +115,7 @@ def _refuse_missing(given: DerivedObservation, missing: DatasetName) -> DerivedI
 
 
 def _recompute_reasons(given: DerivedObservation, wishes: Wishes, inputs: Inputs) -> tuple[Reason, ...]:
-    untraced = [Reason(untraced.code, _describe_untraced(untraced)) for untraced in given.resolved.untraced]
+    untraced = [_to_reason(untraced) for untraced in given.resolved.untraced]
     if not given.state.exists:
         return (Reason("first_build", "first build"), *untraced)
     if given.state.damage is not None:
@@ -225,9 +225,8 @@ def _find_unmapped_column(given: DerivedObservation, inputs: Inputs) -> Problem 
     return None
 
 
-def _describe_untraced(untraced: Untraced) -> str:
-    place = f" ({untraced.location})" if untraced.location else ""
-    return f"recomputed on every run: {untraced.text}{place}"
+def _to_reason(untraced: Untraced) -> Reason:
+    return Reason(untraced.code, f"recomputed on every run: {untraced.text}", untraced.location)
 
 
 def make_item(

@@ -102,10 +102,22 @@ def _behind_views(need: NeededColumn, views: Mapping[DatasetName, DatasetSpec]) 
     reads, others = _find_behind(need.reads, views), _find_behind(need.others, views)
     if reads is None:
         return None
-    used = [view for name, _ in need.reads if (view := views.get(name)) is not None and view.result is not None]
-    known = {name for view in used if view.result is not None for name in view.result.names if name.isidentifier()}
+    known = _find_names((name for name, _ in need.reads), views)
     is_open = need.is_open or others is None
     return replace(need, reads=reads, others=others or (), is_open=is_open, known=tuple(sorted({*need.known, *known})))
+
+
+def _find_names(reads: Iterable[DatasetName], views: Mapping[DatasetName, DatasetSpec]) -> set[str]:
+    """The columns that views select by name, and those of views of which they select all."""
+    pending, seen, found = list(reads), set[DatasetName](), set[str]()
+    while pending:
+        name = pending.pop()
+        result = views[name].result if name in views and name not in seen else None
+        seen.add(name)
+        if result is not None:
+            found |= {each for each in result.names if each.isidentifier()}
+            pending += result.inputs
+    return found
 
 
 def _find_behind(

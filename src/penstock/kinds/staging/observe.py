@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from penstock.errors import RawFileError, StorageError
+from penstock.errors import ConfigError, RawFileError, StorageError
 from penstock.kinds.protocol import Needs, Workspace
 from penstock.kinds.staging.progress import StagingProgress
 from penstock.kinds.staging.raw_files import RawListing, hash_content, list_raw
@@ -25,7 +25,6 @@ from penstock.lake.delta_log import find_version
 from penstock.model.contract import NO_CONTRACT, Contract
 from penstock.model.dataset import Dataset, Found
 from penstock.model.names import LONGEST, QUARANTINE_SUFFIX, STAGING_DATABASE, DatasetName
-from penstock.model.nearest import did_you_mean
 from penstock.model.plan import Action, Item, Problem, Reason, WorkItem
 from penstock.model.progress import ConsumedFile, RawFile, TableState
 from penstock.model.project import Project
@@ -59,9 +58,11 @@ def open_raw(project: Project) -> Files | None:
     if isinstance(files, LocalFiles) and not files.root.is_dir() and os.path.lexists(files.root):
         hint = "if it is a link, restore what it leads to, such as a mount"
         raise StorageError(f"raw is {project.raw.path}, which is not a folder", hint=hint)
-    if isinstance(files, LocalFiles) and project.raw.is_declared and not files.root.exists():
-        raise StorageError(
-            f"the raw folder {project.raw.path} does not exist", hint="create it, or correct raw: in penstock.yml"
+    if isinstance(files, LocalFiles) and project.raw.location and not files.root.exists():
+        raise ConfigError(
+            f"the raw folder {project.raw.path} does not exist",
+            hint="create it, or correct raw: in penstock.yml",
+            location=project.raw.location,
         )
     return files
 
@@ -75,8 +76,7 @@ def discover(workspace: Workspace) -> Found:
     kept = [name for name in workspace.storage.folders(STAGING_DATABASE) if not name.endswith(QUARANTINE_SUFFIX)]
     names |= {name for name in kept if name not in names and _is_table(workspace.storage, name)}
     datasets = tuple(_to_dataset(name, listing, project, raw) for name in sorted(names))
-    warnings = (*_find_ignored(listing), *_find_idle_contracts(project, names))
-    return Found(datasets, _find_bad_names(listing), warnings)
+    return Found(datasets, _find_bad_names(listing), _find_ignored(listing))
 
 
 def _is_table(storage: Files, name: str) -> bool:
@@ -115,15 +115,6 @@ def _find_ignored(listing: RawListing) -> tuple[str, ...]:
     count = len(listing.ignored)
     what = "files do not fit the raw layout and are" if count != 1 else "file does not fit the raw layout and is"
     return (f"{count} {what} ignored: {', '.join(listing.ignored[:3])}{', ...' if count > 3 else ''}",)
-
-
-def _find_idle_contracts(project: Project, names: Iterable[str]) -> tuple[str, ...]:
-    """Declarations of tables that do not exist: perhaps a typo."""
-    return tuple(
-        f"{contract.location}: there is no staging table {table}{did_you_mean(table, names)}"
-        for table, contract in project.staging.items()
-        if table not in names
-    )
 
 
 def observe(dataset: Dataset, state: TableState[StagingProgress]) -> StagingObservation:

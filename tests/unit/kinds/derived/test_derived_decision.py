@@ -169,7 +169,7 @@ def test_the_set_of_inputs_is_part_of_the_definition(read_before: str, definitio
 
 def test_why_it_is_always_recomputed_is_told_with_the_line() -> None:
     (reason,) = decided(given(resolved=replace(RESOLVED, untraced=(NOW,)))).reasons
-    assert reason.text == "recomputed on every run: it reads the clock (a.py:3)"
+    assert str(reason) == reason.to_json()["text"] == "recomputed on every run: it reads the clock (a.py:3)"
 
 
 def test_after_doing_what_the_plan_says_nothing_is_left_to_do() -> None:
