@@ -8,10 +8,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from penstock.model.partitions.refs import NULL_FOLDER
 from penstock.model.spec import UNSTORABLE_PARTITION
 from penstock.model.types import quote_name
-
-_NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 
 
 def refuse_unstorable(rows: DataFrame, partitioned_by: Sequence[str]) -> DataFrame:
@@ -33,4 +32,4 @@ def _or_error(value: Column, field: T.StructField) -> Column:
 def _is_unstorable(value: Column) -> Column:
     """Spark's texts may have any bytes, as binary values do; those that are not text are others when they are read back."""
     as_text = value.cast("string")
-    return as_text.isin("", _NULL_FOLDER) | ~F.is_valid_utf8(as_text)
+    return as_text.isin("", NULL_FOLDER) | ~F.is_valid_utf8(as_text)

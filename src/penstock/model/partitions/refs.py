@@ -14,6 +14,8 @@ from penstock.model.partitions.time_units import are_consecutive
 _ESCAPED = re.compile(r"[%/=*?\x00-\x1f\x7f]")
 """What separates the parts of a reference, and what filters of the event log take for a pattern."""
 _ESCAPED_IN_PATHS = frozenset("\"#%'*/:=?\\\x7f{[]^")
+NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
+"""The folder of rows without a value, and what Delta therefore reads as NULL."""
 _LONGEST = 255
 _MOST_LISTED = 3
 
@@ -68,6 +70,8 @@ def find_unusable(key: str, value: str) -> str | None:
     """
     if not value:
         return "an empty text"
+    if value == NULL_FOLDER:
+        return f"the text {NULL_FOLDER}, which stands for NULL"
     size = len(key) + 1 + sum(3 if each in _ESCAPED_IN_PATHS or each < " " else len(each.encode()) for each in value)
     return f"a text of {len(value):,} characters" if size > _LONGEST else None
 

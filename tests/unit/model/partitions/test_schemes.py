@@ -152,6 +152,10 @@ def test_the_name_of_partitions_has_no_others(parts: list[str], name: str) -> No
 
 def test_values_that_cannot_be_partitions() -> None:
     assert find_unusable("region", "") == "an empty text"
+    assert (
+        find_unusable("region", "__HIVE_DEFAULT_PARTITION__")
+        == "the text __HIVE_DEFAULT_PARTITION__, which stands for NULL"
+    )
     assert find_unusable("region", "L" * 300) == "a text of 300 characters"
     assert find_unusable("region", "/" * 90) == "a text of 90 characters"  # each is escaped in the name of a folder
     assert find_unusable("region", "L" * 240) is None
