@@ -25,7 +25,7 @@ from penstock.definitions.sql_results import check_names, check_widths
 from penstock.definitions.sql_text import SqlSyntaxError, SqlText, find_unclosed, to_offset
 from penstock.errors import DefinitionError, Location, PenstockError
 
-_QUERY_STARTS = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "("})
+_QUERY_STARTS = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "(", "MAP", "REDUCE"})
 _SPARK = Dialect.get_or_raise("spark")
 
 
