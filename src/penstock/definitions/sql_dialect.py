@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
+from sqlglot.dialects.dialect import Dialect
 from sqlglot.tokenizer_core import Token
 from sqlglot.tokenizer_core import TokenType as T
 
@@ -20,6 +21,8 @@ _AFTER_NAME = frozenset(
     {T.COMMA, T.DOT, T.ALIAS, T.FROM, T.WHERE, T.GROUP_BY, T.HAVING, T.ORDER_BY, T.LIMIT, T.R_PAREN, T.R_BRACKET}
 ) | {T.EQ, T.NEQ, T.LT, T.GT, T.LTE, T.GTE, T.PLUS, T.DASH, T.STAR, T.SLASH, T.AND, T.OR, T.IS, T.IN, T.LIKE, T.BETWEEN}
 """What follows a column, and never the word VALUES of a list of rows."""
+_CALLS = frozenset(Dialect.get_or_raise("spark").parser_class.NO_PAREN_FUNCTION_PARSERS)
+"""Names that sqlglot takes for functions, unless they are quoted."""
 _VALUES = frozenset({T.VAR, T.NUMBER, T.STRING, T.L_PAREN, T.IDENTIFIER})
 _BEFORE_QUERY = frozenset({None, T.UNION, T.EXCEPT, T.INTERSECT, T.ALL, T.DISTINCT})
 _Replaced: TypeAlias = tuple[list[Token], int]
@@ -73,7 +76,9 @@ def _with_replaced(tokens: Sequence[Token], rules: Sequence[_Rule]) -> list[Toke
 def _with_names(tokens: Sequence[Token]) -> list[Token]:
     """The tokens with each keyword that is a name as one."""
     return [
-        like(word.token, T.VAR) if word.kind is T.VAR and word.after in _AFTER_NAME | {None} else word.token
+        like(word.token, T.IDENTIFIER if word.text in _CALLS else T.VAR)
+        if word.kind is T.VAR and word.after in _AFTER_NAME | {None}
+        else word.token
         for word in to_words(tokens)
     ]
 
@@ -99,7 +104,6 @@ def _with_brackets(tokens: Sequence[Token]) -> list[Token]:
     return found
 
 
-
 def _without_partitioning(tokens: Sequence[Token]) -> list[Token]:
     """The tokens without what follows a table in `f(TABLE(t) PARTITION BY a ORDER BY b)`."""
     found: list[Token] = []
@@ -115,7 +119,6 @@ def _without_partitioning(tokens: Sequence[Token]) -> list[Token]:
         found += tokens[place:end]
         place = find_end(tokens, end, {T.COMMA}) if kind_at(tokens, end) in _AFTER_ARGUMENT else end
     return found
-
 
 
 def _to_name(tokens: Sequence[Token], place: int, before: T | None) -> _Replaced | None:
@@ -191,7 +194,6 @@ def _is_shift(tokens: Sequence[Token], place: int) -> bool:
     return three and is_glued(tokens, place, 3) and kind_at(tokens, place + 3) in _VALUES
 
 
-
 def _find_path(tokens: Sequence[Token], place: int) -> Iterator[Token]:
     """The fields and places that follow `column:` in a value of type VARIANT."""
     depth = 0
@@ -206,5 +208,3 @@ def _find_path(tokens: Sequence[Token], place: int) -> Iterator[Token]:
         if depth < 0:
             return
         yield token
-
-

@@ -116,7 +116,21 @@ GOOD = [
 GOOD += [
     *(
         f"SELECT a AS {word}, b AS {word} FROM t"
-        for word in ("then", "and", "or", "in", "like", "is", "not", "distinct", "between", "select", "else", "when", "rlike")
+        for word in (
+            "then",
+            "and",
+            "or",
+            "in",
+            "like",
+            "is",
+            "not",
+            "distinct",
+            "between",
+            "select",
+            "else",
+            "when",
+            "rlike",
+        )
     ),
     *(f"SELECT a AS {word} FROM t" for word in ("as", "case", "from", "not", "select", "where")),
     "SELECT max(a) AS not, min(a) AS select FROM t AS distinct WHERE a",
@@ -171,7 +185,7 @@ def test_a_mistake_has_a_place(query: str, column: int) -> None:
         ("SELECT a FROM IDENTIFIER('range')(10)", ()),
         ("WITH IDENTIFIER('x') AS (SELECT a FROM t) SELECT a FROM x", ("t",)),
         ("MAP a, b USING 'cat' AS (x, y) FROM t", ("t",)),
-        ("SELECT a FROM (SELECT a FROM t) TABLESAMPLE (3 ROWS) s JOIN u APPROX NEAREST BY DISTANCE (SELECT b FROM v)", ("t", "u", "v")),
+        ("SELECT a FROM (SELECT a FROM t) TABLESAMPLE (3 ROWS) s JOIN u APPROX NEAREST BY DISTANCE a - b", ("t", "u")),
         ("SELECT a FROM t CHANGES FROM VERSION 1 TO VERSION 2 c JOIN u", ("t", "u")),
         ("SELECT select FROM t window, u sample", ("t", "u")),
     ],
