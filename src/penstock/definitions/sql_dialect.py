@@ -33,6 +33,7 @@ _AFTER_ARGUMENT = frozenset({T.PARTITION_BY, T.DISTRIBUTE_BY, T.WITH, T.ORDER_BY
 _PIPED = frozenset({T.DISTRIBUTE_BY, T.CLUSTER_BY, T.SORT_BY, T.LIMIT, T.OFFSET})
 """Steps after |> that sqlglot may not know; they read as ORDER BY does."""
 _SETS = frozenset({T.UNION, T.EXCEPT, T.INTERSECT})
+_BEFORE_TABLE = frozenset({T.FROM, T.JOIN, T.COMMA})
 _STARTS = frozenset({T.SELECT, T.FROM, T.VALUES})
 
 
@@ -149,6 +150,8 @@ def _to_query(tokens: Sequence[Token], place: int, before: T | None) -> _Replace
         return [like(token, T.PARTITION_BY, "PARTITION BY")], 1
     if kind is T.TABLE and before is T.R_PAREN and after in {T.VAR, T.IDENTIFIER}:  # after WITH x AS (...)
         return _select_all(token), 1
+    if kind is T.VALUES and before is T.L_PAREN and kind_at(tokens, place - 2) in _BEFORE_TABLE:
+        return [*_select_all(token), token], 1
     if place == 0 and kind is T.VALUES and any(each.token_type is T.PIPE_GT for each in tokens):
         return [*_select_all(token), token], 1
     if texts_at(tokens, place, 3) == ["MAX", "RECURSION", "LEVEL"] and kind_at(tokens, place + 3) is T.NUMBER:

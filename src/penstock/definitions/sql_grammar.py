@@ -55,6 +55,8 @@ _LEFT_ALONE = frozenset({*_PARSER.ID_VAR_TOKENS, *_PARSER.NO_PAREN_FUNCTIONS, *_
 """Words that sqlglot takes for names itself where Spark does, and constants."""
 _FIRST_IN_SELECT = frozenset({T.DISTINCT, T.ALL})
 _AFTER_ALIAS = frozenset({T.COMMA, T.R_PAREN, T.WINDOW, T.LATERAL, *_CLAUSES})
+_ALIASES = frozenset({T.LIMIT, T.HAVING, T.LIKE, T.ILIKE, T.RLIKE, T.IN, T.IS, T.BETWEEN})
+"""Words that nothing can follow but what they need, or else they are aliases without AS: SELECT a limit, b."""
 _NAMES = frozenset({T.LIMIT, T.HAVING, T.QUALIFY, T.EXISTS, T.VALUES, T.ON, T.USING, T.JOIN, T.IN, *_SETS})
 """Words that Spark takes for a name where a name must be."""
 
@@ -124,8 +126,8 @@ def _is_name(kind: T, before: T | None, after: T | None) -> bool:
         return before in {T.DOT, T.SELECT, T.COMMA}
     if kind is T.OFFSET:
         return after is not T.NUMBER
-    if kind in _ORDER and after in {T.COMMA, T.FROM} and before not in BEFORE_VALUE:
-        return kind in {T.LIMIT, T.HAVING}  # SELECT a limit, b
+    if kind in _ALIASES and after in {T.COMMA, T.FROM} and before not in BEFORE_VALUE:
+        return True
     if kind is T.WHERE:  # FILTER (WHERE ...)
         return before is T.DOT or (before in BEFORE_VALUE and before is not T.L_PAREN)
     return kind in _NAMES and (before is T.DOT or before in BEFORE_VALUE)

@@ -142,6 +142,8 @@ GOOD += [
     "SELECT any, for, outer, cross, b FROM t",
     "SELECT select FROM t",
     "SELECT a limit, b FROM t",
+    "SELECT 15 rlike, 16 like, a in, b is, c between FROM t",
+    "SELECT s.a FROM (VALUES (1), (2) AS x(a)) s JOIN (VALUES (1) x) TABLESAMPLE (3 ROWS) AS t(a) ON true",
     "SELECT a limit, b offset FROM t LIMIT 3",
     "SELECT a FROM (SELECT a FROM t) TABLESAMPLE (3 ROWS) s",
     "SELECT s.a FROM (SELECT a FROM t) TABLESAMPLE (10 PERCENT) REPEATABLE (3) AS s(a) WHERE s.a",
