@@ -67,7 +67,11 @@ def to_form(tokens: Sequence[Token], place: int, before: T | None) -> _Replaced 
 
 def _to_sample(tokens: Sequence[Token], place: int, before: T | None) -> _Replaced | None:
     """Nothing for TABLESAMPLE (3 ROWS) after a subquery: a sample has its columns."""
-    if kind_at(tokens, place) is not T.TABLE_SAMPLE or before is not T.R_PAREN or kind_at(tokens, place + 1) is not T.L_PAREN:
+    if (
+        kind_at(tokens, place) is not T.TABLE_SAMPLE
+        or before is not T.R_PAREN
+        or kind_at(tokens, place + 1) is not T.L_PAREN
+    ):
         return None
     end = find_end(tokens, place + 2) + 1
     if texts_at(tokens, end, 2) == ["REPEATABLE", "("]:

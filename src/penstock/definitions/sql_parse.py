@@ -7,6 +7,7 @@ sqlglot parses the query; its text is never rewritten.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
 
 from sqlglot import exp
@@ -23,7 +24,7 @@ from penstock.definitions.sql_grammar import check_grammar
 from penstock.definitions.sql_needs import find_needs
 from penstock.definitions.sql_reads import WithReads, find_inputs, find_remarks, find_with_reads, to_fingerprint
 from penstock.definitions.sql_results import check_names, check_widths
-from penstock.definitions.sql_text import SqlSyntaxError, SqlText, find_unclosed, to_offset
+from penstock.definitions.sql_text import SqlSyntaxError, SqlText, UnreadSqlError, find_unclosed, to_offset
 from penstock.errors import DefinitionError, Location, PenstockError
 
 _QUERY_STARTS = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "(", "MAP", "REDUCE"})
@@ -119,13 +120,13 @@ def _located(sql: SqlText, tokens: list[Token], read: Callable[[], _Read]) -> _R
     except PenstockError:
         raise
     except RecursionError as error:
-        raise DefinitionError(
+        raise UnreadSqlError(
             "this query is too long or nested too deeply to be read",
             hint="move parts of it into temporary views",
             location=start,
         ) from error
     except Exception as error:
-        raise DefinitionError(
+        raise UnreadSqlError(
             f"this SQL cannot be read ({type(error).__name__} in the parser)",
             hint="a function in it may have too few arguments",
             location=start,
@@ -154,12 +155,9 @@ def _parse_tokens(sql: SqlText, tokens: list[Token]) -> list[exp.Expr | None]:
     except RecursionError:
         raise
     except Exception as error:  # the parser stumbles over some forms instead of refusing them
-        try:
+        with suppress(ParseError, ValueError, TypeError, LookupError, AttributeError, AssertionError):
             return _SPARK.parser(error_level=ErrorLevel.IMMEDIATE).parse(to_readable(known), sql.text)
-        except RecursionError:
-            raise
-        except Exception:
-            raise (_syntax_error(sql, error) if isinstance(error, ParseError) else error) from error
+        raise (_syntax_error(sql, error) if isinstance(error, ParseError) else error) from error
 
 
 def _not_a_query(sql: SqlText, token: Token) -> DefinitionError:
@@ -170,13 +168,13 @@ def _not_a_query(sql: SqlText, token: Token) -> DefinitionError:
     )
 
 
-def _syntax_error(sql: SqlText, error: ParseError) -> DefinitionError:
+def _syntax_error(sql: SqlText, error: ParseError) -> UnreadSqlError:
     facts = error.errors[0] if error.errors else {}
     word = str(facts.get("highlight") or "")
     # sqlglot gives the column where the word ends.
     line, column = int(facts.get("line") or 1), int(facts.get("col") or 1)
     start = sum(len(text) + 1 for text in sql.text.split("\n")[: line - 1])
-    return DefinitionError(
+    return UnreadSqlError(
         f"this SQL has a syntax error at {word!r}" if word else "this SQL has a syntax error",
         hint=_advice(str(facts.get("description") or "")),
         location=sql.location(start + max(0, column - max(1, len(word)))),

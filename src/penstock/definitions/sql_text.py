@@ -25,6 +25,10 @@ class SqlSyntaxError(DefinitionError):
     """SQL that no parser could read, Spark's neither."""
 
 
+class UnreadSqlError(DefinitionError):
+    """SQL that our parser cannot read; Spark's may."""
+
+
 @dataclass(frozen=True, slots=True)
 class SqlText:
     """SQL with variables filled in; `shifts` map its places back to the user's text."""

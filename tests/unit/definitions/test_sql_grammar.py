@@ -222,6 +222,25 @@ def test_sql_with_unknown_parts_is_not_called_a_mistake(folder: Folder) -> None:
     folder.define("return spark.sql(f'SELECT id, {dp.variable(chr(97))} FROM staging.t')", "")
 
 
+UNREAD = "SELECT id FRM FRM FROM staging.t OOPS 1 2"
+
+
+def test_sql_that_may_be_right_has_a_way_out_of_a_sql_file(folder: Folder) -> None:
+    folder.write("transformations/a.sql", f"CREATE MATERIALIZED VIEW a AS\n{UNREAD}")
+    with pytest.raises(DefinitionError, match="syntax error at 'FRM'") as caught:
+        folder.load()
+    assert str(caught.value.location) == "transformations/a.sql:2:15"
+    assert "dp.spark.sql(...), with its inputs in depends_on=[...]" in str(caught.value.hint)
+
+
+def test_sql_that_may_be_right_is_only_a_remark_in_python(folder: Folder) -> None:
+    spec = folder.define(f"return dp.spark.sql('{UNREAD}')")
+    assert (spec.inputs, [remark.code for remark in spec.untraced]) == ((), ["untraced_read"])
+    declared = '@dp.materialized_view(depends_on=["staging.t"])'
+    spec = folder.define(f"return dp.spark.sql('{UNREAD}')", decorator=declared)
+    assert ([str(name) for name in spec.inputs], spec.untraced) == (["staging.t"], ())
+
+
 CONDITIONS = {
     "amount >": None,
     "amount > 0 AND": None,
