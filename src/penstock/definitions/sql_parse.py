@@ -28,6 +28,7 @@ from penstock.definitions.sql_text import SqlSyntaxError, SqlText, UnreadSqlErro
 from penstock.errors import DefinitionError, Location, PenstockError
 
 _QUERY_STARTS = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "(", "MAP", "REDUCE"})
+_QUOTES = frozenset("'\"`")
 _Read = TypeVar("_Read")
 _SPARK = Dialect.get_or_raise("spark")
 
@@ -88,9 +89,11 @@ def to_tokens(sql: SqlText) -> list[Token]:
     try:
         return list(_SPARK.tokenize(sql.text))
     except TokenError as error:
-        raise SqlSyntaxError(
-            "this SQL has a quote or comment that is not closed", location=sql.location(find_unclosed(sql.text))
-        ) from error
+        hint = next(
+            (f"the variable {name} has a quote: {value}" for name, value in sql.filled() if _QUOTES & {*value}), None
+        )
+        place = sql.location(find_unclosed(sql.text))
+        raise SqlSyntaxError("this SQL has a quote or comment that is not closed", hint=hint, location=place) from error
 
 
 def find_facts(sql: SqlText, tokens: list[Token], *, is_stored: bool = False, is_whole: bool = True) -> QueryFacts:
@@ -176,12 +179,14 @@ def _syntax_error(sql: SqlText, error: ParseError) -> UnreadSqlError:
     start = sum(len(text) + 1 for text in sql.text.split("\n")[: line - 1])
     return UnreadSqlError(
         f"this SQL has a syntax error at {word!r}" if word else "this SQL has a syntax error",
-        hint=_advice(str(facts.get("description") or "")),
+        hint=_advice(str(facts.get("description") or ""), word),
         location=sql.location(start + max(0, column - max(1, len(word)))),
     )
 
 
-def _advice(description: str) -> str | None:
+def _advice(description: str, word: str) -> str | None:
     """The message of the parser, if it is meant for users."""
+    if description.startswith("Required keyword") and word == ")":
+        return "the function whose brackets end here may need more arguments"
     text = description.partition(" but got <")[0]
     return None if "<class" in text or text.startswith("Invalid expression") or not text else text.lower()

@@ -27,6 +27,7 @@ _JOB = {
     "RETRY DELAY": "a length of time",
     "TIMEOUT": "a length of time",
 }
+_KINDS = ("MATERIALIZED", "TEMPORARY", "TEMP", "VIEW")
 _WAY_OUT = "if Spark reads this query, return it from a Python definition: dp.spark.sql(...), with its inputs in depends_on=[...]"
 ALLOWED = "CREATE MATERIALIZED VIEW name AS SELECT ... and CREATE TEMPORARY VIEW name AS SELECT ..."
 
@@ -143,9 +144,9 @@ class _StatementReader(SqlWords):
         return None if self._partitions is None else replace(self._partitions, inputs=tuple(self._mapped))
 
     def _read_kind(self) -> DatasetKind:
-        words = " ".join(token.text.upper() for token in self.tokens[:3])
+        words = self.tokens[:3]
         if not self.take("CREATE"):
-            raise self._refused(self.tokens[0].text.upper())
+            raise self._refused(self.tokens[:1])
         if self.take("OR") and not self.take("REFRESH"):
             self.need("REPLACE")
         if self.take("MATERIALIZED") and self.take("VIEW"):
@@ -155,8 +156,11 @@ class _StatementReader(SqlWords):
         self.next = 0
         raise self._refused(words)
 
-    def _refused(self, statement: str) -> DefinitionError:
-        return self.error(f"a definition file cannot contain the statement {statement!r}", hint=f"allowed: {ALLOWED}")
+    def _refused(self, words: list[Token]) -> DefinitionError:
+        statement = " ".join(token.text for token in words)
+        meant = (did_you_mean(token.text.upper(), _KINDS) for token in words[1:] if token.text.upper() not in _KINDS)
+        text = f"a definition file cannot contain the statement {statement!r}{next(filter(None, meant), '')}"
+        return self.error(text, hint=f"allowed: {ALLOWED}")
 
     def _read_name(self) -> str:
         parts = [self.identifier("the name of the dataset")]

@@ -222,6 +222,30 @@ def test_sql_with_unknown_parts_is_not_called_a_mistake(folder: Folder) -> None:
     folder.define("return spark.sql(f'SELECT id, {dp.variable(chr(97))} FROM staging.t')", "")
 
 
+@pytest.mark.parametrize("call", ["upper()", "date_trunc(a)", "split(a)", "date_format(a)"])
+def test_too_few_arguments_have_a_hint(call: str) -> None:
+    with pytest.raises(DefinitionError, match=r"syntax error at '\)'") as caught:
+        read_query(f"SELECT {call} FROM t", ParseCache(None))
+    assert caught.value.hint == "the function whose brackets end here may need more arguments"
+
+
+def test_a_quote_in_a_variable_is_told_with_its_name(folder: Folder) -> None:
+    folder.vars = {"day": "2024-01-01", "label": "it's"}
+    folder.write(
+        "transformations/a.sql", "CREATE MATERIALIZED VIEW a AS SELECT '${day}' AS d, '${label}' AS a FROM staging.t"
+    )
+    with pytest.raises(DefinitionError, match="not closed") as caught:
+        folder.load()
+    assert caught.value.hint == "the variable ${label} has a quote: it's"
+
+
+def test_the_hint_for_a_name_is_in_the_language_of_the_file(folder: Folder) -> None:
+    folder.write("transformations/a.sql", "CREATE MATERIALIZED VIEW `a b` AS SELECT 1 AS a")
+    with pytest.raises(DefinitionError) as caught:
+        folder.load()
+    assert caught.value.hint == "give a name, such as orders"
+
+
 UNREAD = "SELECT id FRM FRM FROM staging.t OOPS 1 2"
 
 
