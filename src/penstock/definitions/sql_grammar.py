@@ -49,9 +49,8 @@ BEFORE_VALUE = frozenset(
 _QUOTED = frozenset({T.STRING, T.IDENTIFIER})
 _PARSER = Dialect.get_or_raise("spark").parser_class
 _CONSTANTS = frozenset({T.NULL, T.TRUE, T.FALSE, T.DEFAULT})
-_LEFT_ALONE = frozenset({*_PARSER.ID_VAR_TOKENS, *_PARSER.NO_PAREN_FUNCTIONS, *_CONSTANTS}) - {
-    *_PARSER.SUBQUERY_PREDICATES
-}
+_KNOWN_NAMES = frozenset({*_PARSER.ID_VAR_TOKENS, *_PARSER.NO_PAREN_FUNCTIONS, *_CONSTANTS})
+_LEFT_ALONE = _KNOWN_NAMES - BEFORE_VALUE - {*_PARSER.SUBQUERY_PREDICATES}
 """Words that sqlglot takes for names itself where Spark does, and constants."""
 _FIRST_IN_SELECT = frozenset({T.DISTINCT, T.ALL})
 _AFTER_ALIAS = frozenset({T.COMMA, T.R_PAREN, T.WINDOW, T.LATERAL, *_CLAUSES})

@@ -133,6 +133,7 @@ GOOD += [
         )
     ),
     *(f"SELECT a AS {word} FROM t" for word in ("as", "case", "from", "not", "select", "where")),
+    "SELECT a AS case, CASE WHEN a > 1 THEN 2 ELSE 3 END AS when FROM t",
     "SELECT max(a) AS not, min(a) AS select FROM t AS distinct WHERE a",
     "SELECT x.b FROM (SELECT a AS not FROM t) AS x",
     "SELECT t.a FROM t window",

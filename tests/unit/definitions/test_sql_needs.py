@@ -65,6 +65,22 @@ def test_a_column_that_is_called_as_a_unit_is_one() -> None:
 
 
 @pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SELECT x AS then, y AS select FROM t WHERE z > 1", ["t.x", "t.y", "t.z"]),
+        ("SELECT then, select FROM (SELECT x AS then, 1 AS select FROM t)", ["t.x"]),
+        ("SELECT s.x FROM (SELECT * FROM t) TABLESAMPLE (3 ROWS) s WHERE s.y > 1", ["t.x", "t.y"]),
+        ("SELECT v.x FROM t JOIN staging.u AS v APPROX NEAREST 3 BY DISTANCE t.z - v.y", ["staging.u.x", "t.z", "staging.u.y"]),
+        ("SELECT x + INTERVAL 1 DAY -2 HOURS 3 MINUTES AS y FROM t", ["t.x"]),
+        ("SELECT s.x FROM t JOIN staging.u s JOIN staging.w window ON window.a = s.a", ["staging.u.x", "staging.u.a"]),
+        ("SELECT v:`a b` AS y, v:c.`d e`::string FROM t", ["t.v"]),
+    ],
+)  # fmt: skip
+def test_rare_forms_need_what_they_name(query: str, expected: list[str]) -> None:
+    assert shown(query) == expected
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "CAST(x AS STRING COLLATE UTF8_LCASE)",
