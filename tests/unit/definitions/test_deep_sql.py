@@ -51,3 +51,12 @@ def test_endless_recursion_ends() -> None:
 
     with pytest.raises(RecursionError):
         with_deep_stack(endless)
+
+
+def test_a_system_without_room_for_a_large_stack_gets_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", fail)
+    with pytest.raises(DefinitionError, match="too long or nested too deeply"):
+        read_query(DEEP["brackets"], ParseCache(None))
