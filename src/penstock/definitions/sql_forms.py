@@ -44,7 +44,7 @@ def to_interval(tokens: Sequence[Token], place: int, _: T | None) -> _Replaced |
 
 
 def _is_part(tokens: Sequence[Token], place: int) -> bool:
-    return kind_at(tokens, place) in _AMOUNTS and {*texts_at(tokens, place + 1, 1)} <= _UNITS
+    return kind_at(tokens, place) in _AMOUNTS and "".join(texts_at(tokens, place + 1, 1)) in _UNITS
 
 
 def _ends_interval(tokens: Sequence[Token], place: int) -> bool:
