@@ -287,7 +287,8 @@ class _Loader:
         try:
             name = to_dataset_name(text, self._project.database)
         except ValueError as error:
-            raise DefinitionError(str(error), hint="give a name, such as name='orders'", location=location) from None
+            example = "orders" if is_sql(Path(location.file)) else "name='orders'"
+            raise DefinitionError(str(error), hint=f"give a name, such as {example}", location=location) from None
         if name.database == STAGING_DATABASE:
             raise DefinitionError(
                 f"{name} cannot be defined: the database {STAGING_DATABASE!r} holds the tables made from raw files",

@@ -29,6 +29,11 @@ _CLAUSES = frozenset(
 SELECT_ARGS = _CLAUSES | {"with_", "hint", "operation_modifiers", "distinct", "expressions", "from_", "joins"}
 TABLE_ARGS = frozenset({"this", "db", "catalog", "alias", "sample"})
 _JOIN_ARGS = frozenset({"this", "on", "using", "side", "kind"})
+_WITH_UNIT = frozenset({"timestampadd", "dateadd", "date_add", "timestampdiff", "datediff", "date_diff", "timediff"})
+_UNITS = frozenset({"year", "quarter", "month", "week", "day", "dayofyear", "hour", "minute", "second"}) | {
+    "millisecond",
+    "microsecond",
+}
 
 
 class _Source(NamedTuple):
@@ -159,6 +164,18 @@ def _is_plain(table: exp.Table) -> bool:
 def is_in_hint(node: exp.Expr) -> bool:
     """A hint is parsed separately: its places are not those of the text, and the tables that it names are read anyway."""
     return node.find_ancestor(exp.Hint) is not None
+
+
+def is_keyword(column: exp.Column) -> bool:
+    """What sqlglot takes for a column, and Spark does not: a collation, also in a type, and the unit of a function of dates."""
+    holder = column.parent
+    if isinstance(holder, exp.Collate) and holder.expression is column:
+        return True
+    if column.find_ancestor(exp.DataType) is not None:
+        return True
+    if not isinstance(holder, exp.Anonymous) or holder.name.lower() not in _WITH_UNIT or column.index != 0:
+        return False
+    return len(holder.expressions) == 3 and column.name.lower() in _UNITS
 
 
 def has_only(node: exp.Expr, allowed: frozenset[str]) -> bool:

@@ -135,6 +135,16 @@ def _find_clauses(_: SqlText, words: Sequence[Word], places: Places) -> Iterator
             yield _Foreign(words[place + 1], "a WITH query cannot be MATERIALIZED", "remove MATERIALIZED")
 
 
+def _find_choices(_: SqlText, words: Sequence[Word], places: Places) -> Iterator[_Foreign]:
+    for place, word in enumerate(words):
+        is_first = word.before in {T.SELECT, T.DISTINCT}
+        if word.text == "TOP" and is_first and word.after is T.NUMBER:
+            yield _Foreign(word, "Spark has no TOP", f"write LIMIT {places.shown(place + 1)} at the end of the query")
+        if word.text == "ON" and word.before is T.DISTINCT and word.after is T.L_PAREN:
+            advice = "write max_by(b, c) with GROUP BY a, or keep the rows with row_number() OVER (PARTITION BY a ORDER BY c) = 1"
+            yield _Foreign(word, "Spark has no DISTINCT ON", advice)
+
+
 def _find_days(_: SqlText, words: Sequence[Word], __: Places) -> Iterator[_Foreign]:
     for before, word in pairwise(words):
         is_literal = word.kind is T.STRING and before.text in {"DATE", "TIMESTAMP"} and before.before is not T.DOT
@@ -160,5 +170,6 @@ _RULES: tuple[_Rule, ...] = (
     _find_functions,
     _find_operators,
     _find_clauses,
+    _find_choices,
     _find_days,
 )

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from sqlglot.dialects.dialect import Dialect
 from sqlglot.tokenizer_core import Token
 from sqlglot.tokenizer_core import TokenType as T
 
@@ -45,6 +46,16 @@ BEFORE_VALUE = frozenset(
     {*_ORDER, *_OPERATORS, *_BRACKETS, T.COMMA, T.SELECT, T.DISTINCT, T.ALIAS, T.PARTITION_BY, T.FROM, T.JOIN, T.ON}
 ) | {T.AND, T.OR, T.NOT, T.CASE, T.WHEN, T.THEN, T.ELSE, T.BETWEEN, T.LIKE, T.RLIKE}
 """Where a name or a value must follow."""
+_QUOTED = frozenset({T.STRING, T.IDENTIFIER})
+_PARSER = Dialect.get_or_raise("spark").parser_class
+_CONSTANTS = frozenset({T.NULL, T.TRUE, T.FALSE, T.DEFAULT})
+_KNOWN_NAMES = frozenset({*_PARSER.ID_VAR_TOKENS, *_PARSER.NO_PAREN_FUNCTIONS, *_CONSTANTS})
+_LEFT_ALONE = _KNOWN_NAMES - BEFORE_VALUE - {*_PARSER.SUBQUERY_PREDICATES}
+"""Words that sqlglot takes for names itself where Spark does, and constants."""
+_FIRST_IN_SELECT = frozenset({T.DISTINCT, T.ALL})
+_AFTER_ALIAS = frozenset({T.COMMA, T.R_PAREN, T.WINDOW, T.LATERAL, *_CLAUSES})
+_ALIASES = frozenset({T.LIMIT, T.HAVING, T.LIKE, T.ILIKE, T.RLIKE, T.IN, T.IS, T.BETWEEN})
+"""Words that nothing can follow but what they need, or else they are aliases without AS: SELECT a limit, b."""
 _NAMES = frozenset({T.LIMIT, T.HAVING, T.QUALIFY, T.EXISTS, T.VALUES, T.ON, T.USING, T.JOIN, T.IN, *_SETS})
 """Words that Spark takes for a name where a name must be."""
 
@@ -86,12 +97,25 @@ def to_words(tokens: Sequence[Token]) -> list[Word]:
     following = [*(token.token_type for token in tokens[1:]), None]
     for token, after in zip(tokens, following, strict=True):
         before = kinds[-1] if kinds else None
-        is_field = before is T.DOT and str(token.text).isidentifier()
-        kinds.append(T.VAR if is_field or _is_name(token.token_type, before, after) else token.token_type)
+        is_word = token.token_type not in _QUOTED and str(token.text).isidentifier()
+        is_empty_struct = token.text == "<>" and before is T.STRUCT  # STRUCT<> is a type
+        is_name = is_word and (before is T.DOT or _is_keyword_name(token.token_type, before, after))
+        is_plain = is_name or is_empty_struct or _is_name(token.token_type, before, after)
+        kinds.append(T.VAR if is_plain else token.token_type)
     return [
         Word(token, kind, before, after)
         for token, kind, before, after in zip(tokens, kinds, [None, *kinds], [*kinds[1:], None], strict=False)
     ]
+
+
+def _is_keyword_name(kind: T, before: T | None, after: T | None) -> bool:
+    """Whether a word that sqlglot never takes for a name is the alias after AS, or a whole entry of SELECT."""
+    if kind in _LEFT_ALONE or (kind in _FIRST_IN_SELECT and before is T.SELECT):
+        return False
+    if before is T.ALIAS:
+        return after is None or after in _AFTER_ALIAS
+    is_entry = before in {T.SELECT, T.COMMA} and kind is not T.FROM
+    return is_entry and after in {None, T.COMMA, T.FROM, T.ALIAS, T.R_PAREN}
 
 
 def _is_name(kind: T, before: T | None, after: T | None) -> bool:
@@ -101,6 +125,8 @@ def _is_name(kind: T, before: T | None, after: T | None) -> bool:
         return before in {T.DOT, T.SELECT, T.COMMA}
     if kind is T.OFFSET:
         return after is not T.NUMBER
+    if kind in _ALIASES and after in {T.COMMA, T.FROM} and before not in BEFORE_VALUE:
+        return True
     if kind is T.WHERE:  # FILTER (WHERE ...)
         return before is T.DOT or (before in BEFORE_VALUE and before is not T.L_PAREN)
     return kind in _NAMES and (before is T.DOT or before in BEFORE_VALUE)

@@ -21,6 +21,7 @@ from penstock.definitions.sql_columns import (
     hides_names,
     input_of,
     is_in_hint,
+    is_keyword,
     selects_around,
 )
 from penstock.definitions.sql_facts import ColumnNeed, ResultColumns
@@ -230,7 +231,7 @@ class _Needs:
 def _is_certain(column: exp.Column, first: exp.Expr, names: list[str], selects: list[exp.Select]) -> bool:
     """Whether a word must be a column of what is in FROM: not an alias, a variable of a lambda or something special."""
     words = (first, first if isinstance(column.this, exp.Star) else column.this)
-    if is_in_hint(column) or not all(isinstance(word.meta.get("start"), int) for word in words):
+    if is_in_hint(column) or is_keyword(column) or not all(isinstance(word.meta.get("start"), int) for word in words):
         return False
     if names[0] in _NOT_COLUMNS or names[0].startswith(_NOT_COLUMN_STARTS) or "_metadata" in names or not all(names):
         return False

@@ -6,14 +6,16 @@ sqlglot parses the query; its text is never rewritten.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar
 
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ErrorLevel, ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
+from penstock.definitions.deep_stack import with_deep_stack
 from penstock.definitions.sql_columns import find_columns
 from penstock.definitions.sql_dialect import to_plain, to_readable
 from penstock.definitions.sql_facts import ColumnNeed, QueryFacts
@@ -22,10 +24,12 @@ from penstock.definitions.sql_grammar import check_grammar
 from penstock.definitions.sql_needs import find_needs
 from penstock.definitions.sql_reads import WithReads, find_inputs, find_remarks, find_with_reads, to_fingerprint
 from penstock.definitions.sql_results import check_names, check_widths
-from penstock.definitions.sql_text import SqlSyntaxError, SqlText, find_unclosed, to_offset
+from penstock.definitions.sql_text import SqlSyntaxError, SqlText, UnreadSqlError, find_unclosed, to_offset
 from penstock.errors import DefinitionError, Location, PenstockError
 
-_QUERY_STARTS = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "("})
+_QUERY_STARTS = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "(", "MAP", "REDUCE"})
+_QUOTES = frozenset("'\"`")
+_Read = TypeVar("_Read")
 _SPARK = Dialect.get_or_raise("spark")
 
 
@@ -40,9 +44,12 @@ def parse_query(sql: SqlText, *, is_whole: bool = True) -> QueryFacts:
 def parse_with_reads(sql: SqlText) -> tuple[exp.Expr, WithReads]:
     """The parsed query, and which of its tables are names of WITH queries."""
     tokens = to_tokens(sql)
-    with _located(sql, tokens):
+
+    def read() -> tuple[exp.Expr, WithReads]:
         query = _parse(sql, tokens)
         return query, find_with_reads(query, sql, tokens)
+
+    return _located(sql, tokens, read)
 
 
 def parse_condition(text: str) -> None:
@@ -52,8 +59,7 @@ def parse_condition(text: str) -> None:
     tokens = to_tokens(sql)
     if len(tokens) == 1:
         raise SqlSyntaxError("the condition is empty", location=sql.location(0))
-    with _located(sql, tokens):
-        query = _parse(sql, tokens)
+    query = _located(sql, tokens, lambda: _parse(sql, tokens))
     if any(each is not query for each in query.find_all(exp.Query)):
         raise SqlSyntaxError(
             "a condition cannot have a subquery",
@@ -83,14 +89,17 @@ def to_tokens(sql: SqlText) -> list[Token]:
     try:
         return list(_SPARK.tokenize(sql.text))
     except TokenError as error:
-        raise SqlSyntaxError(
-            "this SQL has a quote or comment that is not closed", location=sql.location(find_unclosed(sql.text))
-        ) from error
+        hint = next(
+            (f"the variable {name} has a quote: {value}" for name, value in sql.filled() if _QUOTES & {*value}), None
+        )
+        place = sql.location(find_unclosed(sql.text))
+        raise SqlSyntaxError("this SQL has a quote or comment that is not closed", hint=hint, location=place) from error
 
 
 def find_facts(sql: SqlText, tokens: list[Token], *, is_stored: bool = False, is_whole: bool = True) -> QueryFacts:
     """What the query of these tokens reads; its result may become a table."""
-    with _located(sql, tokens):
+
+    def read() -> QueryFacts:
         query = _parse(sql, tokens)
         if is_whole:
             check_widths(query, sql)
@@ -103,19 +112,24 @@ def find_facts(sql: SqlText, tokens: list[Token], *, is_stored: bool = False, is
         needs, result = find_needs(query, tokens, sql, with_reads)
         return QueryFacts(to_fingerprint(query, tokens), inputs, tuple(remarks), columns, needs, result)
 
+    return _located(sql, tokens, read)
 
-@contextmanager
-def _located(sql: SqlText, tokens: list[Token]) -> Iterator[None]:
+
+def _located(sql: SqlText, tokens: list[Token], read: Callable[[], _Read]) -> _Read:
     """Any failure of the parser, or of a walk over what it made of this text, is an error about the text."""
     start = sql.location(tokens[0].start if tokens else 0)
     try:
-        yield
+        return with_deep_stack(read)
     except PenstockError:
         raise
     except RecursionError as error:
-        raise DefinitionError("this query is nested too deeply", location=start) from error
+        raise UnreadSqlError(
+            "this query is too long or nested too deeply to be read",
+            hint="move parts of it into temporary views",
+            location=start,
+        ) from error
     except Exception as error:
-        raise DefinitionError(
+        raise UnreadSqlError(
             f"this SQL cannot be read ({type(error).__name__} in the parser)",
             hint="a function in it may have too few arguments",
             location=start,
@@ -144,7 +158,7 @@ def _parse_tokens(sql: SqlText, tokens: list[Token]) -> list[exp.Expr | None]:
     except RecursionError:
         raise
     except Exception as error:  # the parser stumbles over some forms instead of refusing them
-        with suppress(Exception):
+        with suppress(ParseError, ValueError, TypeError, LookupError, AttributeError, AssertionError):
             return _SPARK.parser(error_level=ErrorLevel.IMMEDIATE).parse(to_readable(known), sql.text)
         raise (_syntax_error(sql, error) if isinstance(error, ParseError) else error) from error
 
@@ -157,20 +171,22 @@ def _not_a_query(sql: SqlText, token: Token) -> DefinitionError:
     )
 
 
-def _syntax_error(sql: SqlText, error: ParseError) -> DefinitionError:
+def _syntax_error(sql: SqlText, error: ParseError) -> UnreadSqlError:
     facts = error.errors[0] if error.errors else {}
     word = str(facts.get("highlight") or "")
     # sqlglot gives the column where the word ends.
     line, column = int(facts.get("line") or 1), int(facts.get("col") or 1)
     start = sum(len(text) + 1 for text in sql.text.split("\n")[: line - 1])
-    return DefinitionError(
+    return UnreadSqlError(
         f"this SQL has a syntax error at {word!r}" if word else "this SQL has a syntax error",
-        hint=_advice(str(facts.get("description") or "")),
+        hint=_advice(str(facts.get("description") or ""), word),
         location=sql.location(start + max(0, column - max(1, len(word)))),
     )
 
 
-def _advice(description: str) -> str | None:
+def _advice(description: str, word: str) -> str | None:
     """The message of the parser, if it is meant for users."""
+    if description.startswith("Required keyword") and word == ")":
+        return "the function whose brackets end here may need more arguments"
     text = description.partition(" but got <")[0]
     return None if "<class" in text or text.startswith("Invalid expression") or not text else text.lower()

@@ -15,7 +15,7 @@ from penstock.definitions.sql_facts import QueryFacts, SqlPartitions, SqlStateme
 from penstock.definitions.sql_parameters import find_unknown_parameter, to_parameters
 from penstock.definitions.sql_parse import find_condition_needs, find_facts, parse_condition, to_tokens
 from penstock.definitions.sql_partitions import UNITS, Mapped, read_mapping, read_partitions
-from penstock.definitions.sql_text import SqlText, to_offset
+from penstock.definitions.sql_text import SqlText, UnreadSqlError, to_offset
 from penstock.definitions.sql_words import SqlWords
 from penstock.errors import DefinitionError
 from penstock.model.nearest import did_you_mean
@@ -27,6 +27,8 @@ _JOB = {
     "RETRY DELAY": "a length of time",
     "TIMEOUT": "a length of time",
 }
+_KINDS = ("MATERIALIZED", "TEMPORARY", "TEMP", "VIEW")
+_WAY_OUT = "if Spark reads this query, return it from a Python definition: dp.spark.sql(...), with its inputs in depends_on=[...]"
 ALLOWED = "CREATE MATERIALIZED VIEW name AS SELECT ... and CREATE TEMPORARY VIEW name AS SELECT ..."
 
 
@@ -87,7 +89,7 @@ class _StatementReader(SqlWords):
             query=text,
             query_line=self.sql.location(query[0].start).line or 1,
             query_column=self._find_column(query),
-            facts=self._with_conditions(find_facts(self.sql, query, is_stored=not kind.is_view), text),
+            facts=self._with_conditions(self._find_facts(query, kind), text),
             comment=self._comment,
             partition_cols=self._columns.get("PARTITIONED BY", ()),
             cluster_by=self._columns.get("CLUSTER BY", ()),
@@ -102,6 +104,14 @@ class _StatementReader(SqlWords):
         """Where the query begins in its line, unless values are filled in."""
         is_filled = any(query[0].start <= start <= query[-1].end for start, _, _ in self.sql.shifts)
         return None if is_filled or self._partitions is not None else self.sql.location(query[0].start).column
+
+    def _find_facts(self, query: list[Token], kind: DatasetKind) -> QueryFacts:
+        """The facts of the query; Spark may read what our parser cannot, and then a Python definition is the way out."""
+        try:
+            return find_facts(self.sql, query, is_stored=not kind.is_view)
+        except UnreadSqlError as error:
+            hint = f"{error.hint}; {_WAY_OUT}" if error.hint else _WAY_OUT
+            raise DefinitionError(error.message, hint=hint, location=error.location) from None
 
     def _with_conditions(self, facts: QueryFacts, query: str) -> QueryFacts:
         """The facts with what the expectations and the layout need."""
@@ -134,9 +144,9 @@ class _StatementReader(SqlWords):
         return None if self._partitions is None else replace(self._partitions, inputs=tuple(self._mapped))
 
     def _read_kind(self) -> DatasetKind:
-        words = " ".join(token.text.upper() for token in self.tokens[:3])
+        words = self.tokens[:3]
         if not self.take("CREATE"):
-            raise self._refused(self.tokens[0].text.upper())
+            raise self._refused(self.tokens[:1])
         if self.take("OR") and not self.take("REFRESH"):
             self.need("REPLACE")
         if self.take("MATERIALIZED") and self.take("VIEW"):
@@ -146,8 +156,11 @@ class _StatementReader(SqlWords):
         self.next = 0
         raise self._refused(words)
 
-    def _refused(self, statement: str) -> DefinitionError:
-        return self.error(f"a definition file cannot contain the statement {statement!r}", hint=f"allowed: {ALLOWED}")
+    def _refused(self, words: list[Token]) -> DefinitionError:
+        statement = " ".join(token.text for token in words)
+        meant = (did_you_mean(token.text.upper(), _KINDS) for token in words[1:] if token.text.upper() not in _KINDS)
+        text = f"a definition file cannot contain the statement {statement!r}{next(filter(None, meant), '')}"
+        return self.error(text, hint=f"allowed: {ALLOWED}")
 
     def _read_name(self) -> str:
         parts = [self.identifier("the name of the dataset")]

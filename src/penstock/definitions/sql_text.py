@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from penstock.errors import DefinitionError, Location
@@ -25,6 +25,10 @@ class SqlSyntaxError(DefinitionError):
     """SQL that no parser could read, Spark's neither."""
 
 
+class UnreadSqlError(DefinitionError):
+    """SQL that our parser cannot read; Spark's may."""
+
+
 @dataclass(frozen=True, slots=True)
 class SqlText:
     """SQL with variables filled in; `shifts` map its places back to the user's text."""
@@ -38,6 +42,13 @@ class SqlText:
     def location(self, offset: int) -> Location:
         """The place in the user's file for an offset of the filled text."""
         return to_location(self.file, self.original, self._original_offset(offset))
+
+    def filled(self) -> Iterator[tuple[str, str]]:
+        """The variables in the text, as they are written there, with their values."""
+        for start, length, end in self.shifts:
+            name = self.original[self.original.rfind("$", 0, end) : end]
+            if name.startswith("${"):
+                yield name, self.text[start : start + length]
 
     def _original_offset(self, offset: int) -> int:
         moved = offset

@@ -35,8 +35,10 @@ _REFUSALS = {
         "fix the source, or allow it: ALTER TABLE ... ALTER COLUMN ... DROP NOT NULL",
     ),
     re.compile(UNSTORABLE_PARTITION + r"\[([^\n]*?)\]"): (
-        "the partition column {} has a value that Delta cannot keep there: an empty text, bytes that are not text, or the text "
-        "__HIVE_DEFAULT_PARTITION__",
+        (
+            "the partition column {} has a value that Delta cannot keep there: an empty text, what stands for NULL in the names of "
+            "folders (__HIVE_DEFAULT_PARTITION__), or bytes that are not text"
+        ),
         "replace these values, such as with nullif(column, ''), or do not partition by this column",
     ),
     re.compile(r"(?:DELTA_CANNOT_MODIFY_APPEND_ONLY)"): (

@@ -113,6 +113,65 @@ GOOD = [
     "SELECT order FROM t",
     "SELECT a FROM t FULL OUTER JOIN u ON t.a = u.a LEFT ANTI JOIN v ON true WHERE x",
 ]
+GOOD += [
+    *(
+        f"SELECT a AS {word}, b AS {word} FROM t"
+        for word in (
+            "then",
+            "and",
+            "or",
+            "in",
+            "like",
+            "is",
+            "not",
+            "distinct",
+            "between",
+            "select",
+            "else",
+            "when",
+            "rlike",
+        )
+    ),
+    *(f"SELECT a AS {word} FROM t" for word in ("as", "case", "from", "not", "select", "where")),
+    "SELECT a AS case, CASE WHEN a > 1 THEN 2 ELSE 3 END AS when FROM t",
+    "SELECT max(a) AS not, min(a) AS select FROM t AS distinct WHERE a",
+    "SELECT x.b FROM (SELECT a AS not FROM t) AS x",
+    "SELECT t.a FROM t window",
+    "SELECT window.a FROM t sample JOIN u window ON window.a = sample.a",
+    "SELECT window.a, sum(b) OVER w AS s FROM t window WINDOW w AS (PARTITION BY c)",
+    "SELECT from, to FROM (SELECT 1 AS from, 2 AS to)",
+    "SELECT any, for, outer, cross, b FROM t",
+    "SELECT select FROM t",
+    "SELECT a limit, b FROM t",
+    "SELECT 15 rlike, 16 like, a in, b is, c between FROM t",
+    "SELECT s.a FROM (VALUES (1), (2) AS x(a)) s JOIN (VALUES (1) x) TABLESAMPLE (3 ROWS) AS t(a) ON true",
+    "SELECT a limit, b offset FROM t LIMIT 3",
+    "SELECT a FROM (SELECT a FROM t) TABLESAMPLE (3 ROWS) s",
+    "SELECT s.a FROM (SELECT a FROM t) TABLESAMPLE (10 PERCENT) REPEATABLE (3) AS s(a) WHERE s.a",
+    "SELECT s.a FROM (VALUES (1)) TABLESAMPLE (3 ROWS) AS s(a)",
+    "SELECT s.a FROM t JOIN (SELECT 1) TABLESAMPLE (10 PERCENT) s ON true JOIN u TABLESAMPLE (3 ROWS) v ON s.a = v.a",
+    "SELECT IDENTIFIER('upper')(a) AS x FROM t WHERE IDENTIFIER('abs')(b) > 1 ORDER BY IDENTIFIER('abs')(b)",
+    "SELECT IDENTIFIER('coalesce')(IDENTIFIER('a'), 'x') x FROM t",
+    "SELECT IDENTIFIER('a.b')(a) OVER (ORDER BY b) FROM t",
+    "SELECT a AS IDENTIFIER('y') FROM t AS IDENTIFIER('z')",
+    "WITH IDENTIFIER('x') AS (SELECT 1 AS a), IDENTIFIER('y') AS (SELECT 1 AS a) SELECT a FROM x JOIN y",
+    "SELECT v:`a b` AS c FROM t",
+    "SELECT o.v:a[0] AS n, v:`c` AS m, v:a.`b c`::string FROM t",
+    "SELECT a FROM t FOR SYSTEM_VERSION AS OF 0",
+    "SELECT a FROM t SYSTEM_VERSION AS OF '1' AS x JOIN u FOR VERSION AS OF 2",
+    "SELECT a FROM t FOR SYSTEM_TIME AS OF '2024-01-01' x",
+    "SELECT a FROM t CHANGES FROM VERSION 1 TO VERSION 2",
+    "SELECT a FROM t CHANGES FROM TIMESTAMP '2024-01-01' AS c",
+    "SELECT INTERVAL 1 DAY -1 HOUR AS x, INTERVAL 1 DAY -2 HOURS 3 MINUTES AS y, INTERVAL -1 DAY +2 HOURS AS z FROM t",
+    "SELECT a + INTERVAL 1 DAY - 2 * b, INTERVAL 1 DAY - a FROM t",
+    "SELECT a FROM t WHERE b > a + INTERVAL 1 DAY - 1",
+    "SELECT a FROM t JOIN u APPROX NEAREST 3 BY DISTANCE t.a - u.a WHERE b",
+    "SELECT a FROM t LEFT JOIN u AS v EXACT NEAREST BY SIMILARITY t.a - v.a",
+    "MAP a USING 'cat' AS x FROM t",
+    "REDUCE a, b USING 'cat' FROM t WHERE b > 1",
+    "FROM (SELECT a FROM t) q REDUCE q.a USING 'cat' AS a INT, b STRING",
+    "SELECT CAST(NULL AS STRUCT<>) AS a, CAST(b AS ARRAY<STRUCT<>>) AS c, struct <> 1 FROM t",
+]
 """What looks odd, but Spark parses: keywords can be names, clauses stand in brackets of their own."""
 
 
@@ -122,6 +181,21 @@ def test_a_mistake_has_a_place(query: str, column: int) -> None:
         read_query(query, ParseCache(None))
     assert caught.value.location is not None
     assert (caught.value.location.line, caught.value.location.column) == (1, column)
+
+
+@pytest.mark.parametrize(
+    ("query", "inputs"),
+    [
+        ("SELECT a FROM IDENTIFIER('range')(10)", ()),
+        ("WITH IDENTIFIER('x') AS (SELECT a FROM t) SELECT a FROM x", ("t",)),
+        ("MAP a, b USING 'cat' AS (x, y) FROM t", ("t",)),
+        ("SELECT a FROM (SELECT a FROM t) TABLESAMPLE (3 ROWS) s JOIN u APPROX NEAREST BY DISTANCE a - b", ("t", "u")),
+        ("SELECT a FROM t CHANGES FROM VERSION 1 TO VERSION 2 c JOIN u", ("t", "u")),
+        ("SELECT select FROM t window, u sample", ("t", "u")),
+    ],
+)  # fmt: skip
+def test_rare_forms_read_what_they_name(query: str, inputs: tuple[str, ...]) -> None:
+    assert read_query(query, ParseCache(None)).inputs == inputs
 
 
 @pytest.mark.parametrize("query", GOOD)
@@ -148,6 +222,49 @@ def test_a_mistake_in_sql_of_a_python_definition_is_told_with_line_and_column(fo
 def test_sql_with_unknown_parts_is_not_called_a_mistake(folder: Folder) -> None:
     """What is in the hole can make it right."""
     folder.define("return spark.sql(f'SELECT id, {dp.variable(chr(97))} FROM staging.t')", "")
+
+
+@pytest.mark.parametrize("call", ["upper()", "date_trunc(a)", "split(a)", "date_format(a)"])
+def test_too_few_arguments_have_a_hint(call: str) -> None:
+    with pytest.raises(DefinitionError, match=r"syntax error at '\)'") as caught:
+        read_query(f"SELECT {call} FROM t", ParseCache(None))
+    assert caught.value.hint == "the function whose brackets end here may need more arguments"
+
+
+def test_a_quote_in_a_variable_is_told_with_its_name(folder: Folder) -> None:
+    folder.vars = {"day": "2024-01-01", "label": "it's"}
+    folder.write(
+        "transformations/a.sql", "CREATE MATERIALIZED VIEW a AS SELECT '${day}' AS d, '${label}' AS a FROM staging.t"
+    )
+    with pytest.raises(DefinitionError, match="not closed") as caught:
+        folder.load()
+    assert caught.value.hint == "the variable ${label} has a quote: it's"
+
+
+def test_the_hint_for_a_name_is_in_the_language_of_the_file(folder: Folder) -> None:
+    folder.write("transformations/a.sql", "CREATE MATERIALIZED VIEW `a b` AS SELECT 1 AS a")
+    with pytest.raises(DefinitionError) as caught:
+        folder.load()
+    assert caught.value.hint == "give a name, such as orders"
+
+
+UNREAD = "SELECT id FRM FRM FROM staging.t OOPS 1 2"
+
+
+def test_sql_that_may_be_right_has_a_way_out_of_a_sql_file(folder: Folder) -> None:
+    folder.write("transformations/a.sql", f"CREATE MATERIALIZED VIEW a AS\n{UNREAD}")
+    with pytest.raises(DefinitionError, match="syntax error at 'FRM'") as caught:
+        folder.load()
+    assert str(caught.value.location) == "transformations/a.sql:2:15"
+    assert "dp.spark.sql(...), with its inputs in depends_on=[...]" in str(caught.value.hint)
+
+
+def test_sql_that_may_be_right_is_only_a_remark_in_python(folder: Folder) -> None:
+    spec = folder.define(f"return dp.spark.sql('{UNREAD}')")
+    assert (spec.inputs, [remark.code for remark in spec.untraced]) == ((), ["untraced_read"])
+    declared = '@dp.materialized_view(depends_on=["staging.t"])'
+    spec = folder.define(f"return dp.spark.sql('{UNREAD}')", decorator=declared)
+    assert ([str(name) for name in spec.inputs], spec.untraced) == (["staging.t"], ())
 
 
 CONDITIONS = {

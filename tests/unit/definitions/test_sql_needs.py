@@ -33,6 +33,71 @@ def lost(needs: tuple[ColumnNeed, ...], schemas: Schemas) -> set[str]:
     }
 
 
+UNITS = (
+    "YEAR",
+    "QUARTER",
+    "MONTH",
+    "WEEK",
+    "DAY",
+    "DAYOFYEAR",
+    "HOUR",
+    "MINUTE",
+    "SECOND",
+    "MILLISECOND",
+    "MICROSECOND",
+)
+WITH_UNIT = ("timestampadd", "dateadd", "date_add", "timestampdiff", "datediff", "date_diff", "timediff")
+
+
+@pytest.mark.parametrize("function", WITH_UNIT)
+@pytest.mark.parametrize("unit", UNITS)
+def test_a_unit_is_no_column(function: str, unit: str) -> None:
+    assert sorted(shown(f"SELECT {function}({unit}, x, y) AS z FROM t WHERE {function}({unit.lower()}, x, y) > 1")) == [
+        "t.x",
+        "t.y",
+    ]
+
+
+def test_a_column_that_is_called_as_a_unit_is_one() -> None:
+    assert shown("SELECT datediff(day, a) FROM t") == ["t.day", "t.a"]
+    assert shown("SELECT coalesce(day, a, b) FROM t") == ["t.day", "t.a", "t.b"]
+    assert "t.hour" in shown("SELECT timediff(HOUR, hour, a) FROM t")
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SELECT x AS then, y AS select FROM t WHERE z > 1", ["t.x", "t.y", "t.z"]),
+        ("SELECT then, select FROM (SELECT x AS then, 1 AS select FROM t)", ["t.x"]),
+        ("SELECT s.x FROM (SELECT * FROM t) TABLESAMPLE (3 ROWS) s WHERE s.y > 1", ["t.x", "t.y"]),
+        ("SELECT v.x FROM t JOIN staging.u AS v APPROX NEAREST 3 BY DISTANCE t.z - v.y", ["staging.u.x", "t.z", "staging.u.y"]),
+        ("SELECT x + INTERVAL 1 DAY -2 HOURS 3 MINUTES AS y FROM t", ["t.x"]),
+        ("SELECT s.x FROM t JOIN staging.u s JOIN staging.w window ON window.a = s.a", ["staging.u.x", "staging.u.a"]),
+        ("SELECT v:`a b` AS y, v:c.`d e`::string FROM t", ["t.v"]),
+    ],
+)  # fmt: skip
+def test_rare_forms_need_what_they_name(query: str, expected: list[str]) -> None:
+    assert shown(query) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CAST(x AS STRING COLLATE UTF8_LCASE)",
+        "x::STRING COLLATE UTF8_LCASE",
+        "x COLLATE UTF8_LCASE",
+        "x COLLATE system.builtin.UTF8_LCASE",
+        "TRY_CAST(x AS ARRAY<STRING COLLATE UNICODE_CI>)[0]",
+        "CAST(x AS STRUCT<city: STRING COLLATE UNICODE, zip STRING COLLATE UTF8_LCASE NOT NULL, n: INT>)",
+        "CAST(x AS MAP<STRING COLLATE UNICODE, ARRAY<STRING COLLATE UNICODE_CI_AI>>)",
+        "CAST(x AS CHAR(3) COLLATE UTF8_LCASE)",
+        "CAST(x AS VARCHAR(3) COLLATE UTF8_LCASE)",
+    ],
+)
+def test_a_collation_is_no_column(text: str) -> None:
+    assert shown(f"SELECT {text} AS y FROM t WHERE {text} = 'a' ORDER BY {text}") == ["t.x"]
+
+
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
