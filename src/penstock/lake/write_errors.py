@@ -36,8 +36,8 @@ _REFUSALS = {
     ),
     re.compile(UNSTORABLE_PARTITION + r"\[([^\n]*?)\]"): (
         (
-            "the partition column {} has a value that Delta cannot keep there: an empty text, what stands for NULL in the names of "
-            "folders (__HIVE_DEFAULT_PARTITION__), or bytes that are not text"
+            "the partition column {} has a value that Delta cannot keep there: an empty text, what stands for NULL in "
+            "the names of folders (__HIVE_DEFAULT_PARTITION__), or bytes that are not text"
         ),
         "replace these values, such as with nullif(column, ''), or do not partition by this column",
     ),
