@@ -21,6 +21,7 @@ from penstock.definitions.parse_cache import ParseCache
 from penstock.definitions.project_modules import ProjectFiles, ProjectFinder, project_imports
 from penstock.definitions.python_files import check_callable, load_python_file
 from penstock.definitions.sql_facts import ColumnNeed, QueryFacts, SqlStatement
+from penstock.definitions.sql_facts import ResultColumns as SqlResult
 from penstock.definitions.sql_files import read_sql_file
 from penstock.definitions.sql_partitions import to_partitioning
 from penstock.errors import DefinitionError, Location
@@ -149,7 +150,7 @@ class _Loader:
             query_column=statement.query_column,
             columns=self._columns(facts),
             needs=tuple(self._need(need, Location(file, need.line, need.column)) for need in facts.needs),
-            result=self._result(facts),
+            result=self._result(facts.result),
             partitioning=to_partitioning(given, self._source_name, location) if given is not None else None,
             job=to_job(dict(statement.job), location),
         )
@@ -170,8 +171,7 @@ class _Loader:
         )
         return NeededColumn(reads, place, others, need.is_open, need.name, need.is_qualifier, need.known)
 
-    def _result(self, facts: QueryFacts) -> ResultColumns:
-        given = facts.result
+    def _result(self, given: SqlResult) -> ResultColumns:
         inputs = tuple(to_dataset_name(text, self._project.database) for text in given.inputs)
         return ResultColumns(frozenset(given.names), inputs, given.is_open, given.has_texts)
 
@@ -226,13 +226,13 @@ class _Loader:
             raise DefinitionError(error.message, hint=error.hint, location=shown) from None
 
     def _from_definition(self, definition: Definition, registry: Registry, tracer: Tracer) -> DatasetSpec:
-        from penstock.definitions.trace_needs import find_python_needs
+        from penstock.definitions.trace_needs import find_python_query
 
         location = self._shown(definition.location)
         name = self._dataset_name(definition.name, location)
         check_callable(definition, location)
         trace = tracer.trace(definition.function, has_depends_on=bool(definition.depends_on))
-        needs = find_python_needs(definition.function, tracer.sources, self._cache)
+        query = find_python_query(definition.function, tracer.sources, self._cache)
         reads, remarks = self.guesses.take(name, trace, definition.depends_on)
         return DatasetSpec(
             name=name,
@@ -246,7 +246,8 @@ class _Loader:
             expectations=registry.expectations_of(definition.function),
             tags=definition.tags,
             local_views=trace.views,
-            needs=tuple(self._need(*found) for found in needs),
+            needs=tuple(self._need(*found) for found in query.needs),
+            result=self._result(query.result),
             function=bind_variables(definition.function, self._project.vars),
             partitioning=self._partitioning(definition, location),
             job=to_job(definition.job, location),

@@ -145,9 +145,9 @@ class DatasetSpec:
     columns: Mapping[DatasetName, frozenset[str]] = field(default_factory=dict)
     """The columns, in lower case, that may be read of an input; all columns of an input that is not listed."""
     needs: tuple[NeededColumn, ...] = ()
+    """What the inputs must have, or else Spark rejects the query."""
     result: ResultColumns | None = None
     """What its result may have, if its text says so."""
-    """What the inputs must have, or else Spark rejects the query."""
     flows: tuple[FlowSpec, ...] = ()
     """What feeds a streaming table: it has flows instead of a query."""
     local_views: frozenset[str] = frozenset()

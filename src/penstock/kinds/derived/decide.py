@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
-from penstock.kinds.derived.lost_columns import find_lost_column
+from penstock.kinds.derived.lost_columns import find_lost_column, find_result_names
 from penstock.kinds.derived.values import (
     DerivedObservation,
     DerivedWork,
@@ -41,7 +41,10 @@ DerivedItem: TypeAlias = WorkItem[DerivedWork]
 def decide(given: DerivedObservation, wishes: Wishes, inputs: Inputs) -> tuple[DerivedItem, ...] | Needs:
     """Choose none, recompute, evolve (the description only), hide or skip, with the reasons."""
     decided = _decide(given, wishes, inputs)
-    return decided if isinstance(decided, Needs) else (decided,)
+    if isinstance(decided, Needs):
+        return decided
+    names = find_result_names(given.resolved, inputs)
+    return (replace(decided, effect=replace(decided.effect, names=names)),)
 
 
 def find_obstacle(given: DerivedObservation, inputs: Inputs) -> DerivedItem | None:
