@@ -33,6 +33,7 @@ from penstock.model.partitions.refs import PartitionError
 from penstock.model.partitions.schemes import ColumnScheme
 from penstock.model.project import Project
 from penstock.model.spec import (
+    CertainColumns,
     DatasetKind,
     DatasetSpec,
     Expectation,
@@ -166,14 +167,21 @@ class _Loader:
 
     def _need(self, need: ColumnNeed, place: Location) -> NeededColumn:
         reads, others = (
-            tuple((to_dataset_name(text, self._project.database), column) for text, column in pairs)
-            for pairs in (need.reads, need.others)
+            tuple((self._input(text), column) for text, column in pairs) for pairs in (need.reads, need.others)
         )
-        return NeededColumn(reads, place, others, need.is_open, need.name, need.is_qualifier, need.known)
+        places = tuple(tuple(map(self._input, texts)) for texts in need.places)
+        return NeededColumn(reads, place, others, need.is_open, need.name, need.is_qualifier, need.known, places)
 
     def _result(self, given: SqlResult) -> ResultColumns:
-        inputs = tuple(to_dataset_name(text, self._project.database) for text in given.inputs)
-        return ResultColumns(frozenset(given.names), inputs, given.is_open, given.has_texts)
+        certain = (
+            CertainColumns(each.name, self._input(each.input) if each.input else None, frozenset(each.without))
+            for each in given.certain
+        )
+        inputs = tuple(map(self._input, given.inputs))
+        return ResultColumns(frozenset(given.names), inputs, given.is_open, given.has_texts, tuple(certain))
+
+    def _input(self, text: str) -> DatasetName:
+        return to_dataset_name(text, self._project.database)
 
     def _load_python(self, paths: list[Path]) -> list[DatasetSpec]:
         finder = ProjectFinder(self._files)

@@ -106,6 +106,8 @@ class ColumnNames:
     names: tuple[str, ...]
     has_texts: bool = False
     """It may also have columns whose names are not words, such as `sum(a)`."""
+    certain: frozenset[str] = frozenset()
+    """Those that it certainly has, in lower case."""
 
     def may_have(self, name: str) -> bool:
         """Tell whether a column of this name, in lower case, may be there."""

@@ -21,7 +21,9 @@ def needs_of(query: str) -> tuple[ColumnNeed, ...]:
 
 def shown(query: str) -> list[str]:
     """What is needed of each input, such as `t.a`, or `t.a|u.a` if one of two must have it."""
-    return ["|".join(f"{table}.{column}" for table, column in need.reads) for need in needs_of(query)]
+    return [
+        "|".join(f"{table}.{column}" for table, column in need.reads) for need in needs_of(query) if not need.places
+    ]
 
 
 def lost(needs: tuple[ColumnNeed, ...], schemas: Schemas) -> set[str]:
@@ -29,7 +31,9 @@ def lost(needs: tuple[ColumnNeed, ...], schemas: Schemas) -> set[str]:
     return {
         need.name
         for need in needs
-        if not need.is_open and all(c not in schemas.get(t, {c}) for t, c in (*need.reads, *need.others))
+        if not need.is_open
+        and not need.places
+        and all(c not in schemas.get(t, {c}) for t, c in (*need.reads, *need.others))
     }
 
 

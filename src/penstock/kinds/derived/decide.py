@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
-from penstock.kinds.derived.lost_columns import find_lost_column, find_result_names
+from penstock.kinds.derived.lost_columns import find_lost_column, find_result_names, find_twin
 from penstock.kinds.derived.values import (
     DerivedObservation,
     DerivedWork,
@@ -54,7 +54,8 @@ def find_obstacle(given: DerivedObservation, inputs: Inputs) -> DerivedItem | No
     missing = find_missing_input(inputs)
     if missing is not None:
         return _refuse_missing(given, missing)
-    lost = find_lost_column(given.resolved, inputs) or _find_unmapped_column(given, inputs)
+    resolved = given.resolved
+    lost = find_lost_column(resolved, inputs) or find_twin(resolved, inputs) or _find_unmapped_column(given, inputs)
     return make_item(given, Action.SKIP, (Reason(lost.code, lost.message),), lost) if lost is not None else None
 
 

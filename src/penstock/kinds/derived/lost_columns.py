@@ -13,7 +13,7 @@ from penstock.model.names import DatasetName
 from penstock.model.nearest import nearest_names
 from penstock.model.plan import ColumnNames, Problem, Upstream
 from penstock.model.schema import Schema
-from penstock.model.spec import NeededColumn
+from penstock.model.spec import CertainColumns, NeededColumn, ResultColumns
 
 Known: TypeAlias = Mapping[DatasetName, ColumnNames | None]
 
@@ -24,6 +24,10 @@ _MOST_SHOWN = 12
 def find_lost_column(resolved: ResolvedSpec, inputs: Mapping[DatasetName, Upstream]) -> Problem | None:
     """The first name in the definition, or in a view that it reads, with which Spark would reject it."""
     for need in resolved.needs:
+        if need.places and (shared := _find_shared(resolved, need, inputs)) is not None:
+            return shared
+        if need.places:
+            continue
         # An input that is a temporary view is not among these.
         known = {name: _find_names(inputs[name]) for name, _ in (*need.reads, *need.others) if name in inputs}
         if not _is_lost(need.reads, known) or _has_any(need.others, known):
@@ -34,6 +38,59 @@ def find_lost_column(resolved: ResolvedSpec, inputs: Mapping[DatasetName, Upstre
         if problem is not None:
             return problem
     return None
+
+
+def find_twin(resolved: ResolvedSpec, inputs: Mapping[DatasetName, Upstream]) -> Problem | None:
+    """Two columns of the result that certainly have one name: Delta cannot store them."""
+    seen: set[str] = set()
+    for name in _find_certain(resolved.spec.result, resolved, inputs):
+        if name in seen:
+            return Problem(
+                "column_twice",
+                f"two columns of {resolved.spec.name} would be called {name}",
+                hint=f"give one of them another name, or leave it out: * EXCEPT ({name})",
+                location=resolved.spec.location,
+            )
+        seen.add(name)
+    return None
+
+
+def _find_certain(
+    result: ResultColumns | None, resolved: ResolvedSpec, inputs: Mapping[DatasetName, Upstream]
+) -> Iterator[str]:
+    """The columns of a result, as far as they are certain; those of an input in any order."""
+    for each in result.certain if result is not None else ():
+        if each.input is None:
+            yield each.name
+        elif each.input in resolved.views:
+            behind = _find_certain(resolved.views[each.input].result, resolved, inputs)
+            yield from (name for name in behind if name not in each.without)
+        elif each.input in inputs and (known := _find_names(inputs[each.input])) is not None:
+            yield from sorted(known.certain - each.without)
+
+
+def _find_shared(resolved: ResolvedSpec, need: NeededColumn, inputs: Mapping[DatasetName, Upstream]) -> Problem | None:
+    """An unqualified name that several tables of the query certainly have."""
+    having = [
+        table
+        for table, places in zip(need.known, need.places, strict=True)
+        if not places or any(_has_certainly(name, need.name, resolved, inputs) for name in places)
+    ]
+    if len(having) < 2:
+        return None
+    return Problem(
+        "column_ambiguous",
+        f"{resolved.spec.name} reads {need.name}, which {' and '.join(having)} have",
+        hint=f"say which one is meant: {' or '.join(f'{table}.{need.name}' for table in having)}",
+        location=need.location,
+    )
+
+
+def _has_certainly(
+    name: DatasetName, column: str, resolved: ResolvedSpec, inputs: Mapping[DatasetName, Upstream]
+) -> bool:
+    whole = ResultColumns(frozenset(), (), is_open=True, has_texts=False, certain=(CertainColumns("", name),))
+    return column in _find_certain(whole, resolved, inputs)
 
 
 def find_result_names(resolved: ResolvedSpec, inputs: Mapping[DatasetName, Upstream]) -> ColumnNames | None:
@@ -57,7 +114,8 @@ def find_result_names(resolved: ResolvedSpec, inputs: Mapping[DatasetName, Upstr
                 return None
             has_texts |= known.has_texts
             found |= {each.lower(): each for each in known.names}
-    return ColumnNames(tuple(found.values()), has_texts)
+    certain = frozenset(_find_certain(resolved.spec.result, resolved, inputs))
+    return ColumnNames(tuple(found.values()), has_texts, certain)
 
 
 def _find_names(upstream: Upstream) -> ColumnNames | None:
@@ -69,7 +127,9 @@ def _find_names(upstream: Upstream) -> ColumnNames | None:
     schema = _find_schema(upstream)
     if stated is not None or schema is None:
         return stated
-    return ColumnNames(tuple(column.name for column in schema.columns))
+    return ColumnNames(
+        tuple(column.name for column in schema.columns), certain=frozenset(column.key for column in schema.columns)
+    )
 
 
 def _find_schema(upstream: Upstream) -> Schema | None:
