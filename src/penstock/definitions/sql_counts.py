@@ -28,6 +28,16 @@ def check_counts(query: exp.Expr, sql: SqlText, width: Width) -> None:
             raise SqlSyntaxError(message, location=sql.location(start_of(part) or start_of(query)))
 
 
+def check_row_wise(condition: exp.Expr, sql: SqlText, start: int) -> None:
+    """SqlSyntaxError for an aggregate in a condition that each row must meet."""
+    for found in condition.find_all(*_AGGREGATES):
+        raise SqlSyntaxError(
+            "a condition on each row cannot have an aggregate or a window function",
+            hint="compute it in the query, as a column of the result",
+            location=sql.location(start_of(found) or start),
+        )
+
+
 def start_of(part: exp.Expr) -> int:
     """Where the first name in a part of the query is."""
     places = (name.meta.get("start") for name in part.find_all(exp.Identifier))
@@ -85,7 +95,7 @@ def _find_alias_lists(query: exp.Expr, width: Width) -> _Found:
         count = next(iter(rows)) if rows is not None and len(rows) == 1 else None
         if not isinstance(part, exp.Values) and not part.args.get("pivots"):
             count = width(part.this)
-        if given and count is not None and given != count:
+        if isinstance(alias, exp.TableAlias) and count is not None and given not in {0, count}:
             yield alias, f"{alias.name} names {counted(given, 'column')}, and has {count}"
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from penstock.definitions.parse_cache import ParseCache
 from penstock.definitions.sql_files import read_query
+from penstock.definitions.sql_parse import parse_condition
 from penstock.errors import DefinitionError
 
 
@@ -45,7 +46,10 @@ def test_what_cannot_fit_is_an_error(query: str, message: str) -> None:
         "SELECT status, count(*) AS n FROM staging.orders GROUP BY 1 ORDER BY 2",
         "SELECT *, 1 AS x FROM staging.orders ORDER BY 9",
         "SELECT status FROM staging.orders ORDER BY sum(amount) OVER (ORDER BY id)",
-        "SELECT status, max(id) AS m FROM staging.orders GROUP BY status HAVING EXISTS (SELECT 1 FROM staging.customers c WHERE c.id = max(orders.id))",
+        (
+            "SELECT status, max(id) AS m FROM staging.orders GROUP BY status HAVING EXISTS (SELECT 1 FROM "
+            "staging.customers c WHERE c.id = max(orders.id))"
+        ),
         "SELECT id FROM staging.orders WHERE (id, status) IN (SELECT id, name FROM staging.customers)",
         "SELECT id FROM staging.orders o WHERE EXISTS (SELECT id, name FROM staging.customers c WHERE c.id = o.id)",
         "SELECT * FROM VALUES (1, 2), (3, 4) AS t(a, b)",
@@ -63,12 +67,31 @@ def test_what_cannot_fit_is_an_error(query: str, message: str) -> None:
         "SELECT id, status FROM staging.orders ORDER BY 1, 2 DESC NULLS LAST",
         "SELECT id FROM staging.orders WHERE id IN (1, 2) AND id IN (SELECT id FROM staging.customers)",
         "SELECT status, sum(amount) FILTER (WHERE amount > 1) AS s FROM staging.orders GROUP BY 1",
-        "SELECT a, b FROM (SELECT id, amount, status FROM staging.orders) PIVOT (sum(amount) FOR status IN ('x', 'y')) AS p(id, a, b)",
+        (
+            "SELECT a, b FROM (SELECT id, amount, status FROM staging.orders) PIVOT (sum(amount) FOR status IN ('x', "
+            "'y')) AS p(id, a, b)"
+        ),
         "SELECT status FROM staging.orders GROUP BY ALL ORDER BY ALL",
         "SELECT 'x' AS a, id FROM staging.orders GROUP BY 1, 2 ORDER BY '9'",
         "SELECT col1 FROM (SELECT array(1) AS a) LATERAL VIEW inline(array(struct(1))) x AS col1",
-        "SELECT (SELECT count(*) FROM staging.customers c WHERE c.id = o.id AND max(o.id) = c.id) AS n, status FROM staging.orders o GROUP BY status, o.id",
+        (
+            "SELECT (SELECT count(*) FROM staging.customers c WHERE c.id = o.id AND max(o.id) = c.id) AS n, status "
+            "FROM staging.orders o GROUP BY status, o.id"
+        ),
     ],
 )
 def test_what_may_fit_is_no_error(query: str) -> None:
     read_query(query, ParseCache(None))
+
+
+@pytest.mark.parametrize("condition", ["sum(id) > 1", "count(*) > 0", "id > 0 AND row_number() OVER (ORDER BY id) = 1"])
+def test_a_condition_on_each_row_has_no_aggregate(condition: str) -> None:
+    with pytest.raises(DefinitionError, match="cannot have an aggregate or a window function"):
+        parse_condition(condition)
+
+
+@pytest.mark.parametrize(
+    "condition", ["id > 1", "array_max(a) > 1", "aggregate(a, 0, (s, x) -> s + x) > 1", "`sum` > 1"]
+)
+def test_a_condition_on_each_row_may_call_other_functions(condition: str) -> None:
+    parse_condition(condition)
