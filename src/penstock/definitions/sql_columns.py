@@ -29,6 +29,11 @@ _CLAUSES = frozenset(
 SELECT_ARGS = _CLAUSES | {"with_", "hint", "operation_modifiers", "distinct", "expressions", "from_", "joins"}
 TABLE_ARGS = frozenset({"this", "db", "catalog", "alias", "sample"})
 _JOIN_ARGS = frozenset({"this", "on", "using", "side", "kind"})
+_NOT_COLUMNS = frozenset(
+    {"user", "localtime", "localtimestamp", "grouping__id", "_metadata", "window", "all", "default"}
+)
+_NOT_COLUMN_STARTS = ("current_", "session_")
+"""Functions that need no parentheses, columns that every table has, and words that sqlglot may take for columns."""
 
 
 class _Source(NamedTuple):
@@ -159,6 +164,11 @@ def _is_plain(table: exp.Table) -> bool:
 def is_in_hint(node: exp.Expr) -> bool:
     """A hint is parsed separately: its places are not those of the text, and the tables that it names are read anyway."""
     return node.find_ancestor(exp.Hint) is not None
+
+
+def is_special(name: str) -> bool:
+    """Tell whether a name in lower case may be something else than a column of an input."""
+    return name in _NOT_COLUMNS or name.startswith(_NOT_COLUMN_STARTS)
 
 
 def has_only(node: exp.Expr, allowed: frozenset[str]) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 from sqlglot import exp
 
-from penstock.definitions.sql_columns import selects_around
+from penstock.definitions.sql_columns import has_only, is_special, selects_around
 from penstock.definitions.sql_text import SqlSyntaxError, SqlText
 from penstock.model.wording import counted
 
@@ -23,7 +23,14 @@ _Found = Iterator[tuple[exp.Expr, str]]
 
 def check_counts(query: exp.Expr, sql: SqlText, width: Width) -> None:
     """SqlSyntaxError for the first of these mistakes."""
-    for check in (_find_aggregates, _find_ordinals, _find_wide_values, _find_uneven_rows, _find_alias_lists):
+    for check in (
+        _find_aggregates,
+        _find_ordinals,
+        _find_wide_values,
+        _find_uneven_rows,
+        _find_alias_lists,
+        _find_ungrouped,
+    ):
         for part, message in check(query, width):
             raise SqlSyntaxError(message, location=sql.location(start_of(part) or start_of(query)))
 
@@ -97,6 +104,36 @@ def _find_alias_lists(query: exp.Expr, width: Width) -> _Found:
             count = width(part.this)
         if isinstance(alias, exp.TableAlias) and count is not None and given not in {0, count}:
             yield alias, f"{alias.name} names {counted(given, 'column')}, and has {count}"
+
+
+def _find_ungrouped(query: exp.Expr, width: Width) -> _Found:
+    """A column that stands alone in SELECT and is not in GROUP BY, if there are only columns and no aliases that may be meant."""
+    del width
+    for select in query.find_all(exp.Select):
+        group = select.args.get("group")
+        items = group.expressions if group is not None and has_only(group, frozenset({"expressions"})) else []
+        if (
+            not items
+            or not all(isinstance(each, exp.Column) for each in items)
+            or len(list(selects_around(select))) != 1
+        ):
+            continue
+        clauses = [select.args.get("from_"), *(select.args.get("joins") or [])]
+        tables = {clause.this.alias_or_name.lower() for clause in clauses if clause is not None}
+        grouped = {name for each in items for name in _without_table(each, tables)}
+        aliases = {each.alias.lower() for each in select.expressions if isinstance(each, exp.Alias)}
+        for entry in select.expressions:
+            column = entry.unalias()
+            if not isinstance(column, exp.Column) or isinstance(column.this, exp.Star):
+                continue
+            names = {part.name.lower() for part in column.parts}
+            if not (names | aliases) & grouped and not names & aliases and not any(map(is_special, names)):
+                yield column, f"{column.name} is neither in GROUP BY nor in an aggregate"
+
+
+def _without_table(column: exp.Column, tables: set[str]) -> list[str]:
+    names = [part.name.lower() for part in column.parts]
+    return names[1:] if len(names) > 1 and names[0] in tables else names
 
 
 def _row_widths(values: exp.Values) -> set[int] | None:

@@ -22,6 +22,7 @@ from penstock.definitions.sql_columns import (
     hides_names,
     input_of,
     is_in_hint,
+    is_special,
     selects_around,
 )
 from penstock.definitions.sql_facts import ColumnNeed, ResultColumns
@@ -30,11 +31,6 @@ from penstock.definitions.sql_text import SqlText
 from penstock.definitions.sql_with import ancestors, find_with_query
 
 _WORD = re.compile(r"[^\W\d]\w*")
-_NOT_COLUMNS = frozenset(
-    {"user", "localtime", "localtimestamp", "grouping__id", "_metadata", "window", "all", "default"}
-)
-_NOT_COLUMN_STARTS = ("current_", "session_")
-"""Functions that need no parentheses, columns that every table has, and words that sqlglot may take for columns."""
 _NAMESPACES = frozenset({"session", "system", "builtin"})
 """What may stand before the name of a variable of the session."""
 _CHANGING = ("pivots", "joins", "laterals")
@@ -248,7 +244,7 @@ def _is_certain(column: exp.Column, first: exp.Expr, names: list[str], selects: 
     words = (first, first if isinstance(column.this, exp.Star) else column.this)
     if is_in_hint(column) or not all(isinstance(word.meta.get("start"), int) for word in words):
         return False
-    if names[0] in _NOT_COLUMNS or names[0].startswith(_NOT_COLUMN_STARTS) or "_metadata" in names or not all(names):
+    if is_special(names[0]) or "_metadata" in names or not all(names):
         return False
     if any(_is_unusual(select) for select in selects) or not isinstance(column.find_ancestor(exp.Query), exp.Select):
         return False

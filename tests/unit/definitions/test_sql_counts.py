@@ -32,6 +32,8 @@ from penstock.errors import DefinitionError
         ("WITH x(a, b) AS (SELECT id FROM staging.orders) SELECT a FROM x", "x names 2 columns, and has 1"),
         ("SELECT a FROM (SELECT id FROM staging.orders) AS x(a, b)", "x names 2 columns, and has 1"),
         ("SELECT id FROM (SELECT id FROM staging.orders WHERE max(amount) > 1) x", "HAVING"),
+        ("SELECT id, amount FROM staging.orders GROUP BY status", "1:8: id is neither in GROUP BY nor in an aggregate"),
+        ("SELECT status, o.amount AS a FROM staging.orders o GROUP BY o.status", "1:16: amount is neither"),
     ],
 )
 def test_what_cannot_fit_is_an_error(query: str, message: str) -> None:
@@ -78,6 +80,20 @@ def test_what_cannot_fit_is_an_error(query: str, message: str) -> None:
             "SELECT (SELECT count(*) FROM staging.customers c WHERE c.id = o.id AND max(o.id) = c.id) AS n, status "
             "FROM staging.orders o GROUP BY status, o.id"
         ),
+        "SELECT status, o.id FROM staging.orders o GROUP BY o.status, id",
+        "SELECT id AS s, count(*) AS n FROM staging.orders GROUP BY s",
+        "SELECT upper(status) AS s, s FROM staging.orders GROUP BY s",
+        "SELECT sum(amount) AS total, total AS again FROM staging.orders GROUP BY status",
+        "SELECT address.city FROM staging.orders GROUP BY address",
+        "SELECT address.city AS c FROM staging.orders GROUP BY address.city",
+        "SELECT id, status FROM staging.orders GROUP BY ROLLUP (id), status",
+        "SELECT id, status FROM staging.orders GROUP BY ALL",
+        "SELECT status, current_date, 'x' AS y, max(amount) AS m FROM staging.orders GROUP BY status",
+        "SELECT id, status FROM staging.orders GROUP BY id, status WITH CUBE",
+        "SELECT id, status FROM staging.orders GROUP BY id, status GROUPING SETS ((id), (status))",
+        "SELECT grouping__id, id, count(*) AS n FROM staging.orders GROUP BY id WITH ROLLUP",
+        "SELECT name, (SELECT max(o.id) FROM staging.orders o WHERE o.id = c.id GROUP BY o.status) AS m FROM staging.customers c",
+        "SELECT id FROM staging.customers c WHERE EXISTS (SELECT c.id FROM staging.orders o GROUP BY o.status)",
     ],
 )
 def test_what_may_fit_is_no_error(query: str) -> None:
