@@ -17,7 +17,7 @@ CREATE MATERIALIZED VIEW of_base AS SELECT b.*, w.one FROM base AS b JOIN whole 
 CREATE TEMPORARY VIEW seen AS SELECT * FROM of_base;
 CREATE MATERIALIZED VIEW made AS SELECT explode(array(id)) FROM base;
 CREATE MATERIALIZED VIEW of_python AS SELECT * FROM plain;
-CREATE MATERIALIZED VIEW days PARTITIONED BY DAY (day) START '2024-01-01' AS SELECT id, day FROM staging.orders;
+CREATE MATERIALIZED VIEW days PARTITIONED BY DAY (day) START '2024-01-01' END '2024-01-02' AS SELECT id, day FROM staging.orders;
 """
 PYTHON_TABLES = """from penstock import pipelines as dp
 @dp.materialized_view
