@@ -21,6 +21,7 @@ from penstock.definitions.parse_cache import ParseCache
 from penstock.definitions.project_modules import ProjectFiles, ProjectFinder, project_imports
 from penstock.definitions.python_files import check_callable, load_python_file
 from penstock.definitions.sql_facts import ColumnNeed, QueryFacts, SqlStatement
+from penstock.definitions.sql_facts import ResultColumns as SqlResult
 from penstock.definitions.sql_files import read_sql_file
 from penstock.definitions.sql_partitions import to_partitioning
 from penstock.errors import DefinitionError, Location
@@ -32,6 +33,7 @@ from penstock.model.partitions.refs import PartitionError
 from penstock.model.partitions.schemes import ColumnScheme
 from penstock.model.project import Project
 from penstock.model.spec import (
+    CertainColumns,
     DatasetKind,
     DatasetSpec,
     Expectation,
@@ -154,7 +156,7 @@ class _Loader:
             query_column=statement.query_column,
             columns=self._columns(facts),
             needs=tuple(self._need(need, Location(file, need.line, need.column)) for need in facts.needs),
-            result=self._result(facts),
+            result=self._result(facts.result),
             partitioning=to_partitioning(given, self._source_name, location) if given is not None else None,
             job=to_job(dict(statement.job), location),
         )
@@ -170,15 +172,21 @@ class _Loader:
 
     def _need(self, need: ColumnNeed, place: Location) -> NeededColumn:
         reads, others = (
-            tuple((to_dataset_name(text, self._project.database), column) for text, column in pairs)
-            for pairs in (need.reads, need.others)
+            tuple((self._input(text), column) for text, column in pairs) for pairs in (need.reads, need.others)
         )
-        return NeededColumn(reads, place, others, need.is_open, need.name, need.is_qualifier, need.known)
+        places = tuple(tuple(map(self._input, texts)) for texts in need.places)
+        return NeededColumn(reads, place, others, need.is_open, need.name, need.is_qualifier, need.known, places)
 
-    def _result(self, facts: QueryFacts) -> ResultColumns:
-        given = facts.result
-        inputs = tuple(to_dataset_name(text, self._project.database) for text in given.inputs)
-        return ResultColumns(frozenset(given.names), inputs, given.is_open, given.has_texts)
+    def _result(self, given: SqlResult) -> ResultColumns:
+        certain = (
+            CertainColumns(each.name, self._input(each.input) if each.input else None, frozenset(each.without))
+            for each in given.certain
+        )
+        inputs = tuple(map(self._input, given.inputs))
+        return ResultColumns(frozenset(given.names), inputs, given.is_open, given.has_texts, tuple(certain))
+
+    def _input(self, text: str) -> DatasetName:
+        return to_dataset_name(text, self._project.database)
 
     def _load_python(self, paths: list[Path]) -> list[DatasetSpec]:
         finder = ProjectFinder(self._files)
@@ -240,7 +248,7 @@ class _Loader:
         return DefinitionError(error.message, hint=error.hint, location=shown)
 
     def _from_definition(self, definition: Definition, registry: Registry, tracer: Tracer) -> DatasetSpec:
-        from penstock.definitions.trace_needs import find_python_needs
+        from penstock.definitions.trace_needs import find_python_query
         from penstock.definitions.trace_results import check_result
 
         location, decorator = self._shown(definition.location), self._shown(definition.decorator)
@@ -248,7 +256,7 @@ class _Loader:
         check_callable(definition, location)
         check_result(definition.function, tracer.sources, location)
         trace = tracer.trace(definition.function, has_depends_on=bool(definition.depends_on))
-        needs = find_python_needs(definition.function, tracer.sources, self._cache)
+        query = find_python_query(definition.function, tracer.sources, self._cache)
         reads, remarks = self.guesses.take(name, trace, definition.depends_on)
         return DatasetSpec(
             name=name,
@@ -262,7 +270,8 @@ class _Loader:
             expectations=registry.expectations_of(definition.function),
             tags=definition.tags,
             local_views=trace.views,
-            needs=tuple(self._need(*found) for found in needs),
+            needs=tuple(self._need(*found) for found in query.needs),
+            result=self._result(query.result),
             function=bind_variables(definition.function, self._project.vars),
             partitioning=self._partitioning(definition, decorator),
             job=to_job(definition.job, decorator),

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-PARSER_VERSION = "12"
+PARSER_VERSION = "13"
 """Increase it when the parsed result of a statement changes."""
 
 

@@ -34,6 +34,11 @@ _UNITS = frozenset({"year", "quarter", "month", "week", "day", "dayofyear", "hou
     "millisecond",
     "microsecond",
 }
+_NOT_COLUMNS = frozenset(
+    {"user", "localtime", "localtimestamp", "grouping__id", "_metadata", "window", "all", "default"}
+)
+_NOT_COLUMN_STARTS = ("current_", "session_")
+"""Functions that need no parentheses, columns that every table has, and words that sqlglot may take for columns."""
 
 
 class _Source(NamedTuple):
@@ -176,6 +181,11 @@ def is_keyword(column: exp.Column) -> bool:
     if not isinstance(holder, exp.Anonymous) or holder.name.lower() not in _WITH_UNIT or column.index != 0:
         return False
     return len(holder.expressions) == 3 and column.name.lower() in _UNITS
+
+
+def is_special(name: str) -> bool:
+    """Tell whether a name in lower case may be something else than a column of an input."""
+    return name in _NOT_COLUMNS or name.startswith(_NOT_COLUMN_STARTS)
 
 
 def has_only(node: exp.Expr, allowed: frozenset[str]) -> bool:

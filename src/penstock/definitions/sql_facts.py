@@ -72,7 +72,19 @@ class ColumnNeed:
     is_qualifier: bool = False
     """It stands before a dot, and no table of the query is called so."""
     known: tuple[str, ...] = ()
-    """Names that could be meant: other columns; tables, if it stands before a dot."""
+    """Names that could be meant: other columns; tables, if it stands before a dot or several have the column."""
+    places: tuple[tuple[str, ...], ...] = ()
+    """Instead of `reads`: by table of the query, the inputs of which one must have the name so that the table has it; none
+    if it surely does. Two of them must not have it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CertainColumns:
+    """A column that is certainly there, in lower case; or all columns of an input as written, without some."""
+
+    name: str = ""
+    input: str = ""
+    without: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +97,8 @@ class ResultColumns:
     """It may have columns of any name."""
     has_texts: bool = False
     """It may have columns whose names are not words, such as `sum(a)`."""
+    certain: tuple[CertainColumns, ...] = ()
+    """What it has for certain, in the order of its columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +226,7 @@ def facts_from_json(value: Mapping[str, Any]) -> QueryFacts:
             _typed(n["name"], str),
             _typed(n["is_qualifier"], bool),
             _texts(n["known"]),
+            tuple(_texts(place) for place in n["places"]),
         )
         for n in value["needs"]
     )
@@ -223,7 +238,11 @@ def facts_from_json(value: Mapping[str, Any]) -> QueryFacts:
 
 def _result(value: Any) -> ResultColumns:
     flags = _typed(value["is_open"], bool), _typed(value["has_texts"], bool)
-    return ResultColumns(_texts(value["names"]), _texts(value["inputs"]), *flags)
+    certain = tuple(
+        CertainColumns(_typed(each["name"], str), _typed(each["input"], str), _texts(each["without"]))
+        for each in value["certain"]
+    )
+    return ResultColumns(_texts(value["names"]), _texts(value["inputs"]), *flags, certain)
 
 
 def _pairs(values: Any) -> tuple[tuple[str, str], ...]:

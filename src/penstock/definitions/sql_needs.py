@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token
 
+from penstock.definitions.sql_certain import Certain, find_places, walk_names
 from penstock.definitions.sql_columns import (
     SELECT_ARGS,
     TABLE_ARGS,
@@ -22,18 +23,15 @@ from penstock.definitions.sql_columns import (
     input_of,
     is_in_hint,
     is_keyword,
+    is_special,
     selects_around,
 )
 from penstock.definitions.sql_facts import ColumnNeed, ResultColumns
 from penstock.definitions.sql_reads import WithReads
 from penstock.definitions.sql_text import SqlText
+from penstock.definitions.sql_with import ancestors, find_with_query
 
 _WORD = re.compile(r"[^\W\d]\w*")
-_NOT_COLUMNS = frozenset(
-    {"user", "localtime", "localtimestamp", "grouping__id", "_metadata", "window", "all", "default"}
-)
-_NOT_COLUMN_STARTS = ("current_", "session_")
-"""Functions that need no parentheses, columns that every table has, and words that sqlglot may take for columns."""
 _NAMESPACES = frozenset({"session", "system", "builtin"})
 """What may stand before the name of a variable of the session."""
 _CHANGING = ("pivots", "joins", "laterals")
@@ -91,9 +89,10 @@ def find_needs(
     needs = _Needs(sql, with_reads)
     found = {need for column in query.find_all(exp.Column) if (need := needs.of_column(column)) is not None}
     found.update(need for join in query.find_all(exp.Join) for need in needs.of_using(join))
+    found.update(needs.of_shared(query))
     first: dict[object, ColumnNeed] = {}
-    for need in sorted(found, key=lambda each: (each.line, each.column)):
-        first.setdefault((need.reads, need.others, need.is_open, need.name), need)
+    for need in sorted(found, key=lambda each: (each.line, each.column, each.name)):
+        first.setdefault((need.reads, need.others, need.is_open, need.name, need.places), need)
     return tuple(first.values()), needs.of_result(query)
 
 
@@ -105,6 +104,7 @@ class _Needs:
         self._with_reads = with_reads
         self._sources: dict[int, list[_Source]] = {}
         self._shapes: dict[int, _Shape] = {}
+        self._certain = Certain(with_reads)
 
     def of_column(self, column: exp.Column) -> ColumnNeed | None:
         """What must exist for this name; None when it may be found in any case."""
@@ -133,7 +133,19 @@ class _Needs:
     def of_result(self, query: exp.Expr) -> ResultColumns:
         """What the result may have."""
         shape = self._shape_of(query)
-        return ResultColumns(tuple(sorted(shape.names)), tuple(sorted(shape.inputs)), shape.is_open, shape.has_texts)
+        names, inputs = tuple(sorted(shape.names)), tuple(sorted(shape.inputs))
+        return ResultColumns(names, inputs, shape.is_open, shape.has_texts, self._certain.of_query(query))
+
+    def of_shared(self, query: exp.Expr) -> Iterator[ColumnNeed]:
+        """The unqualified names that must not be in two entries of FROM."""
+        for select, column in walk_names(query):
+            if _is_certain(column, column.this, [column.name.lower()], list(selects_around(column))):
+                places = find_places(select, column, self._certain)
+                if len(places) > 1:
+                    name, known = column.name.lower(), tuple(places)
+                    yield ColumnNeed(
+                        (), *self._place(column.this), name=name, known=known, places=tuple(places.values())
+                    )
 
     def _of_qualifier(self, everything: _Shape, word: exp.Expr, visible: list[_Source]) -> ColumnNeed | None:
         """What must exist for the first word of `x.y`, if no table is called so: a column with fields."""
@@ -191,7 +203,7 @@ class _Needs:
         if not isinstance(node, exp.Table) or not has_only(node, TABLE_ARGS):
             return _ANYTHING
         if id(node) in self._with_reads:
-            part = _find_with_query(node)
+            part = find_with_query(node)
             return self._shape_of_with(part) if part is not None else _ANYTHING
         name = input_of(node, self._with_reads)
         return _Shape(inputs=frozenset({name})) if name is not None else _ANYTHING
@@ -233,7 +245,7 @@ def _is_certain(column: exp.Column, first: exp.Expr, names: list[str], selects: 
     words = (first, first if isinstance(column.this, exp.Star) else column.this)
     if is_in_hint(column) or is_keyword(column) or not all(isinstance(word.meta.get("start"), int) for word in words):
         return False
-    if names[0] in _NOT_COLUMNS or names[0].startswith(_NOT_COLUMN_STARTS) or "_metadata" in names or not all(names):
+    if is_special(names[0]) or "_metadata" in names or not all(names):
         return False
     if any(_is_unusual(select) for select in selects) or not isinstance(column.find_ancestor(exp.Query), exp.Select):
         return False
@@ -281,7 +293,7 @@ def _to_name(entry: exp.Expr) -> _Shape:
 
 def _entries_seen(column: exp.Column, select: exp.Select) -> _Shape:
     """The entries of SELECT that a name may mean: the earlier ones for an entry, all of them for the other clauses."""
-    path = [column, *_ancestors(column)]
+    path = [column, *ancestors(column)]
     here = next((i for i, entry in enumerate(select.expressions) if any(entry is each for each in path)), None)
     entries = select.expressions if here is None else select.expressions[:here]
     return _union(_to_name(entry) for entry in entries if not _is_simple(entry))
@@ -294,35 +306,9 @@ def _is_simple(entry: exp.Expr) -> bool:
 
 
 def _parameters_around(node: exp.Expr) -> Iterator[exp.Expr]:
-    for around in _ancestors(node):
+    for around in ancestors(node):
         if isinstance(around, exp.Lambda):
             yield from around.expressions
-
-
-def _ancestors(node: exp.Expr) -> Iterator[exp.Expr]:
-    around = node.parent
-    while around is not None:
-        yield around
-        around = around.parent
-
-
-def _find_with_query(table: exp.Table) -> exp.CTE | None:
-    """The WITH query that a name means: the nearest one around it that is complete there."""
-    inside: exp.Expr = table
-    for around in _ancestors(table):
-        clause = around.args.get("with_")
-        if isinstance(clause, exp.With) and inside is not clause:
-            parts = clause.expressions
-        elif isinstance(around, exp.With):
-            parts = around.expressions[: [id(part) for part in around.expressions].index(id(inside))]
-            clause = around
-        else:
-            parts = []
-        for part in parts:
-            if part.alias.lower() == table.name.lower():
-                return None if clause is None or clause.args.get("recursive") else part
-        inside = around
-    return None
 
 
 def _is_unusual(select: exp.Select) -> bool:

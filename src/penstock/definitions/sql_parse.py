@@ -17,6 +17,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.definitions.deep_stack import with_deep_stack
 from penstock.definitions.sql_columns import find_columns
+from penstock.definitions.sql_counts import check_row_wise
 from penstock.definitions.sql_dialect import to_plain, to_readable
 from penstock.definitions.sql_facts import ColumnNeed, QueryFacts
 from penstock.definitions.sql_foreign import check_foreign
@@ -69,6 +70,7 @@ def parse_condition(text: str) -> None:
     others = [name for name, value in query.args.items() if name != "expressions" and value]
     if not isinstance(query, exp.Select) or len(query.expressions) != 1 or others:
         raise SqlSyntaxError("this is not one condition", location=sql.location(tokens[1].start))
+    check_row_wise(query, sql, tokens[1].start)
 
 
 def find_condition_needs(condition: str, query: str) -> tuple[tuple[ColumnNeed, int], ...]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from penstock.definitions.sql_counts import check_counts, start_of
 from penstock.definitions.sql_text import SqlSyntaxError, SqlText
 from penstock.errors import DefinitionError
 
@@ -16,14 +17,15 @@ _CHANGING = ("kind", "operation_modifiers", "pivots")
 
 
 def check_widths(query: exp.Expr, sql: SqlText) -> None:
-    """SqlSyntaxError for UNION, EXCEPT or INTERSECT of queries whose numbers of columns differ."""
+    """SqlSyntaxError for UNION, EXCEPT or INTERSECT of queries whose numbers of columns differ, and the like."""
     for union in query.find_all(exp.SetOperation):
         left, right = _width(union.this), _width(union.expression)
         if left is not None and right is not None and left != right and not union.args.get("by_name"):
             raise SqlSyntaxError(
                 f"both sides of {union.key.upper()} must have the same number of columns, not {left} and {right}",
-                location=sql.location(_start(union.expression)),
+                location=sql.location(start_of(union.expression)),
             )
+    check_counts(query, sql, _width)
 
 
 def check_names(query: exp.Expr, sql: SqlText) -> None:
@@ -55,7 +57,7 @@ def _width(query: exp.Expr) -> int | None:
     if isinstance(query, exp.Subquery) and not _is_changed(query):
         return _width(query.this)
     if isinstance(query, exp.SetOperation):
-        return _width(query.this)
+        return None if query.args.get("by_name") else _width(query.this)
     if not isinstance(query, exp.Select) or _is_changed(query):
         return None
     is_known = all(isinstance(entry, _ONE_COLUMN) or _is_name(entry) for entry in query.expressions)
@@ -68,8 +70,3 @@ def _is_changed(query: exp.Expr) -> bool:
 
 def _is_name(entry: exp.Expr) -> bool:
     return isinstance(entry, exp.Column) and not isinstance(entry.this, exp.Star)
-
-
-def _start(query: exp.Expr) -> int:
-    places = (name.meta.get("start") for name in query.find_all(exp.Identifier))
-    return min((place for place in places if isinstance(place, int)), default=0)

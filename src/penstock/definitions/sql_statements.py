@@ -202,7 +202,9 @@ class _StatementReader(SqlWords):
         if clause == "TBLPROPERTIES":
             self._properties = self._read_properties()
         elif clause == "PARTITIONED BY" and self.peek() in UNITS:
+            place = self.next + 2  # the unit and a bracket come first
             self._partitions = read_partitions(self)
+            self._need_column(place)
         elif clause == "PARTITIONED BY" and self.peek() != "(":
             raise self.error(
                 f"expected what a partition is, not {self.shown()}",
@@ -215,9 +217,12 @@ class _StatementReader(SqlWords):
         """A column that the result must have."""
         first = self.next
         name = self.identifier("a column")
-        start = self.tokens[first].start
-        self._conditions.append((self.sql.text[start : self.tokens[self.next - 1].end + 1], start))
+        self._need_column(first)
         return name
+
+    def _need_column(self, place: int) -> None:
+        token = self.tokens[place]
+        self._conditions.append((self.sql.text[token.start : token.end + 1], token.start))
 
     def _read_job(self) -> bool:
         """A clause that says when or how the dataset is run; False when another one comes."""

@@ -7,14 +7,15 @@ called on it. Anything else may not run the query, or may catch its error.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any
 
 from penstock import pipelines
 from penstock.definitions.parse_cache import ParseCache
-from penstock.definitions.sql_facts import ColumnNeed
+from penstock.definitions.sql_facts import ColumnNeed, ResultColumns
 from penstock.definitions.sql_files import read_query
 from penstock.definitions.sql_text import to_file_place
 from penstock.definitions.trace_names import Names
@@ -23,24 +24,35 @@ from penstock.definitions.trace_sources import FunctionNode, Sources
 from penstock.errors import DefinitionError, Location
 
 
-def find_python_needs(
-    function: Callable[..., Any], sources: Sources, cache: ParseCache
-) -> Iterator[tuple[ColumnNeed, Location]]:
-    """What must exist so that the query of a definition can run, with places in the user's file."""
+@dataclass(frozen=True, slots=True)
+class PythonQuery:
+    """The query of a definition: what must exist so that it can run, with places in the user's file, and what it gives."""
+
+    needs: tuple[tuple[ColumnNeed, Location], ...] = ()
+    result: ResultColumns = field(default_factory=ResultColumns)
+    """Open if something is done with the result of the query."""
+
+
+def find_python_query(function: Callable[..., Any], sources: Sources, cache: ParseCache) -> PythonQuery:
+    """What is known of the query that a definition certainly runs; nothing if there is none."""
     source = sources.file_of(function.__code__.co_filename) if isinstance(function, FunctionType) else None
     node = (
         source.find_function(function.__code__) if source is not None and isinstance(function, FunctionType) else None
     )
     if source is None or node is None or not isinstance(function, FunctionType):
-        return
+        return PythonQuery()
     literal = _find_query(function, node)
     if literal is None:
-        return
+        return PythonQuery()
     # What does not parse is the matter of tracing.
     with suppress(DefinitionError):
-        for need in read_query(str(literal.value), cache).needs:
-            place = to_file_place(source.shown, literal, Location(source.shown, need.line, need.column))
-            yield need, place
+        facts = read_query(str(literal.value), cache)
+        shown = source.shown
+        places = (to_file_place(shown, literal, Location(shown, need.line, need.column)) for need in facts.needs)
+        returned = _find_returned(node)
+        is_plain = isinstance(returned, ast.Call) and literal in returned.args
+        return PythonQuery(tuple(zip(facts.needs, places, strict=True)), facts.result if is_plain else ResultColumns())
+    return PythonQuery()
 
 
 def _find_query(function: FunctionType, node: FunctionNode) -> ast.Constant | None:

@@ -105,6 +105,21 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
+class ColumnNames:
+    """The columns that a table may have, where their types are not known; it has no others."""
+
+    names: tuple[str, ...]
+    has_texts: bool = False
+    """It may also have columns whose names are not words, such as `sum(a)`."""
+    certain: frozenset[str] = frozenset()
+    """Those that it certainly has, in lower case."""
+
+    def may_have(self, name: str) -> bool:
+        """Tell whether a column of this name, in lower case, may be there."""
+        return any(each.lower() == name for each in self.names) or (self.has_texts and not name.isidentifier())
+
+
+@dataclass(frozen=True, slots=True)
 class Effect:
     """What an item does to its table, as far as other datasets and the event log may know."""
 
@@ -115,6 +130,8 @@ class Effect:
     """The columns afterwards, where the plan knows them."""
     column_changes: tuple[ColumnChange, ...] | None = None
     """How the columns change; None for a table whose columns come from its definition."""
+    names: ColumnNames | None = None
+    """The columns afterwards of such a table, where its definition tells them for certain."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,6 +83,18 @@ class NeededColumn:
     """It stands before a dot, and no table of the query is called so."""
     known: tuple[str, ...] = ()
     """Names that could be meant instead, as far as they are known from the text."""
+    places: tuple[tuple[DatasetName, ...], ...] = ()
+    """Instead of `reads`: by table of the query in `known`, the inputs of which one must have the name so that the table has
+    it; none if it surely does. Two of them must not have it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CertainColumns:
+    """A column that is certainly there, in lower case; or all columns of an input, without some."""
+
+    name: str
+    input: DatasetName | None = None
+    without: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +107,8 @@ class ResultColumns:
     """It may have columns of any name."""
     has_texts: bool
     """It may have columns whose names are not words, such as `sum(a)`."""
+    certain: tuple[CertainColumns, ...] = ()
+    """What it has for certain, in the order of its columns."""
 
     def may_make(self, name: str) -> bool:
         """Tell whether a column of this name, in lower case, may come from something else than the inputs."""
@@ -145,9 +159,9 @@ class DatasetSpec:
     columns: Mapping[DatasetName, frozenset[str]] = field(default_factory=dict)
     """The columns, in lower case, that may be read of an input; all columns of an input that is not listed."""
     needs: tuple[NeededColumn, ...] = ()
+    """What the inputs must have, or else Spark rejects the query."""
     result: ResultColumns | None = None
     """What its result may have, if its text says so."""
-    """What the inputs must have, or else Spark rejects the query."""
     flows: tuple[FlowSpec, ...] = ()
     """What feeds a streaming table: it has flows instead of a query."""
     local_views: frozenset[str] = frozenset()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -21,7 +21,9 @@ def needs_of(query: str) -> tuple[ColumnNeed, ...]:
 
 def shown(query: str) -> list[str]:
     """What is needed of each input, such as `t.a`, or `t.a|u.a` if one of two must have it."""
-    return ["|".join(f"{table}.{column}" for table, column in need.reads) for need in needs_of(query)]
+    return [
+        "|".join(f"{table}.{column}" for table, column in need.reads) for need in needs_of(query) if not need.places
+    ]
 
 
 def lost(needs: tuple[ColumnNeed, ...], schemas: Schemas) -> set[str]:
@@ -29,7 +31,9 @@ def lost(needs: tuple[ColumnNeed, ...], schemas: Schemas) -> set[str]:
     return {
         need.name
         for need in needs
-        if not need.is_open and all(c not in schemas.get(t, {c}) for t, c in (*need.reads, *need.others))
+        if not need.is_open
+        and not need.places
+        and all(c not in schemas.get(t, {c}) for t, c in (*need.reads, *need.others))
     }
 
 
@@ -274,9 +278,9 @@ class Queries:
             entries.append("*")
             names += sources[0][2]
         text = f"SELECT {', '.join(entries)} FROM {' JOIN '.join(text for text, _, _ in sources)}"
-        for clause, share in ((" WHERE {} > 1", 0.4), (" ORDER BY {}", 0.3)):
+        for clause, share, ways in ((" WHERE {} > 1", 0.4, ROW_WISE), (" ORDER BY {}", 0.3, WAYS)):
             if self.random.random() < share:
-                text += clause.format(self.value(sources))
+                text += clause.format(self.value(sources, ways))
         if depth and self.random.random() < 0.3:
             inner, _ = self.query(0)
             text = f"SELECT * FROM ({text}) AS {next(self._names)} WHERE EXISTS ({inner})"
@@ -290,25 +294,24 @@ class Queries:
         table = self.random.choice(sorted(self.schemas))
         return f"{table} AS {alias}", alias, [f"{table}:{name}" for name in sorted(self.schemas[table])]
 
-    def value(self, sources: list[tuple[str, str, list[str]]]) -> str:
+    def value(self, sources: list[tuple[str, str, list[str]]], ways: Sequence[Callable[[str], str]] = ()) -> str:
         _, alias, names = self.random.choice(sources)
         name = self.random.choice(names)
         table, _, column = name.rpartition(":")
         if table:
             self.read.add((table, column))
         spelled = self.random.choice((str.upper, str.lower, "`{}`".format))(column)
-        return self.random.choice(WAYS)(f"{alias}.{spelled}")
+        return self.random.choice(ways or WAYS)(f"{alias}.{spelled}")
 
 
-WAYS: tuple[Callable[[str], str], ...] = (
+ROW_WISE: tuple[Callable[[str], str], ...] = (
     "{}".format,
-    "max({})".format,
     "coalesce({}, 0)".format,
     "CASE WHEN {} > 1 THEN 2 END".format,
-    "sum({}) OVER (PARTITION BY 1)".format,
     "transform(array(1), x -> x + {})".format,
     "CAST({} AS STRING)".format,
 )
+WAYS = (*ROW_WISE, "max({})".format, "sum({}) OVER (PARTITION BY 1)".format)
 
 
 @pytest.mark.parametrize("seed", range(40))

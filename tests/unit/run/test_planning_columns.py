@@ -245,6 +245,10 @@ def test_an_expectation_on_a_column_that_the_query_leaves_out_is_a_problem(tmp_p
         "CREATE MATERIALIZED VIEW c CLUSTER BY (idd) AS SELECT id FROM staging.orders;\n"
         "CREATE MATERIALIZED VIEW d PARTITIONED BY (customer) AS SELECT id, 1 AS one FROM staging.orders;\n"
         "CREATE MATERIALIZED VIEW e CLUSTER BY (customer, n) AS SELECT *, 1 AS n FROM staging.orders;\n"
+        "CREATE MATERIALIZED VIEW f PARTITIONED BY DAY (day) START '2024-01-01' AS SELECT id FROM staging.orders"
+        " WHERE customer >= :partition_start;\n"
+        "CREATE MATERIALIZED VIEW g PARTITIONED BY LIST (`Customer`) VALUES ('a')"
+        " AS SELECT * FROM staging.orders WHERE customer = :partition;\n"
     )
     shop.specs = load_definitions(shop.project)
     found = problems(shop)
@@ -252,6 +256,7 @@ def test_an_expectation_on_a_column_that_the_query_leaves_out_is_a_problem(tmp_p
         ("a", "column_unknown", "transformations/a.sql:1:50"),
         ("c", "column_unknown", "transformations/a.sql:3:40"),
         ("d", "column_unknown", "transformations/a.sql:4:44"),
+        ("f", "column_unknown", "transformations/a.sql:6:48"),
     }
     assert found["c"].hint == "did you mean id?"
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
-from penstock.kinds.derived.lost_columns import find_lost_column
+from penstock.kinds.derived.lost_columns import find_lost_column, find_result_names, find_twin
 from penstock.kinds.derived.values import (
     DerivedObservation,
     DerivedWork,
@@ -41,7 +41,10 @@ DerivedItem: TypeAlias = WorkItem[DerivedWork]
 def decide(given: DerivedObservation, wishes: Wishes, inputs: Inputs) -> tuple[DerivedItem, ...] | Needs:
     """Choose none, recompute, evolve (the description only), hide or skip, with the reasons."""
     decided = _decide(given, wishes, inputs)
-    return decided if isinstance(decided, Needs) else (decided,)
+    if isinstance(decided, Needs):
+        return decided
+    names = find_result_names(given.resolved, inputs)
+    return (replace(decided, effect=replace(decided.effect, names=names)),)
 
 
 def find_obstacle(given: DerivedObservation, inputs: Inputs) -> DerivedItem | None:
@@ -51,7 +54,8 @@ def find_obstacle(given: DerivedObservation, inputs: Inputs) -> DerivedItem | No
     missing = find_missing_input(inputs)
     if missing is not None:
         return _refuse_missing(given, missing)
-    lost = find_lost_column(given.resolved, inputs) or _find_unmapped_column(given, inputs)
+    resolved = given.resolved
+    lost = find_lost_column(resolved, inputs) or find_twin(resolved, inputs) or _find_unmapped_column(given, inputs)
     return make_item(given, Action.SKIP, (Reason(lost.code, lost.message),), lost) if lost is not None else None
 
 

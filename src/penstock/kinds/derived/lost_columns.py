@@ -6,13 +6,16 @@ Only what is proven counts: an input whose columns the plan does not know may ha
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 from penstock.kinds.derived.values import ResolvedSpec
 from penstock.model.names import DatasetName
 from penstock.model.nearest import nearest_names
-from penstock.model.plan import Problem, Upstream
+from penstock.model.plan import ColumnNames, Problem, Upstream
 from penstock.model.schema import Schema
-from penstock.model.spec import NeededColumn
+from penstock.model.spec import CertainColumns, NeededColumn, ResultColumns
+
+Known: TypeAlias = Mapping[DatasetName, ColumnNames | None]
 
 _MOST_SHOWN = 12
 """How many names a hint lists."""
@@ -21,8 +24,12 @@ _MOST_SHOWN = 12
 def find_lost_column(resolved: ResolvedSpec, inputs: Mapping[DatasetName, Upstream]) -> Problem | None:
     """The first name in the definition, or in a view that it reads, with which Spark would reject it."""
     for need in resolved.needs:
+        if need.places and (shared := _find_shared(resolved, need, inputs)) is not None:
+            return shared
+        if need.places:
+            continue
         # An input that is a temporary view is not among these.
-        known = {name: _find_schema(inputs[name]) for name, _ in (*need.reads, *need.others) if name in inputs}
+        known = {name: _find_names(inputs[name]) for name, _ in (*need.reads, *need.others) if name in inputs}
         if not _is_lost(need.reads, known) or _has_any(need.others, known):
             continue
         problem = _find_rename(resolved, need, inputs)
@@ -33,8 +40,100 @@ def find_lost_column(resolved: ResolvedSpec, inputs: Mapping[DatasetName, Upstre
     return None
 
 
-def _find_schema(upstream: Upstream) -> Schema | None:
+def find_twin(resolved: ResolvedSpec, inputs: Mapping[DatasetName, Upstream]) -> Problem | None:
+    """Two columns of the result that certainly have one name: Delta cannot store them."""
+    seen: set[str] = set()
+    for name in _find_certain(resolved.spec.result, resolved, inputs):
+        if name in seen:
+            return Problem(
+                "column_twice",
+                f"two columns of {resolved.spec.name} would be called {name}",
+                hint=f"give one of them another name, or leave it out: * EXCEPT ({name})",
+                location=resolved.spec.location,
+            )
+        seen.add(name)
+    return None
+
+
+def _find_certain(
+    result: ResultColumns | None, resolved: ResolvedSpec, inputs: Mapping[DatasetName, Upstream]
+) -> Iterator[str]:
+    """The columns of a result, as far as they are certain; those of an input in any order."""
+    for each in result.certain if result is not None else ():
+        if each.input is None:
+            yield each.name
+        elif each.input in resolved.views:
+            behind = _find_certain(resolved.views[each.input].result, resolved, inputs)
+            yield from (name for name in behind if name not in each.without)
+        elif each.input in inputs and (known := _find_names(inputs[each.input])) is not None:
+            yield from sorted(known.certain - each.without)
+
+
+def _find_shared(resolved: ResolvedSpec, need: NeededColumn, inputs: Mapping[DatasetName, Upstream]) -> Problem | None:
+    """An unqualified name that several tables of the query certainly have."""
+    having = [
+        table
+        for table, places in zip(need.known, need.places, strict=True)
+        if not places or any(_has_certainly(name, need.name, resolved, inputs) for name in places)
+    ]
+    if len(having) < 2:
+        return None
+    return Problem(
+        "column_ambiguous",
+        f"{resolved.spec.name} reads {need.name}, which {' and '.join(having)} have",
+        hint=f"say which one is meant: {' or '.join(f'{table}.{need.name}' for table in having)}",
+        location=need.location,
+    )
+
+
+def _has_certainly(
+    name: DatasetName, column: str, resolved: ResolvedSpec, inputs: Mapping[DatasetName, Upstream]
+) -> bool:
+    whole = ResultColumns(frozenset(), (), is_open=True, has_texts=False, certain=(CertainColumns("", name),))
+    return column in _find_certain(whole, resolved, inputs)
+
+
+def find_result_names(resolved: ResolvedSpec, inputs: Mapping[DatasetName, Upstream]) -> ColumnNames | None:
+    """The columns that the table has once it is computed; None unless the text and the inputs tell all of them."""
+    found: dict[str, str] = {}
+    has_texts = False
+    pending, seen = [resolved.spec.result], {resolved.spec.name}
+    while pending:
+        result = pending.pop()
+        if result is None or result.is_open:
+            return None
+        has_texts |= result.has_texts
+        found |= {name: found.get(name, name) for name in sorted(result.names)}
+        for name in [each for each in result.inputs if each not in seen]:
+            seen.add(name)
+            if name in resolved.views:
+                pending.append(resolved.views[name].result)
+                continue
+            known = _find_names(inputs[name]) if name in inputs else None
+            if known is None:
+                return None
+            has_texts |= known.has_texts
+            found |= {each.lower(): each for each in known.names}
+    certain = frozenset(_find_certain(resolved.spec.result, resolved, inputs))
+    return ColumnNames(tuple(found.values()), has_texts, certain)
+
+
+def _find_names(upstream: Upstream) -> ColumnNames | None:
     """The columns that a reader finds in this run; None when they are not known.
+
+    A table that this plan does not look at is read as it is, whatever its definition says now.
+    """
+    stated = upstream.items[-1].effect.names if upstream.items else None
+    schema = _find_schema(upstream)
+    if stated is not None or schema is None:
+        return stated
+    return ColumnNames(
+        tuple(column.name for column in schema.columns), certain=frozenset(column.key for column in schema.columns)
+    )
+
+
+def _find_schema(upstream: Upstream) -> Schema | None:
+    """The same with types, for a table whose columns do not come from a definition.
 
     A load that can ask its source only when it runs states the columns of now, and no changes: it may find others.
     """
@@ -44,16 +143,12 @@ def _find_schema(upstream: Upstream) -> Schema | None:
     return effect.schema if effect.column_changes is not None else None
 
 
-def _is_lost(reads: Iterable[tuple[DatasetName, str]], known: Mapping[DatasetName, Schema | None]) -> bool:
-    return all((schema := known.get(name)) is not None and not _has(schema, column) for name, column in reads)
+def _is_lost(reads: Iterable[tuple[DatasetName, str]], known: Known) -> bool:
+    return all((names := known.get(name)) is not None and not names.may_have(column) for name, column in reads)
 
 
-def _has_any(reads: Iterable[tuple[DatasetName, str]], known: Mapping[DatasetName, Schema | None]) -> bool:
-    return any((schema := known.get(name)) is not None and _has(schema, column) for name, column in reads)
-
-
-def _has(schema: Schema, column: str) -> bool:
-    return any(each.key == column for each in schema.columns)
+def _has_any(reads: Iterable[tuple[DatasetName, str]], known: Known) -> bool:
+    return any((names := known.get(name)) is not None and names.may_have(column) for name, column in reads)
 
 
 def _find_rename(resolved: ResolvedSpec, need: NeededColumn, inputs: Mapping[DatasetName, Upstream]) -> Problem | None:
@@ -80,10 +175,11 @@ def _find_renames(upstream: Upstream) -> Iterator[tuple[str, str, str]]:
         yield from ((former, column.name, "was") for former in sorted(column.sources))
 
 
-def _to_missing(resolved: ResolvedSpec, need: NeededColumn, known: Mapping[DatasetName, Schema | None]) -> Problem:
+def _to_missing(resolved: ResolvedSpec, need: NeededColumn, known: Known) -> Problem:
     tables = list(dict.fromkeys(name for name, _ in need.reads))
     column = need.name or need.reads[0][1]
-    columns = {c.key: c.name for name in tables if (schema := known[name]) is not None for c in schema.columns}
+    had = [name for table in tables if (found := known[table]) is not None for name in found.names]
+    columns = {name.lower(): name for name in had}
     columns = {**{name: name for name in need.known}, **({} if need.is_qualifier else columns)}
     near = nearest_names(column, columns, limit=1)
     return Problem(

@@ -99,6 +99,8 @@ def resolve_views(spec: DatasetSpec, views: Mapping[DatasetName, DatasetSpec]) -
 
 def _behind_views(need: NeededColumn, views: Mapping[DatasetName, DatasetSpec]) -> NeededColumn | None:
     """The need of what the views read; None if a view may have the column in any case."""
+    if need.places:
+        return need
     reads, others = _find_behind(need.reads, views), _find_behind(need.others, views)
     if reads is None:
         return None

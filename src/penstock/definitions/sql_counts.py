@@ -1,0 +1,148 @@
+"""Mistakes that the text of a query shows without any schema: numbers of columns that do not fit, and aggregates in WHERE.
+
+Needs sqlglot; see `sql_parse`. Only what is certain from the text counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from sqlglot import exp
+
+from penstock.definitions.sql_columns import has_only, is_special, selects_around
+from penstock.definitions.sql_text import SqlSyntaxError, SqlText
+from penstock.model.wording import counted
+
+Width = Callable[[exp.Expr], int | None]
+"""How many columns a query has, if that is certain."""
+
+_AGGREGATES = (exp.Sum, exp.Count, exp.Max, exp.Min, exp.Avg, exp.Window)
+_AROUND_VALUES = (exp.Alias, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Add, exp.Sub, exp.Mul, exp.Div)
+_Found = Iterator[tuple[exp.Expr, str]]
+
+
+def check_counts(query: exp.Expr, sql: SqlText, width: Width) -> None:
+    """SqlSyntaxError for the first of these mistakes."""
+    for check in (
+        _find_aggregates,
+        _find_ordinals,
+        _find_wide_values,
+        _find_uneven_rows,
+        _find_alias_lists,
+        _find_ungrouped,
+    ):
+        for part, message in check(query, width):
+            raise SqlSyntaxError(message, location=sql.location(start_of(part) or start_of(query)))
+
+
+def check_row_wise(condition: exp.Expr, sql: SqlText, start: int) -> None:
+    """SqlSyntaxError for an aggregate in a condition that each row must meet."""
+    for found in condition.find_all(*_AGGREGATES):
+        raise SqlSyntaxError(
+            "a condition on each row cannot have an aggregate or a window function",
+            hint="compute it in the query, as a column of the result",
+            location=sql.location(start_of(found) or start),
+        )
+
+
+def start_of(part: exp.Expr) -> int:
+    """Where the first name in a part of the query is."""
+    places = (name.meta.get("start") for name in part.find_all(exp.Identifier))
+    return min((place for place in places if isinstance(place, int)), default=0)
+
+
+def _find_aggregates(query: exp.Expr, width: Width) -> _Found:
+    """In a subquery, an aggregate may belong to the query around it."""
+    del width
+    for where in query.find_all(exp.Where):
+        select = where.parent
+        if not isinstance(select, exp.Select) or len(list(selects_around(select))) != 1:
+            continue
+        for found in where.find_all(*_AGGREGATES):
+            if found.find_ancestor(exp.Query) is select:
+                what = "a window function" if isinstance(found, exp.Window) else "an aggregate"
+                yield found, f"{what} cannot be in WHERE: use {'QUALIFY' if 'window' in what else 'HAVING'}"
+
+
+def _find_ordinals(query: exp.Expr, width: Width) -> _Found:
+    for select in query.find_all(exp.Select):
+        count = width(select)
+        group, order = select.args.get("group"), select.args.get("order")
+        items = [*(group.expressions if group else ()), *(each.this for each in (order.expressions if order else ()))]
+        for item in items:
+            if count is not None and isinstance(item, exp.Literal) and item.is_int and not 1 <= int(item.name) <= count:
+                yield select, f"GROUP BY or ORDER BY {item.name}: the SELECT list has {counted(count, 'item')}"
+
+
+def _find_wide_values(query: exp.Expr, width: Width) -> _Found:
+    """A subquery that is a value, or is compared with one, has one column."""
+    for part in query.find_all(exp.Subquery):
+        holder = part.parent
+        is_entry = isinstance(holder, exp.Select) and part.arg_key == "expressions"
+        is_value = is_entry or type(holder) in _AROUND_VALUES
+        is_compared = isinstance(holder, exp.In) and part.arg_key == "query" and isinstance(holder.this, exp.Column)
+        count = width(part.this) if is_value or is_compared else None
+        if count is not None and count > 1:
+            yield part, f"a subquery that is a value must have one column, not {count}"
+
+
+def _find_uneven_rows(query: exp.Expr, width: Width) -> _Found:
+    del width
+    for values in query.find_all(exp.Values):
+        counts = sorted(_row_widths(values) or ())
+        if len(counts) > 1:
+            yield values, f"the rows of VALUES must have the same number of columns, not {counts[0]} and {counts[-1]}"
+
+
+def _find_alias_lists(query: exp.Expr, width: Width) -> _Found:
+    for part in query.find_all(exp.Values, exp.CTE, exp.Subquery):
+        alias = part.args.get("alias")
+        given = len(alias.columns) if isinstance(alias, exp.TableAlias) else 0
+        rows = _row_widths(part) if isinstance(part, exp.Values) else None
+        count = next(iter(rows)) if rows is not None and len(rows) == 1 else None
+        if not isinstance(part, exp.Values) and not part.args.get("pivots"):
+            count = width(part.this)
+        if isinstance(alias, exp.TableAlias) and count is not None and given not in {0, count}:
+            yield alias, f"{alias.name} names {counted(given, 'column')}, and has {count}"
+
+
+def _find_ungrouped(query: exp.Expr, width: Width) -> _Found:
+    """A column that stands alone in SELECT and is not in GROUP BY, if there are only columns and no aliases that may be meant."""
+    del width
+    for select in query.find_all(exp.Select):
+        group = select.args.get("group")
+        items = group.expressions if group is not None and has_only(group, frozenset({"expressions"})) else []
+        if (
+            not items
+            or not all(isinstance(each, exp.Column) for each in items)
+            or len(list(selects_around(select))) != 1
+        ):
+            continue
+        clauses = [select.args.get("from_"), *(select.args.get("joins") or [])]
+        tables = {clause.this.alias_or_name.lower() for clause in clauses if clause is not None}
+        grouped = {name for each in items for name in _without_table(each, tables)}
+        aliases = {each.alias.lower() for each in select.expressions if isinstance(each, exp.Alias)}
+        for entry in select.expressions:
+            column = entry.unalias()
+            if not isinstance(column, exp.Column) or isinstance(column.this, exp.Star):
+                continue
+            names = {part.name.lower() for part in column.parts}
+            if not (names | aliases) & grouped and not names & aliases and not any(map(is_special, names)):
+                yield column, f"{column.name} is neither in GROUP BY nor in an aggregate"
+
+
+def _without_table(column: exp.Column, tables: set[str]) -> list[str]:
+    names = [part.name.lower() for part in column.parts]
+    return names[1:] if len(names) > 1 and names[0] in tables else names
+
+
+def _row_widths(values: exp.Values) -> set[int] | None:
+    """The numbers of columns of the rows; None if a row may have been written in another form, such as struct(1, 2)."""
+    found = set()
+    for row in values.expressions:
+        if not isinstance(row, exp.Tuple) or (
+            len(row.expressions) == 1 and not isinstance(row.expressions[0], exp.Literal)
+        ):
+            return None
+        found.add(len(row.expressions))
+    return found

@@ -1,0 +1,113 @@
+"""Numbers of columns that do not fit, and aggregates in WHERE: what the text of a query shows without any schema."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.definitions.parse_cache import ParseCache
+from penstock.definitions.sql_files import read_query
+from penstock.definitions.sql_parse import parse_condition
+from penstock.errors import DefinitionError
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("SELECT status FROM staging.orders WHERE sum(amount) > 1", "HAVING"),
+        ("SELECT status FROM staging.orders WHERE count(*) > 1", "HAVING"),
+        ("SELECT status FROM staging.orders WHERE row_number() OVER (ORDER BY id) = 1", "QUALIFY"),
+        ("SELECT status, count(*) AS n FROM staging.orders GROUP BY 3", "has 2 items"),
+        ("SELECT status FROM staging.orders ORDER BY 9", "has 1 item"),
+        ("SELECT (SELECT id, name FROM staging.customers) AS x FROM staging.orders", "must have one column, not 2"),
+        (
+            "SELECT id FROM staging.orders WHERE id IN (SELECT id, name FROM staging.customers)",
+            "must have one column, not 2",
+        ),
+        (
+            "SELECT id FROM staging.orders WHERE id = (SELECT max(id), min(id) FROM staging.customers)",
+            "must have one column, not 2",
+        ),
+        ("SELECT * FROM VALUES (1, 2), (3) AS t(a, b)", "not 1 and 2"),
+        ("SELECT * FROM VALUES (1, 2) AS t(a)", "t names 1 column, and has 2"),
+        ("WITH x(a, b) AS (SELECT id FROM staging.orders) SELECT a FROM x", "x names 2 columns, and has 1"),
+        ("SELECT a FROM (SELECT id FROM staging.orders) AS x(a, b)", "x names 2 columns, and has 1"),
+        ("SELECT id FROM (SELECT id FROM staging.orders WHERE max(amount) > 1) x", "HAVING"),
+        ("SELECT id, amount FROM staging.orders GROUP BY status", "1:8: id is neither in GROUP BY nor in an aggregate"),
+        ("SELECT status, o.amount AS a FROM staging.orders o GROUP BY o.status", "1:16: amount is neither"),
+    ],
+)
+def test_what_cannot_fit_is_an_error(query: str, message: str) -> None:
+    with pytest.raises(DefinitionError, match=message):
+        read_query(query, ParseCache(None))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT status FROM staging.orders WHERE amount > (SELECT sum(amount) FROM staging.orders)",
+        "SELECT status, count(*) AS n FROM staging.orders GROUP BY 1 ORDER BY 2",
+        "SELECT *, 1 AS x FROM staging.orders ORDER BY 9",
+        "SELECT status FROM staging.orders ORDER BY sum(amount) OVER (ORDER BY id)",
+        (
+            "SELECT status, max(id) AS m FROM staging.orders GROUP BY status HAVING EXISTS (SELECT 1 FROM "
+            "staging.customers c WHERE c.id = max(orders.id))"
+        ),
+        "SELECT id FROM staging.orders WHERE (id, status) IN (SELECT id, name FROM staging.customers)",
+        "SELECT id FROM staging.orders o WHERE EXISTS (SELECT id, name FROM staging.customers c WHERE c.id = o.id)",
+        "SELECT * FROM VALUES (1, 2), (3, 4) AS t(a, b)",
+        "SELECT * FROM VALUES 1, 2 AS t(a)",
+        "SELECT * FROM VALUES (1), (2) AS t(a)",
+        "SELECT * FROM VALUES struct(1, 2), (3, 4) AS t(a, b)",
+        "SELECT * FROM VALUES ((1, 2)), ((3, 4)) AS t(a)",
+        "SELECT a FROM (VALUES (1, 2)) AS t(a, b)",
+        "WITH x(a, b) AS (SELECT id, status FROM staging.orders) SELECT a FROM x",
+        "WITH x(a) AS (SELECT * FROM VALUES (1)) SELECT a FROM x",
+        "SELECT a FROM (SELECT id, status FROM staging.orders) AS x(a, b)",
+        "SELECT k, v FROM (SELECT explode(map(1, 2)) FROM staging.orders) AS x(k, v)",
+        "SELECT a FROM (SELECT posexplode(array(1)) AS (p, c) FROM staging.orders) AS x(a, b)",
+        "SELECT id FROM staging.orders WHERE aggregate(array(1, 2), 0, (a, x) -> a + x) > 1 AND array_max(array(1)) = 1",
+        "SELECT id, status FROM staging.orders ORDER BY 1, 2 DESC NULLS LAST",
+        "SELECT id FROM staging.orders WHERE id IN (1, 2) AND id IN (SELECT id FROM staging.customers)",
+        "SELECT status, sum(amount) FILTER (WHERE amount > 1) AS s FROM staging.orders GROUP BY 1",
+        (
+            "SELECT a, b FROM (SELECT id, amount, status FROM staging.orders) PIVOT (sum(amount) FOR status IN ('x', "
+            "'y')) AS p(id, a, b)"
+        ),
+        "SELECT status FROM staging.orders GROUP BY ALL ORDER BY ALL",
+        "SELECT 'x' AS a, id FROM staging.orders GROUP BY 1, 2 ORDER BY '9'",
+        "SELECT col1 FROM (SELECT array(1) AS a) LATERAL VIEW inline(array(struct(1))) x AS col1",
+        (
+            "SELECT (SELECT count(*) FROM staging.customers c WHERE c.id = o.id AND max(o.id) = c.id) AS n, status "
+            "FROM staging.orders o GROUP BY status, o.id"
+        ),
+        "SELECT status, o.id FROM staging.orders o GROUP BY o.status, id",
+        "SELECT id AS s, count(*) AS n FROM staging.orders GROUP BY s",
+        "SELECT upper(status) AS s, s FROM staging.orders GROUP BY s",
+        "SELECT sum(amount) AS total, total AS again FROM staging.orders GROUP BY status",
+        "SELECT address.city FROM staging.orders GROUP BY address",
+        "SELECT address.city AS c FROM staging.orders GROUP BY address.city",
+        "SELECT id, status FROM staging.orders GROUP BY ROLLUP (id), status",
+        "SELECT id, status FROM staging.orders GROUP BY ALL",
+        "SELECT status, current_date, 'x' AS y, max(amount) AS m FROM staging.orders GROUP BY status",
+        "SELECT id, status FROM staging.orders GROUP BY id, status WITH CUBE",
+        "SELECT id, status FROM staging.orders GROUP BY id, status GROUPING SETS ((id), (status))",
+        "SELECT grouping__id, id, count(*) AS n FROM staging.orders GROUP BY id WITH ROLLUP",
+        "SELECT name, (SELECT max(o.id) FROM staging.orders o WHERE o.id = c.id GROUP BY o.status) AS m FROM staging.customers c",
+        "SELECT id FROM staging.customers c WHERE EXISTS (SELECT c.id FROM staging.orders o GROUP BY o.status)",
+    ],
+)
+def test_what_may_fit_is_no_error(query: str) -> None:
+    read_query(query, ParseCache(None))
+
+
+@pytest.mark.parametrize("condition", ["sum(id) > 1", "count(*) > 0", "id > 0 AND row_number() OVER (ORDER BY id) = 1"])
+def test_a_condition_on_each_row_has_no_aggregate(condition: str) -> None:
+    with pytest.raises(DefinitionError, match="cannot have an aggregate or a window function"):
+        parse_condition(condition)
+
+
+@pytest.mark.parametrize(
+    "condition", ["id > 1", "array_max(a) > 1", "aggregate(a, 0, (s, x) -> s + x) > 1", "`sum` > 1"]
+)
+def test_a_condition_on_each_row_may_call_other_functions(condition: str) -> None:
+    parse_condition(condition)
