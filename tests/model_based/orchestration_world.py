@@ -197,6 +197,7 @@ class RealBuild:
         self.claiming = Claiming(self.claims, self.recorder, self.replan, self.poll, 1e9)
         self.outcomes: dict[str, str] = {}
         self.started_loads: list[str] = []
+        self.polls = 0
         self.results: tuple[ItemResult, ...] | None = None
         self.failure: BaseException | None = None
         self._thread_items = threading.local()
@@ -272,6 +273,7 @@ class RealBuild:
         self._stop_at("poll")
         if self.world.closes_dead:
             self.world.close_dead(self.name)
+        self.polls += 1
 
     def replan(self, item: Item) -> Item | None:
         built = self.world.tables.built

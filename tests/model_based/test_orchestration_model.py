@@ -104,8 +104,12 @@ class History:
             self.world.closes_dead = closes_dead
             if closes_dead:
                 self.plain.close_dead()
+        real, is_poll = self.world.builds[name], unit.stage == "poll"
+        polls = real.polls
         self.plain.go(name, unit, word)
         self.world.gates.tell(name, unit.id, word)
+        if is_poll:  # afterwards it may poll again, and would look as if it had not begun
+            wait_until(lambda: real.polls > polls, lambda: f"{unit.id} of {name} does not poll")
         self.settle(name)
 
     def cancel(self, name: str, unit: Unit | None) -> None:

@@ -34,7 +34,7 @@ def names_of(query: str) -> dict[str, str]:
         ("SELECT 1", {}),
         ("SELECT B, a AS z FROM t WHERE c > 1", {"t": "a b c"}),
         ("SELECT `order id`, `Größe` FROM t", {"t": "größe order id"}),
-        ("SELECT a FROM t GROUP BY b HAVING max(c) > 1 ORDER BY d", {"t": "a b c d"}),
+        ("SELECT max(a) AS a FROM t GROUP BY b HAVING max(c) > 1 ORDER BY d", {"t": "a b c d"}),
         ("SELECT a FROM t SORT BY b", {"t": "a b"}),
         ("SELECT sum(a) OVER (PARTITION BY b ORDER BY c) FROM t", {"t": "a b c"}),
         ("SELECT sum(a) FILTER (WHERE b) FROM t", {"t": "a b"}),

@@ -12,7 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.definitions.parse_cache import ParseCache
+from penstock.definitions.sql_facts import Columns
 from penstock.definitions.sql_files import read_query
+from penstock.definitions.sql_text import SqlSyntaxError
 
 POOL = "abcdefg"
 TABLES: Mapping[str, Sequence[str]] = {"t": "abcdef", "u": "bcdefg"}
@@ -110,12 +112,25 @@ def change_unread(table: str, read: Mapping[str, object]) -> list[str]:
     return [*kept, *(column for column in POOL if column not in read and column not in columns)]
 
 
+def columns_of(query: str) -> Columns | None:
+    """What a query reads; None for one that only SQLite takes, because the wrong part of it is not used."""
+    try:
+        return read_query(query, ParseCache(None)).columns
+    except SqlSyntaxError as error:
+        if "must have one column" not in error.text:
+            raise
+        return None
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.integers(0, 2**32))
 def test_what_is_not_read_makes_no_difference(seed: int) -> None:
     writer = Writer(random.Random(seed))
     queries = (writer.query(2, []) for _ in range(200))
-    query, before = next((query, rows) for query in queries if (rows := run(query, TABLES)) is not None)
-    known = read_query(query, ParseCache(None)).columns
+    query, before, known = next(
+        (query, rows, known)
+        for query in queries
+        if (rows := run(query, TABLES)) is not None and (known := columns_of(query)) is not None
+    )
     for table, read in known.items():
         assert run(query, {**TABLES, table: change_unread(table, read)}) == before, (query, table, sorted(read))

@@ -72,7 +72,7 @@ def test_a_form_of_another_database_has_a_place_and_what_helps(query: str, expec
     [
         "(SELECT a FROM t ORDER BY a LIMIT 1) UNION ALL SELECT a FROM s ORDER BY a LIMIT 3 OFFSET 2",
         "SELECT a FROM (SELECT a FROM t ORDER BY a) UNION SELECT max(b) OVER (ORDER BY c) FROM s",
-        "SELECT offset, partition, t.offset, max(offset) FROM t GROUP BY offset ORDER BY offset LIMIT 1",
+        "SELECT offset, partition, t.offset, max(offset) FROM t GROUP BY offset, partition ORDER BY offset LIMIT 1",
         "SELECT a offset FROM t LIMIT 5",
         "SELECT a FROM t LIMIT 5 OFFSET 2",
         "SELECT top, t.top, max(top) AS top FROM t ORDER BY top LIMIT 5",

@@ -342,7 +342,7 @@ def test_the_conditions_of_a_flow_are_checked(folder: Folder) -> None:
         "FROM t |> CLUSTER BY a |> OFFSET 2",
         "SELECT CAST(a AS GEOGRAPHY(ANY)) FROM t",
         "SELECT t.select, t.where, t.having, t.as, t.and, t.not, t.like, t.case, t.distinct, t.with, t.table FROM t",
-        "SELECT a, count(*) FROM t GROUP BY offset ORDER BY offset LIMIT 1",
+        "SELECT offset, count(*) FROM t GROUP BY offset ORDER BY offset LIMIT 1",
     ],
 )
 def test_forms_that_only_spark_knows_are_read(sql: str) -> None:
