@@ -181,9 +181,10 @@ def add_up(loads: Sequence[LoadResult]) -> LoadResult:
     if len(loads) == 1:
         return loads[0]
     versions = [load.version for load in loads if load.version is not None]
-    rows, by = sum(load.rows for load in loads), next((load.delegated_to for load in loads if load.delegated_to), None)
+    rows, makers = sum(load.rows for load in loads), [load.delegated_to for load in loads if load.delegated_to is not None]
     expectations = _add_up(load.expectations for load in loads)
-    return LoadResult(max(versions, default=None), rows, expectations, delegated_to=None if versions else by)
+    by = max(makers, default=None) if not versions else None  # an empty text is a build that is not known any more
+    return LoadResult(max(versions, default=None), rows, expectations, delegated_to=by)
 
 
 def _add_up(found: Iterable[Sequence[ExpectationOutcome]]) -> tuple[ExpectationOutcome, ...]:

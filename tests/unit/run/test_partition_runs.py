@@ -24,7 +24,7 @@ from penstock.model.status import JobStatus, PartitionStatus
 from penstock.run.claims.asking import LostClaimError
 from penstock.run.dispatch import Limits, RetryRule
 from penstock.run.failures import FailureLimit
-from penstock.run.partition_runs import load_item
+from penstock.run.partition_runs import add_up, load_item
 from penstock.run.recording import RunRecorder
 from penstock.run.scheduler import Scheduler
 
@@ -266,3 +266,10 @@ def test_what_cannot_be_built_stops_no_other_partition(log: EventLog) -> None:
     nothing = WithRefused()
     with pytest.raises(PenstockError, match="an empty text"):
         load_item(nothing, nothing.load, make_item("daily"), (), FailureLimit(None))
+
+
+def test_what_others_did_all_of_is_theirs_even_if_it_is_not_known_whose() -> None:
+    """A build that committed and was cancelled is nobody's maker: the item was still not built here."""
+    assert add_up([LoadResult(None, 0, delegated_to=""), LoadResult(None, 0, delegated_to="")]).delegated_to == ""
+    assert add_up([LoadResult(None, 0, delegated_to=""), LoadResult(None, 0, delegated_to="b")]).delegated_to == "b"
+    assert add_up([LoadResult(None, 0, delegated_to="b"), LoadResult(3, 1)]).delegated_to is None
