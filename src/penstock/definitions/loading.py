@@ -249,12 +249,10 @@ class _Loader:
 
     def _from_definition(self, definition: Definition, registry: Registry, tracer: Tracer) -> DatasetSpec:
         from penstock.definitions.trace_needs import find_python_query
-        from penstock.definitions.trace_results import check_result
 
         location, decorator = self._shown(definition.location), self._shown(definition.decorator)
         name = self._dataset_name(definition.name, decorator)
         check_callable(definition, location)
-        check_result(definition.function, tracer.sources, location)
         trace = tracer.trace(definition.function, has_depends_on=bool(definition.depends_on))
         query = find_python_query(definition.function, tracer.sources, self._cache)
         reads, remarks = self.guesses.take(name, trace, definition.depends_on)

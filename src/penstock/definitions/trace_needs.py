@@ -18,8 +18,7 @@ from penstock.definitions.parse_cache import ParseCache
 from penstock.definitions.sql_facts import ColumnNeed, ResultColumns
 from penstock.definitions.sql_files import read_query
 from penstock.definitions.sql_text import to_file_place
-from penstock.definitions.trace_names import Names
-from penstock.definitions.trace_results import has_only_own_decorators
+from penstock.definitions.trace_names import Names, is_own
 from penstock.definitions.trace_sources import FunctionNode, Sources
 from penstock.errors import DefinitionError, Location
 
@@ -58,7 +57,9 @@ def find_python_query(function: Callable[..., Any], sources: Sources, cache: Par
 def _find_query(function: FunctionType, node: FunctionNode) -> ast.Constant | None:
     returned = _find_returned(node)
     names = Names(function, node, {}, {})
-    if returned is None or not has_only_own_decorators(function, node):
+    decorators = [] if isinstance(node, ast.Lambda) else node.decorator_list
+    used = [names.try_object(each.func if isinstance(each, ast.Call) else each) for each in decorators]
+    if returned is None or not all(map(is_own, used)):
         return None
     call = _find_first_call(returned)
     if call is None or not isinstance(call.func, ast.Attribute) or call.func.attr != "sql" or call.keywords:

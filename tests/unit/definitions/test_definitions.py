@@ -183,33 +183,6 @@ def test_a_misspelled_name_of_the_module_has_the_nearest_one_as_a_hint(
     assert caught.value.hint == (hint and f"did you mean {hint!r}?")
 
 
-@pytest.mark.parametrize(
-    "body", ["pass", "'Orders.'\n    rows = dp.read('a')", "if orders:\n        return\n    dp.read('a')"]
-)
-def test_a_function_that_can_only_return_none_is_refused(folder: Folder, body: str) -> None:
-    folder.write("transformations/a.py", f"{HEAD}@dp.table\n@dp.expect('a', 'b')\ndef orders():\n    {body}\n")
-    with pytest.raises(DefinitionError, match=r"a\.py:2: the function 'orders' returns nothing") as caught:
-        folder.load()
-    assert caught.value.hint == "write `return` before the rows that it computes"
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "@dp.table\ndef orders(): ...\n",
-        "@dp.table\ndef orders():\n    'Orders.'\n",
-        "@dp.table\ndef orders():\n    raise NotImplementedError\n",
-        "@dp.table\ndef orders():\n    if orders:\n        return dp.read('a')\n",
-        "def filled(f): return lambda: dp.read('a')\n@dp.table(name='orders')\n@filled\ndef orders(): pass\n",
-        "def filled(f):\n    f.made = 1\n    return f\n@dp.table\n@filled\ndef orders(): pass\n",
-        "orders = dp.table(name='orders')(lambda: None)\n",
-    ],
-)
-def test_a_function_that_may_return_rows_or_is_a_stub_is_no_mistake(folder: Folder, text: str) -> None:
-    folder.write("transformations/a.py", HEAD + text)
-    assert [str(spec.name) for spec in folder.load()] == ["main.orders"]
-
-
 def test_a_name_defined_in_sql_and_python_is_refused(folder: Folder) -> None:
     folder.write("transformations/a.sql", "CREATE TEMPORARY VIEW orders AS SELECT 1")
     folder.write("transformations/b.py", HEAD + "@dp.table\ndef orders(): ...\n")

@@ -114,7 +114,7 @@ def test_a_value_that_may_be_a_session_does_not_stop_the_project(body: str, text
     spec = folder.define(f"{body}\nreturn dp.read('staging.orders')", HELPERS)
     assert list(map(str, spec.inputs)) == ["staging.orders"]
     assert [each.text.startswith(text) for each in spec.untraced] == [True] * bool(text)
-    declared = folder.define(f"{body}\nreturn 1", HELPERS, "@dp.materialized_view(depends_on=['staging.orders'])")
+    declared = folder.define(body, HELPERS, "@dp.materialized_view(depends_on=['staging.orders'])")
     assert list(map(str, declared.inputs)) == ["staging.orders"]
     assert not declared.untraced
 
