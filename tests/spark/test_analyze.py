@@ -78,6 +78,7 @@ def test_every_broken_definition_fails_a_plan_that_analyzes(shop: ProjectFolder,
     assert {problem["code"] for problem in problems.values()} == {
         "user_code",
         "column_unknown",  # needs no Spark
+        "column_twice",
         "change_flow.unknown_column",
         "change_flow.expression",
     }
