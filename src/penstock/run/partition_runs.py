@@ -181,10 +181,8 @@ def add_up(loads: Sequence[LoadResult]) -> LoadResult:
     if len(loads) == 1:
         return loads[0]
     versions = [load.version for load in loads if load.version is not None]
-    rows, makers = (
-        sum(load.rows for load in loads),
-        [load.delegated_to for load in loads if load.delegated_to is not None],
-    )
+    rows = sum(load.rows for load in loads)
+    makers = [load.delegated_to for load in loads if load.delegated_to is not None]
     expectations = _add_up(load.expectations for load in loads)
     by = max(makers, default=None) if not versions else None  # an empty text is a build that is not known any more
     return LoadResult(max(versions, default=None), rows, expectations, delegated_to=by)
