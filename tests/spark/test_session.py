@@ -70,7 +70,18 @@ def test_another_project_may_have_the_same_names_in_one_session(
         (failed,) = (item for item in open_engine(other.root, environment={}).run().items if item.problem is not None)
         assert "a run of another project that works in this Spark session now" in failed.problem.message
     assert not open_engine(other.root, environment={}).run().has_failed
-    assert (shop.rows("staging.orders"), len(other.rows("staging.orders"))) != ([], 0), "only names were taken away"
+    assert (len(shop.rows("staging.orders")), len(other.rows("staging.orders"))) == (3, 1), "only names were taken away"
+    # A table that the user put there since is neither read nor dropped.
+    spark.sql("DROP TABLE staging.orders")
+    place = f"USING DELTA LOCATION '{tmp_path / 'mine'}'"
+    spark.sql(f"CREATE TABLE staging.orders {place} AS SELECT 'mine' AS customer, 1.0D AS amount")
+    for project in (other, shop):
+        project.define("totals.sql", "CREATE MATERIALIZED VIEW totals AS SELECT min(amount) AS s FROM staging.orders")
+        failed = [item for item in open_engine(project.root, environment={}).run().items if item.problem is not None]
+        assert ["staging.orders is already registered" in item.problem.message for item in failed if item.problem] == [
+            True
+        ]
+    assert [tuple(row) for row in spark.table("staging.orders").collect()] == [("mine", 1.0)]
 
 
 def test_a_view_of_the_users_session_is_not_read_by_mistake(shop: ProjectFolder, spark: Any) -> None:

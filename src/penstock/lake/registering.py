@@ -46,20 +46,21 @@ class Registrar:
         key = (_find_catalog(session), name)
         with _lock:
             made = _made.get(key) if session.catalog.tableExists(str(name)) else None
-            if made is not None and not (
-                is_same_location(made.location, location) and made.is_view == (query is not None)
+            if made is not None and (
+                made.is_view != (query is not None) or not is_same_location(made.location, location)
             ):
-                _take_away(session, name, table, made, self.reader)
+                _take_away(session, name, table, made, self.reader, location)
                 made = None
             if query is not None:
                 session.sql(f"CREATE OR REPLACE VIEW {table} AS {query}")
-            elif made is None and session.catalog.tableExists(str(name)):
-                _check_same_place(session, name, table, location)
-                return
-            elif made is None:
-                session.sql(f"CREATE TABLE IF NOT EXISTS {table} USING DELTA LOCATION {text(location)}")
-            if key[0]:
-                made = _made[key] = made or _Made(location, query is not None)
+            elif session.catalog.tableExists(str(name)):
+                _check_same_place(session, name, table, location)  # a user may have put another there since
+            else:
+                session.sql(f"CREATE TABLE {table} USING DELTA LOCATION {text(location)}")
+                made = _Made(location, is_view=False)
+            made = made or (_Made(location, is_view=True) if query is not None else None)
+            if key[0] and made is not None:
+                _made[key] = made
                 made.readers.add(self.reader)
 
     def forget(self, session: SparkSession, name: DatasetName, location: str) -> None:
@@ -88,21 +89,29 @@ def _is_classic(session: SparkSession) -> bool:
     return hasattr(session, "_jsparkSession")
 
 
-def _take_away(session: SparkSession, name: DatasetName, table: str, made: _Made, reader: Hashable) -> None:
+def _take_away(
+    session: SparkSession, name: DatasetName, table: str, made: _Made, reader: Hashable, wanted: str
+) -> None:
     others = made.readers - {reader}
     if others:
         raise StorageError(
             f"{name} is {made.location} for a run of another project that works in this Spark session now",
             hint="run again when it has ended, or use another Spark session",
         )
+    if not made.is_view and not is_same_location(_find_location(session, table), made.location):
+        _check_same_place(session, name, table, wanted)
+        return  # a table of the user by now: dropping it could remove its rows
     session.sql(f"DROP {'VIEW' if made.is_view else 'TABLE'} IF EXISTS {table}")  # its files stay: they are not Spark's
 
 
 def _check_same_place(session: SparkSession, name: DatasetName, table: str, location: str) -> None:
-    rows = session.sql(f"DESCRIBE DETAIL {table}").select("location").collect()
-    found = str(rows[0]["location"])
+    found = _find_location(session, table)
     if not is_same_location(found, location):
         raise StorageError(
             f"{name} is already registered in this session's catalog at {found}, not at {location}",
             hint="use another Spark session or catalog, or drop that registration",
         )
+
+
+def _find_location(session: SparkSession, table: str) -> str:
+    return str(session.sql(f"DESCRIBE DETAIL {table}").select("location").collect()[0]["location"])
