@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import platformdirs
+from filelock import FileLock
 
 from penstock.errors import SessionError
 from penstock.model.loads import find_driver_problem
@@ -121,6 +122,19 @@ def _resolve(wanted: JarGroup, target: Path, java: Java, settings: Mapping[str, 
     if not _find_missing(wanted, target):
         return sorted(target.glob("*.jar"))
     target.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(target.name):
+        if _find_missing(wanted, target):  # no other process has fetched them while this one waited
+            _fetch(wanted, target, java, settings)
+    return sorted(target.glob("*.jar"))
+
+
+def _locked(name: str) -> FileLock:
+    """One process at a time does what is named here; the lock of a process that dies is free."""
+    cache_folder().mkdir(parents=True, exist_ok=True)
+    return FileLock(cache_folder() / f"{name}.lock")
+
+
+def _fetch(wanted: JarGroup, target: Path, java: Java, settings: Mapping[str, str]) -> None:
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
         fetched = Path(scratch) / "jars"
         fetched.mkdir()
@@ -130,10 +144,9 @@ def _resolve(wanted: JarGroup, target: Path, java: Java, settings: Mapping[str, 
             raise _unresolved(f"{missing[0]} was not found")
         try:
             fetched.rename(target)
-        except OSError:  # another process was first, or a clean-up left some of the jars
+        except OSError:  # a clean-up left some of the jars
             for jar in fetched.iterdir():
                 jar.replace(target / jar.name)
-    return sorted(target.glob("*.jar"))
 
 
 def _run_ivy(group: JarGroup, java: Java, settings: Mapping[str, str], scratch: Path, target: Path) -> None:
@@ -147,7 +160,10 @@ def _run_ivy(group: JarGroup, java: Java, settings: Mapping[str, str], scratch: 
 
 
 def retrieve(dependencies: str, pattern: str, java: Java, settings: Mapping[str, str], scratch: Path) -> None:
-    """Fetch the jars of an Ivy module with these dependencies into files named by the pattern."""
+    """Fetch the jars of an Ivy module with these dependencies into files named by the pattern.
+
+    One process at a time: Ivy's cache keeps downloads under way, and what was resolved, in files that all of them share.
+    """
     module = scratch / "ivy.xml"
     module.write_text(
         '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">'
@@ -160,7 +176,8 @@ def retrieve(dependencies: str, pattern: str, java: Java, settings: Mapping[str,
     if "spark.jars.ivySettings" in settings:
         command += ["-settings", settings["spark.jars.ivySettings"]]
     try:
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
+        with _locked("ivy"):
+            answer = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
     except subprocess.TimeoutExpired:
         raise _unresolved("no answer within 15 minutes") from None
     if answer.returncode != 0:

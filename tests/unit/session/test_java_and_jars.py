@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from penstock.session.jars import (
     find_cached_jars,
     find_jars,
     resolve_jars,
+    retrieve,
     spark_home,
 )
 from penstock.session.java import Java, find_java
@@ -178,6 +180,20 @@ def test_fetched_jars_take_the_place_of_what_was_left(left: int | None, cache: P
     assert jars == sorted(cache.iterdir())
     assert len(jars) == len(DELTA)
     assert [folder.name for folder in cache.parent.iterdir()] == [cache.name]
+
+
+def test_processes_that_start_together_fetch_once_and_one_after_the_other(cache: Path, tmp_path: Path) -> None:
+    java = _fetch(tmp_path / "jdk", len(DELTA))
+    script = java.executable.read_text()
+    alone = f"mkdir {tmp_path}/busy || exit 1\necho run >> {tmp_path}/runs\nsleep 0.2\nrmdir {tmp_path}/busy\n"
+    java.executable.write_text(script.replace("\n", f"\n{alone}", 1))
+    module = '<dependency org="o" name="n" rev="1"/>'
+    with ThreadPoolExecutor(5) as pool:
+        found = [pool.submit(resolve_jars, "delta", java, {}) for _ in range(3)]
+        others = [pool.submit(retrieve, module, f"{tmp_path}/[artifact].[ext]", java, {}, tmp_path) for _ in range(2)]
+        assert {len(future.result()) for future in found} == {len(DELTA)}
+        assert [future.result() for future in others] == [None, None]
+    assert (tmp_path / "runs").read_text() == "run\n" * 3
 
 
 def test_a_fetch_that_is_not_complete_leaves_no_cache(cache: Path, tmp_path: Path) -> None:
