@@ -1,4 +1,7 @@
-"""The checksums that Hadoop writes on a local disk, in `.<name>.crc` beside a file. Spark does not read a file that differs."""
+"""The checksums that Hadoop writes on a local disk, in `.<name>.crc` beside a file. Spark does not read a file that differs.
+
+Hadoop ignores what is not such a file, as a power failure can leave it: empty, or full of zeros.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ _MAGIC = b"crc\0"
 
 
 def fits_sums(files: Files, path: str) -> bool:
-    """Whether a file fits the checksums beside it; without them, nothing is known."""
+    """Whether a file fits the checksums beside it; without any that can be read, nothing is known."""
     folder, _, name = path.rpartition("/")
     try:
         sums = files.read(f"{folder}/.{name}.crc")
@@ -22,9 +25,9 @@ def fits_sums(files: Files, path: str) -> bool:
     except OSError as error:
         if not is_misplaced(error):
             raise
-        return False
+        return True
     if len(sums) < 2 * _CRC or not sums.startswith(_MAGIC):
-        return False
+        return True
     (chunk,) = unpack_from(">i", sums, _CRC)
     if chunk <= 0:
         return False

@@ -44,7 +44,8 @@ def _check_sums(files: LocalFiles, table: str) -> None:
     for name in (*(newest.names if newest is not None else ()), *commits):
         if f".{name}.crc" in names and not fits_sums(files, f"{table}/{LOG}/{name}"):
             raise DamagedLogError(
-                f"the file {name} of the Delta log of {table} does not fit .{name}.crc, Hadoop's checksum of it",
+                f"the file {name} of the Delta log of {table} does not fit .{name}.crc, Hadoop's checksum of it, which may be "
+                "removed if the file is right",
                 hint=f"if the file is right, remove .{name}.crc; otherwise restore it from a backup",
             )
 

@@ -64,7 +64,11 @@ def test_hadoop_s_checksums_prove_the_whole_file(tmp_path: Path) -> None:
     files = LocalFiles(tmp_path)
     beside.write_bytes(sums_of(file.read_bytes()))
     assert find_unreadable(files, TABLE) is None
-    for wrong in (b"", b"crc\0", b"nonsense" * 3, b"crc\0" + pack(">i", 0), beside.read_bytes()[:-1]):
+    sums = beside.read_bytes()
+    for none in (b"", b"crc\0", b"nonsense" * 3, bytes(len(sums))):
+        beside.write_bytes(none)
+        assert find_unreadable(files, TABLE) is None, "Hadoop does without what is not a file of checksums"
+    for wrong in (b"crc\0" + pack(">i", 0), sums[:-1]):
         beside.write_bytes(wrong)
         assert find_unreadable(files, TABLE) is not None, wrong
     beside.write_bytes(sums_of(file.read_bytes()))
