@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from penstock.engine import Engine, PlanRequest, open_engine
 from penstock.eventlog import projections
 from penstock.eventlog.opening import open_event_log
+from penstock.kinds.derived.progress import CODEC
 from penstock.lake.progress import ENVELOPE, read_table_state
 from penstock.model.build_history import find_illegal_moves, replay
 from penstock.model.names import DatasetName
@@ -157,4 +158,7 @@ def test_two_builds_of_one_table_at_once_write_it_once_and_another_table_is_buil
     assert {item.dataset.name for item in first.plan().items if item.action.is_work} == {"slow", "reader"}
     first.marking.mark_available("slow", "five rows by hand")
     assert {item.dataset.name for item in first.plan().items if item.action.is_work} == {"reader"}
+    marked = read_table_state(first.workspace.storage, DatasetName("main", "slow"), CODEC).payload
+    assert marked is not None
+    assert marked.is_accepted
     assert spark.read.format("delta").load(f"{empty_project.root}/storage/main/slow").count() == 10

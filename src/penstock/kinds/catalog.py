@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -83,19 +83,21 @@ class Catalog:
         return {name: self._name_readers(name) for name, dataset in self.datasets.items() if not dataset.is_stored}
 
     def _name_readers(self, view: DatasetName) -> str:
-        readers = sorted(set(self._find_readers(view)))
+        readers = sorted(self._find_readers(view))
         if not readers:
             return "no table reads it"
         verb = "reads it: name that table" if len(readers) == 1 else "read it: name one of these tables"
         return f"{', '.join(map(str, readers))} {verb}"
 
-    def _find_readers(self, view: DatasetName) -> Iterator[DatasetName]:
+    def _find_readers(self, view: DatasetName) -> set[DatasetName]:
         """The tables that read a view, directly or through other views."""
-        for spec in self.datasets[view].readers:
-            if self.datasets[spec.name].is_stored:
-                yield spec.name
-            else:
-                yield from self._find_readers(spec.name)
+        found, pending = {view}, [view]
+        while pending:
+            dataset = self.datasets[pending.pop()]
+            more = {spec.name for spec in dataset.readers} - found if not dataset.is_stored else set()
+            found |= more
+            pending += more
+        return {name for name in found if self.datasets[name].is_stored}
 
     def kind_of(self, name: str) -> Kind:
         """The kind of dataset with this name."""

@@ -64,9 +64,10 @@ class Lake:
 
     main: SparkSession
     files: Files
+    registrar: Registrar = field(default_factory=lambda: Registrar(object()))
+    """Holds the names of the tables that this lake registers, until it is released."""
     _registered: set[DatasetName] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _registrar: Registrar = field(default_factory=lambda: Registrar(object()))
 
     @property
     def session(self) -> SparkSession:
@@ -340,7 +341,7 @@ class Lake:
         """
         with self._lock, best_effort():
             self._registered.discard(name)
-            self._registrar.forget(self.session, name, self.files.spark_path(name.path))
+            self.registrar.forget(self.session, name, self.files.spark_path(name.path))
 
     def _fence(self, name: DatasetName, build_request_id: str) -> None:
         """Make sure that no load that has begun can still commit, by an empty commit with a higher number."""
@@ -368,7 +369,7 @@ class Lake:
             self.session.sql(
                 f"CREATE DATABASE IF NOT EXISTS {database} LOCATION {text(self.files.spark_path(name.database))}"
             )
-            self._registrar.register(self.session, name, location, self._find_query(name, location))
+            self.registrar.register(self.session, name, location, self._find_query(name, location))
             self._registered.add(name)
 
     def _find_query(self, name: DatasetName, location: str) -> str | None:
@@ -378,10 +379,6 @@ class Lake:
             return None
         shown = ", ".join(map(quote, self.read_shown(name).columns))
         return f"SELECT {shown} FROM delta.{quote(location)}"  # noqa: S608 - quoted
-
-    def release(self) -> None:
-        """Other projects may have the names that were registered."""
-        self._registrar.release()
 
     def _read_back(self, name: DatasetName, number: int) -> Commit:
         for commit in iter_commits(self.files, name.path):

@@ -116,7 +116,9 @@ class ColumnNames:
 
     def may_have(self, name: str) -> bool:
         """Tell whether a column of this name, in lower case, may be there."""
-        return any(each.lower() == name for each in self.names) or (self.has_texts and not name.isidentifier())
+        if name in self.certain or (self.has_texts and not name.isidentifier()):
+            return True
+        return any(each.lower() == name for each in self.names)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from penstock.kinds.protocol import Kind, Loader, PipelineRun, Workspace
 from penstock.lake.naming import use_database
 from penstock.lake.own_commits import find_own_commit
 from penstock.lake.planned_lake import PlannedLake
+from penstock.lake.registering import Registrar
 from penstock.lake.stored_files import stored_files_named
 from penstock.lake.tables import Lake
 from penstock.model.jobs import JobPolicy
@@ -61,6 +62,7 @@ class Executor:
     is_long_lived: bool = False
     """More pipeline runs will use the same session, so that the JVM's optimizing compiler pays off."""
     _session: SparkSession | None = None
+    _registrar: Registrar = field(default_factory=lambda: Registrar(object()))
     _resources: ExitStack = field(default_factory=ExitStack)
 
     def execute(self, plan: Plan, run: PlannedRun, watch: CancelWatch, hooks: Hooks) -> tuple[ItemResult, ...]:
@@ -146,11 +148,10 @@ class Executor:
             self._resources.enter_context(
                 use_database(session, self.workspace.storage, project.database, in_storage=in_storage)
             )
+            self._resources.callback(self._registrar.release)
             self._session = session
         # What a lake knows of registered names holds for one plan: tables get other columns from run to run.
-        lake = Lake(self._session, self.workspace.storage)
-        self._resources.callback(lake.release)
-        return lake
+        return Lake(self._session, self.workspace.storage, self._registrar)
 
     def close(self) -> None:
         """Stop the session, or restore the settings of a borrowed one."""

@@ -145,6 +145,16 @@ def test_a_raw_folder_that_is_not_there_is_an_error_of_the_project_file(
     assert f"penstock.yml:{place}: the raw folder" in answer.err
 
 
+def test_who_reads_a_temporary_view_is_found_once_however_many_ways_lead_there(shop: ProjectFolder, penstock) -> None:
+    layers = [(f"v{depth}_{side}", depth) for depth in range(30) for side in "ab"]
+    sources = {
+        depth: f"v{depth - 1}_a NATURAL JOIN v{depth - 1}_b" if depth else "staging.orders" for depth in range(31)
+    }
+    shop.define("v.sql", ";\n".join(f"CREATE TEMPORARY VIEW {n} AS SELECT * FROM {sources[d]}" for n, d in layers))
+    shop.define("a.sql", f"CREATE MATERIALIZED VIEW top AS SELECT * FROM {sources[30]}")
+    assert "hint: main.top reads it: name that table" in penstock("plan", "--select", "v0_a").err
+
+
 @pytest.mark.parametrize(
     ("arguments", "start"),
     [

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from builders import write_raw
+from builders import load, to_name, write_raw
 from penstock.definitions.loading import load_definitions
+from penstock.kinds.derived.progress import CODEC
+from penstock.lake.progress import read_table_state
 from penstock.model.plan import Problem
 from shops import Shop
 
@@ -100,3 +103,30 @@ def test_a_table_that_is_not_part_of_the_plan_is_read_as_it_is(layers: Shop) -> 
 def test_a_reader_of_a_table_with_a_problem_has_no_problem_of_its_own(layers: Shop) -> None:
     (layers.root / "transformations/b.sql").write_text("CREATE MATERIALIZED VIEW b AS SELECT nope FROM staging.orders;")
     assert problems_of(layers, "SELECT other FROM b").keys() == {"b"}
+
+
+@pytest.mark.parametrize("is_accepted", [False, True])
+def test_a_table_that_was_taken_as_it_is_may_have_other_columns_than_its_text(is_accepted: bool, layers: Shop) -> None:
+    assert problems_of(layers, "SELECT id FROM base") == {}
+    layers.done()
+    state = read_table_state(layers.storage, to_name("base"), CODEC)
+    assert state.payload is not None
+    payload = CODEC.encode(replace(state.payload, is_accepted=is_accepted))
+    load(layers.storage, to_name("base"), kind=CODEC.kind, payload=payload)
+    assert problems_of(layers, "SELECT nope FROM base").keys() == (set() if is_accepted else {"a"})
+    write_raw(layers.raw.root / "orders/2.parquet", {"id": [2], "status": ["b"], "day": ["2024-01-02"]})
+    assert problems_of(layers, "SELECT nope FROM base").keys() == {"a"}, "it is computed in this run"
+
+
+@pytest.mark.parametrize("is_sensitive", [False, True])
+def test_names_that_differ_in_case_are_not_shared_where_the_session_tells_them_apart(
+    is_sensitive: bool, tmp_path: Path
+) -> None:
+    shop = Shop(tmp_path / "shop", text=f"name: shop\nconfiguration: {{spark.sql.caseSensitive: {is_sensitive}}}\n")
+    write_raw(shop.raw.root / "a/1.parquet", {"id": [1], "k": [2]})
+    write_raw(shop.raw.root / "b/1.parquet", {"ID": [1], "k": [2]})
+    (shop.root / "transformations").mkdir()
+    query = "SELECT id FROM staging.a JOIN staging.b ON a.k = b.k"
+    assert {each.code for each in problems_of(shop, query).values()} == (
+        set() if is_sensitive else {"column_ambiguous"}
+    )

@@ -43,8 +43,15 @@ def decide(given: DerivedObservation, wishes: Wishes, inputs: Inputs) -> tuple[D
     decided = _decide(given, wishes, inputs)
     if isinstance(decided, Needs):
         return decided
+    if decided.action is not Action.RECOMPUTE and _is_accepted(given):
+        return (decided,)
     names = find_result_names(given.resolved, inputs)
     return (replace(decided, effect=replace(decided.effect, names=names)),)
+
+
+def _is_accepted(given: DerivedObservation) -> bool:
+    """Whether the table is one that a person took as it is: its text does not say which columns it has."""
+    return given.state.payload is not None and given.state.payload.is_accepted
 
 
 def find_obstacle(given: DerivedObservation, inputs: Inputs) -> DerivedItem | None:
@@ -93,7 +100,12 @@ def _find_only_change(given: DerivedObservation, reasons: tuple[Reason, ...], in
     """The only input of a SQL definition, when changed rows of it are the only reason; those may be hidden rows."""
     resolved, spec = given.resolved, given.resolved.spec
     is_simple = spec.sql is not None and not spec.expectations and not resolved.views and len(resolved.inputs) == 1
-    if not is_simple or spec.partitioning is not None or [reason.code for reason in reasons] != ["input_changed"]:
+    if (
+        not is_simple
+        or _is_accepted(given)
+        or spec.partitioning is not None
+        or [reason.code for reason in reasons] != ["input_changed"]
+    ):
         return None
     name = resolved.inputs[0]
     known, now = mark_of(given, name), mark_now(given, inputs[name])

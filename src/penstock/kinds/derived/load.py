@@ -153,7 +153,7 @@ class DerivedLoad:
             return self._partitions().accept(item)
         name = item.work.resolved.spec.name
         inputs = {table: self.lake.state(table) for table in item.work.resolved.inputs}
-        begun = self.lake.begin(self._to_manifest(item, _mark_inputs(item, inputs)), name)
+        begun = self.lake.begin(self._to_manifest(item, _mark_inputs(item, inputs), is_accepted=True), name)
         return LoadResult(self.lake.append(self.lake.read(name).limit(0), name, begun.number).version, 0)
 
     def _is_current(self, item: DerivedItem, inputs: Mapping[DatasetName, TableState[None]]) -> bool:
@@ -163,17 +163,17 @@ class DerivedLoad:
         known = self.lake.read_state(item.dataset, CODEC).payload
         return known is not None and known.inputs == _mark_inputs(item, inputs)
 
-    def _to_manifest(self, item: DerivedItem, marks: Mapping[str, InputMark]) -> Manifest:
+    def _to_manifest(self, item: DerivedItem, marks: Mapping[str, InputMark], *, is_accepted: bool = False) -> Manifest:
         work = item.work
+        description = describe_table(work.resolved.spec)
+        payload = DerivedProgress(marks, work.resolved.definition, work.settings, description, is_accepted=is_accepted)
         return Manifest(
             dataset=str(item.dataset),
             number=0,
             parent=work.parent,
             kind=CODEC.kind,
             build_request_id=self.build_request_id,
-            payload=CODEC.encode(
-                DerivedProgress(marks, work.resolved.definition, work.settings, describe_table(work.resolved.spec))
-            ),
+            payload=CODEC.encode(payload),
         )
 
     def evaluate(

@@ -23,13 +23,13 @@ _MOST_SHOWN = 12
 
 def find_lost_column(resolved: ResolvedSpec, inputs: Mapping[DatasetName, Upstream]) -> Problem | None:
     """The first name in the definition, or in a view that it reads, with which Spark would reject it."""
+    found = _know(inputs)
     for need in resolved.needs:
-        if need.places and (shared := _find_shared(resolved, need, inputs)) is not None:
-            return shared
         if need.places:
+            if (shared := _find_shared(resolved, need, found)) is not None:
+                return shared
             continue
-        # An input that is a temporary view is not among these.
-        known = {name: _find_names(inputs[name]) for name, _ in (*need.reads, *need.others) if name in inputs}
+        known = {name: found[name] for name, _ in (*need.reads, *need.others) if name in found}
         if not _is_lost(need.reads, known) or _has_any(need.others, known):
             continue
         problem = _find_rename(resolved, need, inputs)
@@ -43,7 +43,8 @@ def find_lost_column(resolved: ResolvedSpec, inputs: Mapping[DatasetName, Upstre
 def find_twin(resolved: ResolvedSpec, inputs: Mapping[DatasetName, Upstream]) -> Problem | None:
     """Two columns of the result that certainly have one name: Delta cannot store them."""
     seen: set[str] = set()
-    for name in _find_certain(resolved.spec.result, resolved, inputs):
+    known = _know(inputs)
+    for name in _find_certain(_certain_of(resolved.spec.result), resolved, known):
         if name in seen:
             return Problem(
                 "column_twice",
@@ -55,26 +56,28 @@ def find_twin(resolved: ResolvedSpec, inputs: Mapping[DatasetName, Upstream]) ->
     return None
 
 
-def _find_certain(
-    result: ResultColumns | None, resolved: ResolvedSpec, inputs: Mapping[DatasetName, Upstream]
-) -> Iterator[str]:
+def _find_certain(certain: Iterable[CertainColumns], resolved: ResolvedSpec, known: Known) -> Iterator[str]:
     """The columns of a result, as far as they are certain; those of an input in any order."""
-    for each in result.certain if result is not None else ():
+    for each in certain:
         if each.input is None:
             yield each.name
         elif each.input in resolved.views:
-            behind = _find_certain(resolved.views[each.input].result, resolved, inputs)
+            behind = _find_certain(_certain_of(resolved.views[each.input].result), resolved, known)
             yield from (name for name in behind if name not in each.without)
-        elif each.input in inputs and (known := _find_names(inputs[each.input])) is not None:
-            yield from sorted(known.certain - each.without)
+        elif (names := known.get(each.input)) is not None:
+            yield from sorted(names.certain - each.without)
 
 
-def _find_shared(resolved: ResolvedSpec, need: NeededColumn, inputs: Mapping[DatasetName, Upstream]) -> Problem | None:
+def _certain_of(result: ResultColumns | None) -> tuple[CertainColumns, ...]:
+    return result.certain if result is not None else ()
+
+
+def _find_shared(resolved: ResolvedSpec, need: NeededColumn, known: Known) -> Problem | None:
     """An unqualified name that several tables of the query certainly have."""
     having = [
         table
         for table, places in zip(need.known, need.places, strict=True)
-        if not places or any(_has_certainly(name, need.name, resolved, inputs) for name in places)
+        if not places or any(_has_certainly(name, need.name, resolved, known) for name in places)
     ]
     if len(having) < 2:
         return None
@@ -86,15 +89,16 @@ def _find_shared(resolved: ResolvedSpec, need: NeededColumn, inputs: Mapping[Dat
     )
 
 
-def _has_certainly(
-    name: DatasetName, column: str, resolved: ResolvedSpec, inputs: Mapping[DatasetName, Upstream]
-) -> bool:
-    whole = ResultColumns(frozenset(), (), is_open=True, has_texts=False, certain=(CertainColumns("", name),))
-    return column in _find_certain(whole, resolved, inputs)
+def _has_certainly(name: DatasetName, column: str, resolved: ResolvedSpec, known: Known) -> bool:
+    if name in resolved.views:
+        return column in _find_certain((CertainColumns("", name),), resolved, known)
+    names = known.get(name)
+    return names is not None and column in names.certain
 
 
 def find_result_names(resolved: ResolvedSpec, inputs: Mapping[DatasetName, Upstream]) -> ColumnNames | None:
     """The columns that the table has once it is computed; None unless the text and the inputs tell all of them."""
+    known = _know(inputs)
     found: dict[str, str] = {}
     has_texts = False
     pending, seen = [resolved.spec.result], {resolved.spec.name}
@@ -109,13 +113,18 @@ def find_result_names(resolved: ResolvedSpec, inputs: Mapping[DatasetName, Upstr
             if name in resolved.views:
                 pending.append(resolved.views[name].result)
                 continue
-            known = _find_names(inputs[name]) if name in inputs else None
-            if known is None:
+            names = known.get(name)
+            if names is None:
                 return None
-            has_texts |= known.has_texts
-            found |= {each.lower(): each for each in known.names}
-    certain = frozenset(_find_certain(resolved.spec.result, resolved, inputs))
+            has_texts |= names.has_texts
+            found |= {each.lower(): each for each in names.names}
+    certain = frozenset(_find_certain(_certain_of(resolved.spec.result), resolved, known))
     return ColumnNames(tuple(found.values()), has_texts, certain)
+
+
+def _know(inputs: Mapping[DatasetName, Upstream]) -> Known:
+    """The columns of the inputs; temporary views are not among them."""
+    return {name: _find_names(upstream) for name, upstream in inputs.items()}
 
 
 def _find_names(upstream: Upstream) -> ColumnNames | None:

@@ -41,10 +41,14 @@ def discover(workspace: Workspace) -> Found:
     specs = [spec for spec in workspace.specs if spec.kind in NAMES]
     views = {spec.name: spec for spec in specs if spec.is_view}
     partitioned = {spec.name for spec in workspace.specs if spec.partitioning is not None}
-    zone = workspace.project.configuration.get("spark.sql.session.timeZone", "UTC")
+    configuration = workspace.project.configuration
+    zone = configuration.get("spark.sql.session.timeZone", "UTC")
+    is_case_sensitive = configuration.get("spark.sql.caseSensitive", "false").lower() == "true"
     datasets = []
     for spec in specs:
         resolved = resolve_views(to_zoned(spec, zone), views)
+        if is_case_sensitive:  # names are compared in lower case: what is certainly shared then need not be
+            resolved = replace(resolved, needs=tuple(need for need in resolved.needs if not need.places))
         check_mapped(resolved, partitioned)
         is_stored = spec.name not in views
         datasets.append(Dataset(spec.name, str(spec.kind), resolved.inputs, spec, resolved, is_stored=is_stored))

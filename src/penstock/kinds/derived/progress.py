@@ -81,6 +81,8 @@ class DerivedProgress:
     """None in manifests of earlier versions, whose settings cover it."""
     partitions: PartitionProgress | None = None
     """For a table whose partitions are built by themselves: those that `inputs` and the rest hold for."""
+    is_accepted: bool = False
+    """A person took the table as it is: its columns may be others than the definition's."""
 
 
 class DerivedCodec:
@@ -92,7 +94,8 @@ class DerivedCodec:
         inputs = {n: {"version": m.version, "at": m.at, "columns": m.columns} for n, m in payload.inputs.items()}
         described = {"description": payload.description.to_json()} if payload.description is not None else {}
         parts = {"partitions": payload.partitions.to_json()} if payload.partitions is not None else {}
-        return {"inputs": inputs, "definition": payload.definition, "settings": payload.settings, **described, **parts}
+        known = {"inputs": inputs, "definition": payload.definition, "settings": payload.settings}
+        return known | described | parts | ({"accepted": True} if payload.is_accepted else {})
 
     def decode(self, value: Mapping[str, Any]) -> DerivedProgress:
         inputs = {
@@ -102,7 +105,8 @@ class DerivedCodec:
         described = Description.from_json(value["description"]) if "description" in value else None
         definition, settings = check_type(value["definition"], str, None), check_type(value["settings"], str, None)
         parts = PartitionProgress.from_json(value["partitions"]) if "partitions" in value else None
-        return DerivedProgress(inputs, definition, settings, described, parts)
+        accepted = check_type(value.get("accepted", False), bool)
+        return DerivedProgress(inputs, definition, settings, described, parts, accepted)
 
     def fold(self, older: DerivedProgress, newer: DerivedProgress) -> DerivedProgress:
         """What was built beside a commit of partitions is added to it; a table without partitions is computed as a whole.
