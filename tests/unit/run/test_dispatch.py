@@ -257,11 +257,11 @@ def test_work_that_takes_too_long_fails_and_the_rest_goes_on_in_its_place() -> N
         return LoadResult(1, 1)
 
     begin = time.monotonic()
-    outcomes, jobs = run(apply, Limits(timeout=0.2), "slow", "quick", "other")
+    outcomes, jobs = run(apply, Limits(timeout=2), "slow", "quick", "other")  # the quick ones may wait for a busy machine
     release.set()
     assert outcomes == ["error", "pass", "pass"]
-    assert time.monotonic() - begin < 10
-    assert [job.message for job in jobs if job.status.name == "FAILED"] == ["main.slow took longer than 0.2 s"]
+    assert time.monotonic() - begin < 15
+    assert [job.message for job in jobs if job.status.name == "FAILED"] == ["main.slow took longer than 2 s"]
 
 
 def test_a_thousand_jobs_cost_little() -> None:
