@@ -13,11 +13,11 @@ from typing import Any
 from penstock import pipelines
 from penstock.definitions.sql_facts import UNKNOWN_PART, QueryFacts
 from penstock.definitions.sql_text import HOLE, SqlSyntaxError, to_file_place
-from penstock.definitions.trace_calls import argument, changes_values, has_seed, is_alias, is_file_method, walk_code
+from penstock.definitions.trace_calls import argument, changes_values, has_seed, is_file_method, walk_code
 from penstock.definitions.trace_findings import Extensions, Findings
 from penstock.definitions.trace_literals import check_expression
 from penstock.definitions.trace_lookups import looked_up, looked_up_by_text
-from penstock.definitions.trace_methods import called_methods, is_only_kept
+from penstock.definitions.trace_methods import called_methods, is_only_kept, is_renamed
 from penstock.definitions.trace_names import (
     Bindings,
     Names,
@@ -98,7 +98,8 @@ class FunctionScan:
         if called is None and (value is pipelines.read or self._is_reader(node)):
             shown = ast.unparse(node)
             self._unresolved(f"uses {shown} as a value: what it reads is known only at run time", node)
-        if called is None and value is pipelines.var and not is_alias(parent):
+        place = (node, self._node, self._parents, self._names)
+        if called is None and value is pipelines.var and not is_renamed(*place):
             self._found.variables["*"] = None
         asked = looked_up(node, parent, value)
         if asked is not None:
@@ -112,7 +113,7 @@ class FunctionScan:
                 for method in called_methods(node, self._node, self._names):
                     self._look_into(method, self._bindings(method, called), node)
             self._extension(node.attr, called)
-        if is_followed(value) and not is_only_kept(node, self._parents, self._names):
+        if is_followed(value) and not is_only_kept(*place):
             self._found.follow.append((value, bindings := self._bindings(value, called) if called else {}))
             if self._is_inside:
                 self._look_into(value, bindings, node)

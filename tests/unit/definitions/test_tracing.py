@@ -201,6 +201,9 @@ UNSEEN = [
         ("return spark.read.jdbc('x', 'table').table", "untraced_read", 1, "spark.read"),
         ("r = spark.read\nreturn r.table('a').join(r.option('x', 1).parquet('x'), 'id')", "untraced_read", 1, "spark.read"),
         ("r = spark.read\nr = r.option('x', 1)\nreturn r.load()", "untraced_read", 1, "spark.read"),
+        ("r = spark.read\nreturn 1", "untraced_read", 1, "spark.read"),
+        ("global r\nr = spark.read\nreturn r.table('a')", "untraced_read", 2, "spark.read"),
+        ("class Job:\n    r = spark.read\nreturn Job.r.load('x')", "untraced_read", 2, "spark.read"),
         ("get = dp.spark.read.table\nreturn get('a')", "untraced_read", 1, "dp.spark.read.table as a value"),
         ("return len(spark.read)", "untraced_read", 1, "spark.read"),
         ("return spark.sql('''SELECT *\nFROM parquet.`/x`''')", "untraced_read", 2, "parquet.`/x`"),
@@ -396,6 +399,20 @@ def test_virtual_environments_below_the_root_are_not_the_project(folder: Folder)
 def test_recursion_ends(folder: Folder) -> None:
     before = "def a(n):\n    return b(n + 1)\n\ndef b(n):\n    return a(n), dp.read('t')\n"
     assert [str(name) for name in folder.define("return a(1)", before).inputs] == ["main.t"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "global run\nrun = functools.partial(f, 1)\nreturn g()",
+        "class Steps:\n    first = functools.partial(f, 1)\nreturn Steps.first()",
+    ],
+)
+def test_what_other_code_may_call_under_another_name_is_followed(folder: Folder, body: str) -> None:
+    before = "import functools\nrun = None\ndef f(n): return open('x'), dp.read('a')\ndef g(): return run()\n"
+    spec = folder.define(body, before)
+    assert [each.text for each in spec.untraced] == ["open() reads from outside the project"]
+    assert [str(name) for name in spec.inputs] == ["main.a"]
 
 
 def test_a_function_of_unknown_text_is_always_recomputed(folder: Folder) -> None:
