@@ -16,9 +16,7 @@ from penstock.definitions.parse_cache import ParseCache
 from penstock.definitions.project_modules import ProjectFiles
 from penstock.definitions.trace_extensions import find_extensions
 from penstock.definitions.trace_findings import Extensions, Trace
-from penstock.definitions.trace_held import (
-    own_defaults,
-)
+from penstock.definitions.trace_held import own_defaults
 from penstock.definitions.trace_sources import Sources
 from penstock.definitions.trace_walk import Walk
 from penstock.definitions.trace_wrappers import plain_function
@@ -52,7 +50,7 @@ class Tracer:
         while waiting:
             loaded = len(self.sources.files.names)
             for function in waiting:
-                with suppress(*_FAILURES):  # reported by `trace`
+                with suppress(*_FAILURES, DefinitionError):  # reported by `trace`
                     self._walks[id(function)] = self._follow(function)
             if len(self.sources.files.names) == loaded:
                 return
