@@ -16,7 +16,7 @@ from sqlglot.errors import ErrorLevel, ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.definitions.deep_stack import with_deep_stack
-from penstock.definitions.sql_columns import find_columns
+from penstock.definitions.sql_columns import find_columns, hides_names
 from penstock.definitions.sql_counts import check_row_wise
 from penstock.definitions.sql_dialect import to_plain, to_readable
 from penstock.definitions.sql_facts import ColumnNeed, QueryFacts
@@ -103,9 +103,11 @@ def find_facts(sql: SqlText, tokens: list[Token], *, is_stored: bool = False, is
 
     def read() -> QueryFacts:
         query = _parse(sql, tokens)
-        if is_whole:
+        # Steps after |> are read as clauses that they are not, and IDENTIFIER(...) as a name.
+        is_plain = not hides_names(tokens)
+        if is_whole and is_plain:
             check_widths(query, sql)
-        if is_stored:
+        if is_stored and is_plain:
             check_names(query, sql)
         with_reads = find_with_reads(query, sql, tokens)
         inputs, reads = find_inputs(query, sql, tokens, with_reads)
