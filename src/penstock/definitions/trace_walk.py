@@ -31,6 +31,7 @@ from penstock.definitions.trace_held import (
     methods_of,
     plain_member,
 )
+from penstock.definitions.trace_keys import key_of
 from penstock.definitions.trace_loading import LocalImports, loading_remarks
 from penstock.definitions.trace_lookups import (
     DOCS,
@@ -215,7 +216,7 @@ class Walk:
         source, node = self._source_of(function)
         ways = self._scanned.setdefault(id(function), {})
         known = bindings if len(ways) < _MOST_CALLS else {}
-        key = repr(sorted(known.items()))
+        key = key_of(known)
         if key in ways or source is None or node is None:
             return []
         ways[key] = known

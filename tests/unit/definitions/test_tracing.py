@@ -401,20 +401,6 @@ def test_recursion_ends(folder: Folder) -> None:
     assert [str(name) for name in folder.define("return a(1)", before).inputs] == ["main.t"]
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "global run\nrun = functools.partial(f, 1)\nreturn g()",
-        "class Steps:\n    first = functools.partial(f, 1)\nreturn Steps.first()",
-    ],
-)
-def test_what_other_code_may_call_under_another_name_is_followed(folder: Folder, body: str) -> None:
-    before = "import functools\nrun = None\ndef f(n): return open('x'), dp.read('a')\ndef g(): return run()\n"
-    spec = folder.define(body, before)
-    assert [each.text for each in spec.untraced] == ["open() reads from outside the project"]
-    assert [str(name) for name in spec.inputs] == ["main.a"]
-
-
 def test_a_function_of_unknown_text_is_always_recomputed(folder: Folder) -> None:
     spec = folder.define("return 1", "make = eval('lambda f: lambda: f')", "@dp.table(name='x')\n@make")
     assert {item.code for item in spec.untraced} >= {"untraced_value"}
