@@ -182,8 +182,7 @@ def _has_state(value: Any) -> bool:
     if _is_a(value, tuple(_HELD)):
         return False
     try:
-        _, *parts = object.__reduce_ex__(value, 2)
-        return parts != [(type(value),), None, None, None]
+        return object.__reduce_ex__(value, 2)[1:] != ((type(value),), None, None, None)
     except Exception:  # noqa: BLE001
         return True
 

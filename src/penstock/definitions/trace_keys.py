@@ -44,6 +44,6 @@ def _parts_of(value: Any) -> list[Any] | None:
         return [value.func, value.args, value.keywords]
     if kind is MethodType:
         return [value.__func__, value.__self__]
-    if dataclasses.is_dataclass(kind) and kind.__dataclass_params__.frozen:
+    if getattr(getattr(kind, "__dataclass_params__", None), "frozen", False):
         return [getattr(value, field.name) for field in dataclasses.fields(value)]
     return None

@@ -182,5 +182,4 @@ def _bound_name(node: ast.AST) -> str | None:
     """The name that a statement in the body of a class gives to a member."""
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
         return node.id
-    is_definition = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-    return node.name if is_definition else None
+    return node.name if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) else None
