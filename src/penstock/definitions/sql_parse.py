@@ -25,6 +25,7 @@ from penstock.definitions.sql_grammar import check_grammar
 from penstock.definitions.sql_needs import find_needs
 from penstock.definitions.sql_reads import WithReads, find_inputs, find_remarks, find_with_reads, to_fingerprint
 from penstock.definitions.sql_results import check_names, check_widths
+from penstock.definitions.sql_scopes import Scopes
 from penstock.definitions.sql_text import SqlSyntaxError, SqlText, UnreadSqlError, find_unclosed, to_offset
 from penstock.errors import DefinitionError, Location, PenstockError
 
@@ -112,8 +113,9 @@ def find_facts(sql: SqlText, tokens: list[Token], *, is_stored: bool = False, is
         with_reads = find_with_reads(query, sql, tokens)
         inputs, reads = find_inputs(query, sql, tokens, with_reads)
         remarks = sorted([*find_remarks(tokens, sql), *reads], key=lambda remark: (remark.line, remark.column))
-        columns = find_columns(query, inputs, tokens, sql, with_reads)
-        needs, result = find_needs(query, tokens, sql, with_reads)
+        scopes = Scopes(query)
+        columns = find_columns(query, inputs, tokens, sql, with_reads, scopes)
+        needs, result = find_needs(query, tokens, sql, with_reads, scopes)
         return QueryFacts(to_fingerprint(query, tokens), inputs, tuple(remarks), columns, needs, result)
 
     return _located(sql, tokens, read)

@@ -9,11 +9,11 @@ from sqlglot import exp
 
 from penstock.definitions.sql_columns import has_only
 from penstock.definitions.sql_counts import check_counts, start_of
+from penstock.definitions.sql_needs import ARITHMETIC
 from penstock.definitions.sql_text import SqlSyntaxError, SqlText
 from penstock.errors import DefinitionError
 
-_ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div)
-_ONE_COLUMN = (exp.Alias, exp.Literal, exp.Cast, exp.Case, exp.Count, exp.Sum, exp.Max, exp.Min, exp.Avg, *_ARITHMETIC)
+_ONE_COLUMN = (exp.Alias, exp.Literal, exp.Cast, exp.Case, exp.Count, exp.Sum, exp.Max, exp.Min, exp.Avg, *ARITHMETIC)
 _CHANGING = ("kind", "operation_modifiers", "pivots")
 _ORDERING = frozenset({"distribute", "sort", "cluster", "order", "limit", "offset"})
 _SUBQUERY_ARGS = frozenset({"this", "alias", "with_", "sample"}) | _ORDERING
