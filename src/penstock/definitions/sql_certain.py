@@ -5,19 +5,19 @@ This is the other side of `sql_needs`, which knows what a part may have. Whateve
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
 from sqlglot import exp
 
-from penstock.definitions.sql_columns import SELECT_ARGS, TABLE_ARGS, has_only, input_of
+from penstock.definitions.sql_columns import JOIN_ARGS, SELECT_ARGS, TABLE_ARGS, has_only, input_of
 from penstock.definitions.sql_facts import CertainColumns
 from penstock.definitions.sql_reads import WithReads
+from penstock.definitions.sql_scopes import Scope
 from penstock.definitions.sql_with import find_with_query
 
 _SELECT_ARGS = (SELECT_ARGS | {"qualify"}) - {"operation_modifiers"}
-_JOIN_ARGS = frozenset({"this", "on", "using", "side", "kind"})
 _SUBQUERY_ARGS = frozenset({"this", "alias", "sample"})
 _LEFT_ONLY = frozenset({"SEMI", "ANTI"})
 
@@ -87,7 +87,7 @@ class Certain:
         """The entry of FROM, then those of JOIN; None if columns come together in a way that is not known here."""
         joins = select.args.get("joins") or []
         first = select.args.get("from_")
-        if first is None or not has_only(select, _SELECT_ARGS) or not all(has_only(each, _JOIN_ARGS) for each in joins):
+        if first is None or not has_only(select, _SELECT_ARGS) or not all(has_only(each, JOIN_ARGS) for each in joins):
             return None
         return [Visible(each.this.alias_or_name.lower(), self._of_source(each.this)) for each in (first, *joins)]
 
@@ -138,11 +138,11 @@ def _leave_out(columns: Iterable[CertainColumns], names: Iterable[str]) -> Colum
     )
 
 
-def find_places(select: exp.Select, column: exp.Column, certain: Certain) -> dict[str, tuple[str, ...]]:
+def find_places(column: exp.Column, scope: Scope, certain: Certain) -> dict[str, tuple[str, ...]]:
     """By entry of FROM: the inputs of which one must have an unqualified name so that it has it; none if it surely does."""
-    name, inside = column.name.lower(), _child_of(select, column)
+    (select, inside), name = scope.around[0], column.name.lower()
     joins = select.args.get("joins") or []
-    if inside.arg_key not in {"expressions", "where", "joins"} or column.find_ancestor(exp.Star, exp.Kwarg) is not None:
+    if not joins or inside.arg_key not in {"expressions", "where", "joins"} or scope.holders & {exp.Star, exp.Kwarg}:
         return {}  # the other clauses may mean an alias
     others = (entry for entry in select.expressions if entry is not inside)
     merged = (word.name.lower() for join in joins for word in join.args.get("using") or ())
@@ -159,18 +159,3 @@ def _inputs_with(columns: Columns, name: str) -> tuple[str, ...] | None:
     if any(each.name == name for each in columns):
         return ()
     return tuple(sorted({each.input for each in columns if each.input and name not in each.without})) or None
-
-
-def _child_of(select: exp.Select, node: exp.Expr) -> exp.Expr:
-    """The part of a SELECT that a node is in."""
-    while node.parent is not None and node.parent is not select:
-        node = node.parent
-    return node
-
-
-def walk_names(query: exp.Expr) -> Iterator[tuple[exp.Select, exp.Column]]:
-    """The unqualified names of a query, each with the SELECT that it is in."""
-    for column in query.find_all(exp.Column):
-        select = column.find_ancestor(exp.Query)
-        if len(column.parts) == 1 and isinstance(column.this, exp.Identifier) and isinstance(select, exp.Select):
-            yield select, column

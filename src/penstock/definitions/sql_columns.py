@@ -7,7 +7,7 @@ for every table, unless the parser knows its table. An input of which the query 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.definitions.sql_facts import Columns
 from penstock.definitions.sql_reads import WithReads
+from penstock.definitions.sql_scopes import Scope, Scopes
 from penstock.definitions.sql_text import SqlText
 
 _PARSER = Dialect.get_or_raise("spark").parser_class
@@ -28,7 +29,7 @@ _CLAUSES = frozenset(
 )
 SELECT_ARGS = _CLAUSES | {"with_", "hint", "operation_modifiers", "distinct", "expressions", "from_", "joins"}
 TABLE_ARGS = frozenset({"this", "db", "catalog", "alias", "sample"})
-_JOIN_ARGS = frozenset({"this", "on", "using", "side", "kind"})
+JOIN_ARGS = frozenset({"this", "on", "using", "side", "kind"})
 _WITH_UNIT = frozenset({"timestampadd", "dateadd", "date_add", "timestampdiff", "datediff", "date_diff", "timediff"})
 _UNITS = frozenset({"year", "quarter", "month", "week", "day", "dayofyear", "hour", "minute", "second"}) | {
     "millisecond",
@@ -49,17 +50,17 @@ class _Source(NamedTuple):
 
 
 def find_columns(
-    query: exp.Expr, inputs: Iterable[str], tokens: list[Token], sql: SqlText, with_reads: WithReads
+    query: exp.Expr, inputs: Iterable[str], tokens: list[Token], sql: SqlText, with_reads: WithReads, scopes: Scopes
 ) -> Columns:
     """The columns that may be read of each input, in lower case. An input that is absent may be read as a whole."""
     if hides_names(tokens):
         return {}
-    reads = _Reads(query, with_reads)
+    reads = _Reads(query, with_reads, scopes)
     for column in query.find_all(exp.Column):
         reads.add_column(column)
     for star in query.find_all(exp.Star):
         reads.add_star(star)
-    reads.add_words(_loose_words(query, tokens, sql.text))
+    reads.add_words(_loose_words(query, tokens, sql.text, scopes))
     known = [name for name in inputs if name in reads.columns and name not in reads.whole]
     return {name: tuple(sorted(reads.columns[name])) for name in known}
 
@@ -67,9 +68,11 @@ def find_columns(
 class _Reads:
     """The columns read of each table, collected name by name."""
 
-    def __init__(self, query: exp.Expr, with_reads: WithReads) -> None:
+    def __init__(self, query: exp.Expr, with_reads: WithReads, scopes: Scopes) -> None:
+        self._scopes = scopes
         self._sources = {id(select): _sources_of(select, with_reads) for select in query.find_all(exp.Select)}
-        tables = [t for t in query.find_all(exp.Table) if not is_in_hint(t) and input_of(t, with_reads) is not None]
+        named = [table for table in query.find_all(exp.Table) if input_of(table, with_reads) is not None]
+        tables = [table for table in named if not is_in_hint(scopes.of(table))]
         self.whole = {_text(table) for table in tables if not _is_plain(table)}
         self.columns: dict[str, set[str]] = {_text(table): set() for table in tables}
 
@@ -110,32 +113,17 @@ class _Reads:
 
     def _visible(self, node: exp.Expr) -> list[_Source]:
         """What a name at this place may belong to: the sources of its SELECT and, in a subquery, of those around it."""
-        if not isinstance(node.find_ancestor(exp.Query), exp.Select):
+        scope = self._scopes.of(node)
+        if not isinstance(scope.query, exp.Select):
             return self._all()
-        return [source for select in selects_around(node) for source in self._sources[id(select)]]
+        return [source for select in scope.selects for source in self._sources[id(select)]]
 
     def _nearest(self, node: exp.Expr) -> list[_Source]:
-        query = node.find_ancestor(exp.Query)
+        query = self._scopes.of(node).query
         return self._sources[id(query)] if isinstance(query, exp.Select) else self._all()
 
     def _all(self) -> list[_Source]:
         return [source for sources in self._sources.values() for source in sources]
-
-
-def selects_around(node: exp.Expr) -> Iterator[exp.Select]:
-    """The SELECTs whose sources a name at this place may belong to, the nearest first."""
-    place: exp.Expr | None = node
-    while place is not None:
-        if isinstance(place, exp.CTE) or _is_derived_table(place):
-            # A query in WITH or FROM does not see the other sources of the SELECT that it belongs to.
-            place = place.find_ancestor(exp.Query)
-        elif isinstance(place, exp.Select):
-            yield place
-        place = place.parent if place is not None else None
-
-
-def _is_derived_table(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Subquery) and node.arg_key == "this" and isinstance(node.parent, exp.From | exp.Join)
 
 
 def _sources_of(select: exp.Select, with_reads: WithReads) -> list[_Source]:
@@ -163,20 +151,20 @@ def _is_plain(table: exp.Table) -> bool:
         return False
     alias = table.args.get("alias")
     has_new_names = isinstance(alias, exp.TableAlias) and bool(alias.columns)
-    return not has_new_names and all(has_only(join, _JOIN_ARGS) for join in select.args.get("joins") or [])
+    return not has_new_names and all(has_only(join, JOIN_ARGS) for join in select.args.get("joins") or [])
 
 
-def is_in_hint(node: exp.Expr) -> bool:
+def is_in_hint(scope: Scope) -> bool:
     """A hint is parsed separately: its places are not those of the text, and the tables that it names are read anyway."""
-    return node.find_ancestor(exp.Hint) is not None
+    return exp.Hint in scope.holders
 
 
-def is_keyword(column: exp.Column) -> bool:
+def is_keyword(column: exp.Column, scope: Scope) -> bool:
     """What sqlglot takes for a column, and Spark does not: a collation, also in a type, and the unit of a function of dates."""
     holder = column.parent
     if isinstance(holder, exp.Collate) and holder.expression is column:
         return True
-    if column.find_ancestor(exp.DataType) is not None:
+    if exp.DataType in scope.holders:
         return True
     if not isinstance(holder, exp.Anonymous) or holder.name.lower() not in _WITH_UNIT or column.index != 0:
         return False
@@ -200,7 +188,7 @@ def hides_names(tokens: list[Token]) -> bool:
     return any(calls) or any(patterns) or any(token.token_type is TokenType.PIPE_GT for token in tokens)
 
 
-def _loose_words(query: exp.Expr, tokens: list[Token], text: str) -> list[str]:
+def _loose_words(query: exp.Expr, tokens: list[Token], text: str, scopes: Scopes) -> list[str]:
     """Words that may be columns, but that the parser has not made part of a column, a table or an alias.
 
     Such are those of USING, and the first argument of date_trunc(unit, day), which sqlglot takes for a keyword.
@@ -208,7 +196,8 @@ def _loose_words(query: exp.Expr, tokens: list[Token], text: str) -> list[str]:
     placed = {
         (name.meta.get("start"), name.name)
         for name in query.find_all(exp.Identifier)
-        if isinstance(name.parent, exp.Column | exp.Table | exp.TableAlias | exp.Alias) and not is_in_hint(name)
+        if isinstance(name.parent, exp.Column | exp.Table | exp.TableAlias | exp.Alias)
+        and not is_in_hint(scopes.of(name))
     }
     after = [token.text for token in tokens[1:]] + [""]
     return [

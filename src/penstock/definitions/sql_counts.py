@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 
 from sqlglot import exp
 
-from penstock.definitions.sql_columns import has_only, is_special, selects_around
+from penstock.definitions.sql_columns import has_only, is_special
+from penstock.definitions.sql_scopes import Scopes
 from penstock.definitions.sql_text import SqlSyntaxError, SqlText
 from penstock.model.wording import counted
 
@@ -54,12 +55,13 @@ def start_of(part: exp.Expr) -> int:
 def _find_aggregates(query: exp.Expr, width: Width) -> _Found:
     """In a subquery, an aggregate may belong to the query around it."""
     del width
+    scopes = Scopes(query)
     for where in query.find_all(exp.Where):
         select = where.parent
-        if not isinstance(select, exp.Select) or len(list(selects_around(select))) != 1:
+        if not isinstance(select, exp.Select) or len(scopes.of(select).around) != 1:
             continue
         for found in where.find_all(*_AGGREGATES):
-            if found.find_ancestor(exp.Query) is select:
+            if scopes.of(found).query is select:
                 what = "a window function" if isinstance(found, exp.Window) else "an aggregate"
                 yield found, f"{what} cannot be in WHERE: use {'QUALIFY' if 'window' in what else 'HAVING'}"
 
@@ -109,14 +111,11 @@ def _find_alias_lists(query: exp.Expr, width: Width) -> _Found:
 def _find_ungrouped(query: exp.Expr, width: Width) -> _Found:
     """A column that stands alone in SELECT and is not in GROUP BY, if there are only columns and no aliases that may be meant."""
     del width
+    scopes = Scopes(query)
     for select in query.find_all(exp.Select):
         group = select.args.get("group")
         items = group.expressions if group is not None and has_only(group, frozenset({"expressions"})) else []
-        if (
-            not items
-            or not all(isinstance(each, exp.Column) for each in items)
-            or len(list(selects_around(select))) != 1
-        ):
+        if not items or not all(isinstance(each, exp.Column) for each in items) or len(scopes.of(select).around) != 1:
             continue
         clauses = [select.args.get("from_"), *(select.args.get("joins") or [])]
         tables = {clause.this.alias_or_name.lower() for clause in clauses if clause is not None}

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token
 
-from penstock.definitions.sql_certain import Certain, find_places, walk_names
+from penstock.definitions.sql_certain import Certain, find_places
 from penstock.definitions.sql_columns import (
     SELECT_ARGS,
     TABLE_ARGS,
@@ -24,21 +24,21 @@ from penstock.definitions.sql_columns import (
     is_in_hint,
     is_keyword,
     is_special,
-    selects_around,
 )
 from penstock.definitions.sql_facts import ColumnNeed, ResultColumns
 from penstock.definitions.sql_reads import WithReads
+from penstock.definitions.sql_scopes import Scope, Scopes
 from penstock.definitions.sql_text import SqlText
-from penstock.definitions.sql_with import ancestors, find_with_query
+from penstock.definitions.sql_with import find_with_query
 
 _WORD = re.compile(r"[^\W\d]\w*")
 _NAMESPACES = frozenset({"session", "system", "builtin"})
 """What may stand before the name of a variable of the session."""
 _CHANGING = ("pivots", "joins", "laterals")
 """What gives an entry of FROM other columns than its list of aliases says."""
-_ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div)
+ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div)
 _FUNCTIONS = (exp.Count, exp.Sum, exp.Max, exp.Min, exp.Avg, exp.Window, exp.Case, exp.Coalesce, exp.Upper, exp.Lower)
-_CALLED_BY_TEXT = (*_ARITHMETIC, *_FUNCTIONS)
+_CALLED_BY_TEXT = (*ARITHMETIC, *_FUNCTIONS)
 """Expressions that Spark calls by their text, such as `sum(a)`, which is not a word. Others may have any name: `explode(b)` is
 called `col`, and `(a)` is called `a`."""
 
@@ -53,14 +53,6 @@ class _Shape:
     """It may have columns of any name."""
     has_texts: bool = False
     """It may have columns whose names are not words, such as `sum(a)`."""
-
-    def __or__(self, other: _Shape) -> _Shape:
-        return _Shape(
-            self.names | other.names,
-            self.inputs | other.inputs,
-            self.is_open or other.is_open,
-            self.has_texts or other.has_texts,
-        )
 
     def may_make(self, name: str) -> bool:
         """Tell whether a column of this name may come from something else than the inputs."""
@@ -81,15 +73,14 @@ class _Source:
 
 
 def find_needs(
-    query: exp.Expr, tokens: list[Token], sql: SqlText, with_reads: WithReads
+    query: exp.Expr, tokens: list[Token], sql: SqlText, with_reads: WithReads, scopes: Scopes
 ) -> tuple[tuple[ColumnNeed, ...], ResultColumns]:
     """What must exist so that each column that is certainly read can be found, in the order of the text; and the result."""
     if hides_names(tokens):
         return (), ResultColumns()
     needs = _Needs(sql, with_reads)
-    found = {need for column in query.find_all(exp.Column) if (need := needs.of_column(column)) is not None}
-    found.update(need for join in query.find_all(exp.Join) for need in needs.of_using(join))
-    found.update(needs.of_shared(query))
+    found = [need for column in query.find_all(exp.Column) for need in needs.of_column(column, scopes.of(column))]
+    found += [need for join in query.find_all(exp.Join) for need in needs.of_using(join)]
     first: dict[object, ColumnNeed] = {}
     for need in sorted(found, key=lambda each: (each.line, each.column, each.name)):
         first.setdefault((need.reads, need.others, need.is_open, need.name, need.places), need)
@@ -104,18 +95,22 @@ class _Needs:
         self._with_reads = with_reads
         self._sources: dict[int, list[_Source]] = {}
         self._shapes: dict[int, _Shape] = {}
+        self._entries: dict[int, list[_Shape]] = {}
         self._certain = Certain(with_reads)
 
-    def of_column(self, column: exp.Column) -> ColumnNeed | None:
-        """What must exist for this name; None when it may be found in any case."""
-        is_star = isinstance(column.this, exp.Star)
-        parts = column.parts[:-1] if is_star else column.parts
+    def of_column(self, column: exp.Column, scope: Scope) -> Iterator[ColumnNeed]:
+        """What must exist for this name, and where it must not be twice; nothing when it may be found in any case."""
+        parts = column.parts[:-1] if isinstance(column.this, exp.Star) else column.parts
         names = [part.name.lower() for part in parts]
-        selects = list(selects_around(column))
-        if not selects or not names or not _is_certain(column, parts[0], names, selects):
-            return None
-        visible = [source for select in selects for source in self._sources_of(select)]
-        everything = _union([s.shape for s in visible] + [_entries_seen(column, select) for select in selects])
+        if scope.around and names and _is_certain(column, parts[0], names, scope):
+            yield from filter(None, (self._of_existing(column, parts, names, scope), self._of_shared(column, scope)))
+
+    def _of_existing(
+        self, column: exp.Column, parts: list[exp.Expr], names: list[str], scope: Scope
+    ) -> ColumnNeed | None:
+        is_star = isinstance(column.this, exp.Star)
+        visible = [source for select in scope.selects for source in self._sources_of(select)]
+        everything = _union([s.shape for s in visible] + [self._entries_seen(*around) for around in scope.around])
         owned = _find_owners(visible, [*names, "*"] if is_star else names)
         if len(names) == 1 and not is_star:
             is_row = names[0] in {source.name for source in visible}
@@ -136,16 +131,23 @@ class _Needs:
         names, inputs = tuple(sorted(shape.names)), tuple(sorted(shape.inputs))
         return ResultColumns(names, inputs, shape.is_open, shape.has_texts, self._certain.of_query(query))
 
-    def of_shared(self, query: exp.Expr) -> Iterator[ColumnNeed]:
-        """The unqualified names that must not be in two entries of FROM."""
-        for select, column in walk_names(query):
-            if _is_certain(column, column.this, [column.name.lower()], list(selects_around(column))):
-                places = find_places(select, column, self._certain)
-                if len(places) > 1:
-                    name, known = column.name.lower(), tuple(places)
-                    yield ColumnNeed(
-                        (), *self._place(column.this), name=name, known=known, places=tuple(places.values())
-                    )
+    def _of_shared(self, column: exp.Column, scope: Scope) -> ColumnNeed | None:
+        """An unqualified name must not be in two entries of FROM."""
+        is_name = len(column.parts) == 1 and isinstance(column.this, exp.Identifier)
+        places = find_places(column, scope, self._certain) if is_name else {}
+        if len(places) < 2:
+            return None
+        name, known = column.name.lower(), tuple(places)
+        return ColumnNeed((), *self._place(column.this), name=name, known=known, places=tuple(places.values()))
+
+    def _entries_seen(self, select: exp.Select, inside: exp.Expr) -> _Shape:
+        """The entries of SELECT that a name may mean: the earlier ones for an entry, all of them for the other clauses."""
+        if id(select) not in self._entries:
+            self._entries[id(select)] = [
+                _NOTHING if _is_simple(each) else _to_name(each) for each in select.expressions
+            ]
+        entries = self._entries[id(select)]
+        return _union(entries[: inside.index] if inside.arg_key == "expressions" else entries)
 
     def _of_qualifier(self, everything: _Shape, word: exp.Expr, visible: list[_Source]) -> ColumnNeed | None:
         """What must exist for the first word of `x.y`, if no table is called so: a column with fields."""
@@ -224,7 +226,7 @@ class _Needs:
             is_plain_subquery = not any(value for key, value in query.args.items() if key not in {"this", "alias"})
             return self._shape_of(query.this) if is_plain_subquery else _ANYTHING
         if isinstance(query, exp.SetOperation):
-            return self._shape_of(query.this) | self._shape_of(query.expression)
+            return _union([self._shape_of(query.this), self._shape_of(query.expression)])
         if not isinstance(query, exp.Select) or _is_unusual(query):
             return _ANYTHING
         return _union(self._shape_of_entry(entry, query) for entry in query.expressions)
@@ -240,16 +242,18 @@ class _Needs:
         return _to_name(entry)
 
 
-def _is_certain(column: exp.Column, first: exp.Expr, names: list[str], selects: list[exp.Select]) -> bool:
+def _is_certain(column: exp.Column, first: exp.Expr, names: list[str], scope: Scope) -> bool:
     """Whether a word must be a column of what is in FROM: not an alias, a variable of a lambda or something special."""
     words = (first, first if isinstance(column.this, exp.Star) else column.this)
-    if is_in_hint(column) or is_keyword(column) or not all(isinstance(word.meta.get("start"), int) for word in words):
+    if is_in_hint(scope) or is_keyword(column, scope):
+        return False
+    if not all(isinstance(word.meta.get("start"), int) for word in words):
         return False
     if is_special(names[0]) or "_metadata" in names or not all(names):
         return False
-    if any(_is_unusual(select) for select in selects) or not isinstance(column.find_ancestor(exp.Query), exp.Select):
+    if any(map(_is_unusual, scope.selects)) or not isinstance(scope.query, exp.Select):
         return False
-    return not any(names[0] == parameter.name.lower() for parameter in _parameters_around(column))
+    return names[0] not in scope.parameters
 
 
 def _find_owners(sources: Iterable[_Source], names: list[str]) -> list[tuple[str, _Shape]]:
@@ -273,10 +277,15 @@ def _to_known(shape: _Shape) -> tuple[str, ...]:
 
 
 def _union(shapes: Iterable[_Shape]) -> _Shape:
-    result = _NOTHING
-    for shape in shapes:
-        result |= shape
-    return result
+    found = [shape for shape in shapes if shape != _NOTHING]
+    if len(found) < 2:
+        return found[0] if found else _NOTHING
+    return _Shape(
+        frozenset().union(*(shape.names for shape in found)),
+        frozenset().union(*(shape.inputs for shape in found)),
+        any(shape.is_open for shape in found),
+        any(shape.has_texts for shape in found),
+    )
 
 
 def _to_name(entry: exp.Expr) -> _Shape:
@@ -291,24 +300,10 @@ def _to_name(entry: exp.Expr) -> _Shape:
     return _Shape(has_texts=True) if isinstance(entry, _CALLED_BY_TEXT) else _ANYTHING
 
 
-def _entries_seen(column: exp.Column, select: exp.Select) -> _Shape:
-    """The entries of SELECT that a name may mean: the earlier ones for an entry, all of them for the other clauses."""
-    path = [column, *ancestors(column)]
-    here = next((i for i, entry in enumerate(select.expressions) if any(entry is each for each in path)), None)
-    entries = select.expressions if here is None else select.expressions[:here]
-    return _union(_to_name(entry) for entry in entries if not _is_simple(entry))
-
-
 def _is_simple(entry: exp.Expr) -> bool:
     """Whether an entry gives no new name: * and plain columns. The last word of `a.b` may be a field."""
     is_star = isinstance(entry, exp.Star) or (isinstance(entry, exp.Column) and isinstance(entry.this, exp.Star))
     return is_star or (isinstance(entry, exp.Column) and len(entry.parts) == 1)
-
-
-def _parameters_around(node: exp.Expr) -> Iterator[exp.Expr]:
-    for around in ancestors(node):
-        if isinstance(around, exp.Lambda):
-            yield from around.expressions
 
 
 def _is_unusual(select: exp.Select) -> bool:

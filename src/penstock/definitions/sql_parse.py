@@ -16,7 +16,7 @@ from sqlglot.errors import ErrorLevel, ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.definitions.deep_stack import with_deep_stack
-from penstock.definitions.sql_columns import find_columns
+from penstock.definitions.sql_columns import find_columns, hides_names
 from penstock.definitions.sql_counts import check_row_wise
 from penstock.definitions.sql_dialect import to_plain, to_readable
 from penstock.definitions.sql_facts import ColumnNeed, QueryFacts
@@ -25,6 +25,7 @@ from penstock.definitions.sql_grammar import check_grammar
 from penstock.definitions.sql_needs import find_needs
 from penstock.definitions.sql_reads import WithReads, find_inputs, find_remarks, find_with_reads, to_fingerprint
 from penstock.definitions.sql_results import check_names, check_widths
+from penstock.definitions.sql_scopes import Scopes
 from penstock.definitions.sql_text import SqlSyntaxError, SqlText, UnreadSqlError, find_unclosed, to_offset
 from penstock.errors import DefinitionError, Location, PenstockError
 
@@ -103,15 +104,18 @@ def find_facts(sql: SqlText, tokens: list[Token], *, is_stored: bool = False, is
 
     def read() -> QueryFacts:
         query = _parse(sql, tokens)
-        if is_whole:
+        # Steps after |> are read as clauses that they are not, and IDENTIFIER(...) as a name.
+        is_plain = not hides_names(tokens)
+        if is_whole and is_plain:
             check_widths(query, sql)
-        if is_stored:
+        if is_stored and is_plain:
             check_names(query, sql)
         with_reads = find_with_reads(query, sql, tokens)
         inputs, reads = find_inputs(query, sql, tokens, with_reads)
         remarks = sorted([*find_remarks(tokens, sql), *reads], key=lambda remark: (remark.line, remark.column))
-        columns = find_columns(query, inputs, tokens, sql, with_reads)
-        needs, result = find_needs(query, tokens, sql, with_reads)
+        scopes = Scopes(query)
+        columns = find_columns(query, inputs, tokens, sql, with_reads, scopes)
+        needs, result = find_needs(query, tokens, sql, with_reads, scopes)
         return QueryFacts(to_fingerprint(query, tokens), inputs, tuple(remarks), columns, needs, result)
 
     return _located(sql, tokens, read)

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from penstock.definitions.sql_columns import has_only
 from penstock.definitions.sql_counts import check_counts, start_of
+from penstock.definitions.sql_needs import ARITHMETIC
 from penstock.definitions.sql_text import SqlSyntaxError, SqlText
 from penstock.errors import DefinitionError
 
-_ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div)
-_ONE_COLUMN = (exp.Alias, exp.Literal, exp.Cast, exp.Case, exp.Count, exp.Sum, exp.Max, exp.Min, exp.Avg, *_ARITHMETIC)
+_ONE_COLUMN = (exp.Alias, exp.Literal, exp.Cast, exp.Case, exp.Count, exp.Sum, exp.Max, exp.Min, exp.Avg, *ARITHMETIC)
 _CHANGING = ("kind", "operation_modifiers", "pivots")
+_ORDERING = frozenset({"distribute", "sort", "cluster", "order", "limit", "offset"})
+_SUBQUERY_ARGS = frozenset({"this", "alias", "with_", "sample"}) | _ORDERING
+"""Parts of a query in brackets that leave its columns as they are; a join in the same brackets adds some."""
 
 
 def check_widths(query: exp.Expr, sql: SqlText) -> None:
@@ -25,8 +29,7 @@ def check_widths(query: exp.Expr, sql: SqlText) -> None:
                 f"both sides of {union.key.upper()} must have the same number of columns, not {left} and {right}",
                 location=sql.location(start_of(union.expression)),
             )
-    if "|>" not in sql.text:  # its steps are read as clauses that they are not
-        check_counts(query, sql, _width)
+    check_counts(query, sql, _width)
 
 
 def check_names(query: exp.Expr, sql: SqlText) -> None:
@@ -55,8 +58,8 @@ def _first_select(query: exp.Expr) -> exp.Select | None:
 
 def _width(query: exp.Expr) -> int | None:
     """How many columns a query has, if that is certain."""
-    if isinstance(query, exp.Subquery) and not _is_changed(query):
-        return _width(query.this)
+    if isinstance(query, exp.Subquery):
+        return _width(query.this) if has_only(query, _SUBQUERY_ARGS) else None
     if isinstance(query, exp.SetOperation):
         return None if query.args.get("by_name") else _width(query.this)
     if not isinstance(query, exp.Select) or _is_changed(query):

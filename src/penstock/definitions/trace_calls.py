@@ -49,9 +49,9 @@ def argument(call: ast.Call, index: int, keyword: str) -> ast.expr | None:
     return next((item.value for item in call.keywords if item.arg == keyword), None)
 
 
-def is_alias(parent: ast.AST | None) -> bool:
-    """`get = dp.var`: the calls of the other name are followed."""
-    return isinstance(parent, ast.Assign) and all(isinstance(target, ast.Name) for target in parent.targets)
+def has_starred(call: ast.Call) -> bool:
+    """Whether it is not in the text what a call is given: `f(*names)`, `f(**options)`."""
+    return any(isinstance(each, ast.Starred) for each in call.args) or any(each.arg is None for each in call.keywords)
 
 
 def has_seed(call: ast.Call) -> bool:

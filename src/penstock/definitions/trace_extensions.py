@@ -16,15 +16,16 @@ from types import (
     MappingProxyType,
     MemberDescriptorType,
     MethodDescriptorType,
+    MethodType,
     ModuleType,
     NoneType,
+    UnionType,
     WrapperDescriptorType,
 )
 from typing import Any
 
 from penstock.definitions.project_modules import ProjectFiles
 from penstock.definitions.trace_findings import Extension, Extensions
-from penstock.definitions.trace_held import given_to
 from penstock.definitions.trace_names import attribute, is_filled
 
 _HELD = {
@@ -33,6 +34,7 @@ _HELD = {
     property: ("fget", "fset", "fdel"),
     staticmethod: ("__func__",),
     classmethod: ("__func__",),
+    MethodType: ("__func__", "__self__"),
 }
 _EMPTY = (
     frozenset({str, int, float, bool, bytes, tuple, list, dict, set, frozenset, NoneType, ModuleType})
@@ -64,15 +66,14 @@ class _Finder:
             for name, value in list(vars(place).items()):
                 if type(value) in _EMPTY or self._is_empty(value):
                     continue
-                pieces = self._pieces(value)
+                pieces, given = self._look_behind(value)
                 if pieces:
-                    is_given = given_to(value) is not None or (type(value) is FunctionType and value not in pieces)
                     added = found.setdefault(name, Extension())
                     added.pieces.extend(pieces)
-                    added.given.extend([value] if is_given else [])
+                    added.given.extend(given)
         for added in found.values():
             for parts in (added.pieces, added.given):
-                parts.sort(key=lambda piece: str(getattr(piece, "__qualname__", "")))
+                parts.sort(key=lambda piece: str(attribute(piece, "__qualname__") or type(piece).__qualname__))
         return found
 
     def _places(self) -> list[Any]:
@@ -107,9 +108,13 @@ class _Finder:
             return False
         return self._owner(value.__globals__.get("__name__")) is None
 
-    def _pieces(self, value: Any) -> list[Any]:
-        """The functions and classes of the project behind a member: what wrappers hold, with `functools.wraps` or without."""
+    def _look_behind(self, value: Any) -> tuple[list[Any], list[Any]]:
+        """The functions and classes of the project behind a member: what wrappers hold, with `functools.wraps` or without.
+
+        And what holds values that are in no text: partial calls, wrappers of packages, objects of the project.
+        """
         found: list[Any] = []
+        given: list[Any] = []
         seen: dict[int, Any] = {}
         waiting = [value]
         while waiting and len(seen) < _MOST_HELD:
@@ -120,8 +125,11 @@ class _Finder:
             if self._is_of_project(current):
                 found.append(current)
             elif not _is_a(current, type):
+                is_ours = self._is_of_project(type(current))
+                found += [type(current)] if is_ours else []
+                given += [current] if _is_wrapper(current) or (is_ours and _has_state(current)) else []
                 waiting += [each for each in _held_by(current) if type(each) in _GROUPS or not self._is_empty(each)]
-        return found
+        return found, given
 
     def _is_of_project(self, piece: Any) -> bool:
         if type(piece) is FunctionType:
@@ -162,7 +170,24 @@ def _held_by(value: Any) -> Iterable[Any]:
     return []
 
 
-def _is_a(value: Any, kind: type | tuple[type, ...]) -> bool:
+def _is_wrapper(value: Any) -> bool:
+    """Whether it may add arguments; the functions of functools, such as those of singledispatch, only choose."""
+    if type(value) is FunctionType:
+        return value.__globals__ is not vars(functools)
+    return _is_a(value, functools.partial | functools.partialmethod)
+
+
+def _has_state(value: Any) -> bool:
+    """Whether an object has values of its own; those of the descriptors of Python are looked behind."""
+    if _is_a(value, tuple(_HELD)):
+        return False
+    try:
+        return object.__reduce_ex__(value, 2)[1:] != ((type(value),), None, None, None)
+    except Exception:  # noqa: BLE001
+        return True
+
+
+def _is_a(value: Any, kind: type | UnionType | tuple[type, ...]) -> bool:
     """As `isinstance`, which asks the value itself: a proxy may raise anything then."""
     return issubclass(type(value), kind)
 

@@ -20,7 +20,7 @@ class Extension:
     pieces: list[Any] = field(default_factory=list)
     """The functions and classes of the project behind it."""
     given: list[Any] = field(default_factory=list)
-    """Partial calls, and wrappers of packages, which call them with other arguments than theirs."""
+    """Partial calls and wrappers of packages, which call them with other arguments than theirs, and objects of the project."""
 
 
 Extensions = Mapping[str, Extension]

@@ -1,4 +1,4 @@
-"""Where the local names of a function get their values: assignments, loops, imports and parameters, from the text."""
+"""Where the local names of a function get their values, and where they are used, from the text."""
 
 from __future__ import annotations
 
@@ -42,6 +42,31 @@ def find_sources(root: FunctionNode, package: str) -> Mapping[str, list[Source]]
 def stored_names(root: FunctionNode) -> frozenset[str]:
     """The names that the function itself assigns, without those of functions inside it."""
     return frozenset(n.id for n in own_nodes(root) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+
+
+@lru_cache(maxsize=256)
+def local_uses(root: FunctionNode) -> Mapping[str, list[ast.Name]]:
+    """Every use of a name, without names that other code may use too: globals, and members of classes inside the function.
+
+    A name that is never used here is left out: whoever asks wants to know what becomes of its value.
+    """
+    shared: set[str] = set()
+    uses: dict[str, list[ast.Name]] = {}
+    for node in ast.walk(root):
+        if isinstance(node, ast.Global | ast.Nonlocal):
+            shared.update(node.names)
+        elif isinstance(node, ast.ClassDef):
+            shared.update(name for each in own_nodes(node) if (name := _bound_name(each)))
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            uses.setdefault(node.id, []).append(node)
+    return {name: found for name, found in uses.items() if name not in shared}
+
+
+def other_names(parent: ast.AST | None, root: FunctionNode) -> list[ast.Name]:
+    """The names that a value gets, `get = dp.var`, if every use of them is in the function; else none."""
+    targets = parent.targets if isinstance(parent, ast.Assign) else []
+    names = [target for target in targets if isinstance(target, ast.Name) and target.id in local_uses(root)]
+    return names if len(names) == len(targets) else []
 
 
 def own_nodes(root: ast.AST) -> Iterator[ast.AST]:
@@ -133,15 +158,28 @@ class _LocalNames:
         self.sources.setdefault(name, []).append(source)
 
 
-def _calls_of_functions(root: ast.AST) -> dict[int, list[ast.Call]]:
-    """The calls of each function that has a name in the text, also of `get = lambda name: ...`."""
+def _calls_of_functions(root: FunctionNode) -> dict[int, list[ast.Call]]:
+    """The calls of each function inside this one that is only called, by its name; also of `get = lambda name: ...`."""
     names: dict[int, str] = {}
-    calls: dict[str, list[ast.Call]] = {}
+    called: dict[int, ast.Call] = {}
     for node in ast.walk(root):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.decorator_list:
             names[id(node)] = node.name
         elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda):
-            names[id(node.value)] = getattr(node.targets[0], "id", "")
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            calls.setdefault(node.func.id, []).append(node)
-    return {key: calls.get(name, []) for key, name in names.items()}
+            others = other_names(node, root)
+            names |= {id(node.value): others[0].id} if len(others) == 1 else {}
+        elif isinstance(node, ast.Call):
+            called[id(node.func)] = node
+    uses = {key: local_uses(root).get(name, []) for key, name in names.items()}
+    return {
+        key: [called[id(use)] for use in found]
+        for key, found in uses.items()
+        if all(id(use) in called for use in found)
+    }
+
+
+def _bound_name(node: ast.AST) -> str | None:
+    """The name that a statement in the body of a class gives to a member."""
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        return node.id
+    return node.name if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) else None

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from types import FunctionType, MethodType
 from typing import Any
 
-from penstock.definitions.trace_calls import is_alias
+from penstock.definitions.trace_locals import other_names
 from penstock.definitions.trace_names import Names
 from penstock.definitions.trace_sources import FunctionNode
 from penstock.definitions.trace_wrappers import is_followed
@@ -21,14 +21,21 @@ def called_methods(node: ast.Attribute, root: FunctionNode, names: Names) -> Ite
             yield functools.partial(each.__func__, each.__self__)
 
 
-def is_only_kept(node: ast.expr, parents: Mapping[int, ast.AST], names: Names) -> bool:
+def is_renamed(node: ast.expr, root: FunctionNode, parents: Mapping[int, ast.AST], names: Names) -> bool:
+    """`get = dp.var`: the calls of the other name are followed."""
+    found = other_names(parents.get(id(node)), root)
+    return bool(found) and all(names.try_object(each) is names.try_object(node) for each in found)
+
+
+def is_only_kept(node: ast.expr, root: FunctionNode, parents: Mapping[int, ast.AST], names: Names) -> bool:
     """Whether nothing calls it here: the `f` of `@wraps(f)`, which takes its name, or of `get = partial(f, 1)`."""
     parent = parents.get(id(node))
     if not isinstance(parent, ast.Call) or node not in parent.args:
         return False
-    keeper, alias = names.try_object(parent.func), parents.get(id(parent))
-    if keeper is functools.partial and isinstance(alias, ast.Assign) and is_alias(alias):
-        return all(is_followed(names.try_object(target)) for target in alias.targets)
+    keeper = names.try_object(parent.func)
+    if keeper is functools.partial:
+        found = other_names(parents.get(id(parent)), root)
+        return bool(found) and all(is_followed(names.try_object(each)) for each in found)
     return keeper is functools.wraps
 
 

@@ -23,7 +23,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from penstock import pipelines
-from penstock.definitions.trace_calls import default_of, parameters
+from penstock.definitions.trace_calls import default_of, has_starred, parameters
 from penstock.definitions.trace_locals import Each, Imported, Source, find_sources, stored_names
 from penstock.definitions.trace_objects import Instance
 from penstock.definitions.trace_sources import FunctionNode
@@ -119,9 +119,7 @@ class Names:
 
     def bindings(self, function: FunctionType, call: ast.Call, kept: partial[Any] | None = None) -> Bindings:
         """What is known of the parameters of a function when it is called like this; `kept` gives some of them."""
-        if any(isinstance(argument, ast.Starred) for argument in call.args):
-            return {}
-        if any(keyword.arg is None for keyword in call.keywords):
+        if has_starred(call):
             return {}
         names = parameters(function)
         positional = names[: function.__code__.co_argcount]
@@ -267,7 +265,7 @@ class Names:
 
     def _call(self, node: ast.Call) -> Iterator[Any]:
         function = self.values(node.func)
-        if len(function) != 1 or any(isinstance(arg, ast.Starred) for arg in node.args):
+        if len(function) != 1 or has_starred(node):
             raise UnresolvedError
         options = {keyword.arg: self._single(keyword.value) for keyword in node.keywords if keyword.arg}
         for arguments in itertools.product(*(self.values(arg) for arg in node.args)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 
-from penstock.definitions.trace_calls import is_alias
+from penstock.definitions.trace_locals import local_uses, other_names
 from penstock.definitions.trace_sources import FunctionNode
 
 _SETTINGS = frozenset({"format", "option", "options", "schema"})
@@ -27,9 +27,8 @@ def _ends_in_table(reader: ast.expr, root: FunctionNode, parents: Parents, asked
             return True
         is_setting = parent.attr in _SETTINGS and isinstance(call, ast.Call) and call.func is parent
         return is_setting and isinstance(call, ast.Call) and _ends_in_table(call, root, parents, asked)
-    if not isinstance(parent, ast.Assign) or not is_alias(parent):
-        return False
-    names = {target.id for target in parent.targets if isinstance(target, ast.Name)} - asked
+    found = other_names(parent, root)
+    names = {each.id for each in found} - asked
     asked |= names  # `r = r.option(...)` is what its other uses make it
-    uses = (node for node in ast.walk(root) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load))
-    return all(_ends_in_table(use, root, parents, asked) for use in uses if use.id in names)
+    uses = (use for name in names for use in local_uses(root)[name])
+    return bool(found) and all(_ends_in_table(use, root, parents, asked) for use in uses)

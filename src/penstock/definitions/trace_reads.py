@@ -13,18 +13,13 @@ from typing import Any
 from penstock import pipelines
 from penstock.definitions.sql_facts import UNKNOWN_PART, QueryFacts
 from penstock.definitions.sql_text import HOLE, SqlSyntaxError, to_file_place
-from penstock.definitions.trace_calls import argument, changes_values, has_seed, is_alias, is_file_method, walk_code
+from penstock.definitions.trace_calls import argument, changes_values, has_seed, is_file_method, walk_code
 from penstock.definitions.trace_findings import Extensions, Findings
+from penstock.definitions.trace_keys import key_of
 from penstock.definitions.trace_literals import check_expression
 from penstock.definitions.trace_lookups import looked_up, looked_up_by_text
-from penstock.definitions.trace_methods import called_methods, is_only_kept
-from penstock.definitions.trace_names import (
-    Bindings,
-    Names,
-    UnresolvedError,
-    canonical_name,
-    is_plain_data,
-)
+from penstock.definitions.trace_methods import called_methods, is_only_kept, is_renamed
+from penstock.definitions.trace_names import Bindings, Names, UnresolvedError, canonical_name, is_plain_data
 from penstock.definitions.trace_origins import Origins
 from penstock.definitions.trace_readers import reads_only_tables
 from penstock.definitions.trace_rules import (
@@ -67,12 +62,12 @@ class FunctionScan:
         texts: TextNames,
         read_query: ReadQuery,
         extensions: Extensions,
-        looked_into: set[str] | None = None,
+        looked_into: dict[str, Bindings] | None = None,
     ) -> None:
         self._source = source
         self._extensions = extensions
         self._is_inside = looked_into is not None
-        self._looked_into = set() if looked_into is None else looked_into
+        self._looked_into = {} if looked_into is None else looked_into
         self._node = node
         self._names = names
         self._texts = texts
@@ -98,7 +93,8 @@ class FunctionScan:
         if called is None and (value is pipelines.read or self._is_reader(node)):
             shown = ast.unparse(node)
             self._unresolved(f"uses {shown} as a value: what it reads is known only at run time", node)
-        if called is None and value is pipelines.var and not is_alias(parent):
+        place = (node, self._node, self._parents, self._names)
+        if called is None and value is pipelines.var and not is_renamed(*place):
             self._found.variables["*"] = None
         asked = looked_up(node, parent, value)
         if asked is not None:
@@ -112,7 +108,7 @@ class FunctionScan:
                 for method in called_methods(node, self._node, self._names):
                     self._look_into(method, self._bindings(method, called), node)
             self._extension(node.attr, called)
-        if is_followed(value) and not is_only_kept(node, self._parents, self._names):
+        if is_followed(value) and not is_only_kept(*place):
             self._found.follow.append((value, bindings := self._bindings(value, called) if called else {}))
             if self._is_inside:
                 self._look_into(value, bindings, node)
@@ -123,10 +119,10 @@ class FunctionScan:
         """Add what a method reads for its object. All else that it does is found where its class is followed."""
         function = plain_function(value)
         body = self._texts.body_of(function) if function is not None else None
-        key = f"{id(function)} {sorted(bindings.items())!r}"
+        key = key_of([function, bindings])
         if function is None or body is None or key in self._looked_into or len(self._looked_into) >= _MOST_METHODS:
             return
-        self._looked_into.add(key)
+        self._looked_into[key] = bindings
         names, texts = self._names.within(function, body, bindings), self._texts.within(function, body, bindings)
         shared = (self._read_query, self._extensions, self._looked_into)
         scan = FunctionScan(self._source, body, names, texts, *shared)

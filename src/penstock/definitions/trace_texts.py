@@ -16,6 +16,7 @@ from types import FunctionType
 from typing import Any
 
 from penstock.definitions.sql_text import HOLE
+from penstock.definitions.trace_keys import key_of
 from penstock.definitions.trace_locals import Each, own_nodes
 from penstock.definitions.trace_names import MOST_VALUES, Bindings, Names, UnresolvedError, is_plain_data
 from penstock.definitions.trace_sources import FunctionNode
@@ -240,7 +241,7 @@ class _Growth:
         for statement in statements:
             if self._is_done:
                 break
-            held = list({repr(value): value for value in self._step(statement, held)}.values())
+            held = list({key_of(value): value for value in self._step(statement, held)}.values())
             if len(held) > MOST_VALUES:
                 raise UnresolvedError
         return held

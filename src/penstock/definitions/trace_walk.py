@@ -31,6 +31,7 @@ from penstock.definitions.trace_held import (
     methods_of,
     plain_member,
 )
+from penstock.definitions.trace_keys import key_of
 from penstock.definitions.trace_loading import LocalImports, loading_remarks
 from penstock.definitions.trace_lookups import (
     DOCS,
@@ -68,6 +69,7 @@ class Walk:
         self._extensions = extensions
         self.imports = LocalImports(sources)
         self._parts: list[Any] = []
+        self._held: dict[str, Any] = {}
         self._described: dict[int, Any] = {}
         self._scanned: dict[int, dict[str, Bindings]] = {}
         self._modules: dict[Path, SourceFile] = {}
@@ -83,10 +85,10 @@ class Walk:
             self._untraced_value(str(attribute(value, "__name__")), "its text cannot be found", None)
         self._waiting.append((value, bindings))
         # An operator such as `Column.__add__` is used without its name.
-        self._waiting += [
-            (each, {}) for name, found in self._extensions.items() for each in found.pieces if name[:2] == "__"
-        ]
-        while self._waiting or self._wait_for_subclasses():
+        operators = {name: found for name, found in self._extensions.items() if name[:2] == "__"}
+        self._waiting += [(each, {}) for found in operators.values() for each in found.pieces]
+        self._found.extensions |= {name: None for name, found in operators.items() if found.given}
+        while self._waiting or self._wait_for_extensions() or self._wait_for_subclasses():
             current, known = self._waiting.pop(0)
             for function in self._behind(current):
                 if isinstance(function, type):
@@ -95,6 +97,13 @@ class Walk:
                     self._take_function(function)
                     inner = bindings_behind(current, function, known, self._is_project)
                     self._waiting += self._scan(function, inner) if inner is not None else []
+
+    def _wait_for_extensions(self) -> bool:
+        """Take in the values that members of packages hold, if they are used; tells whether there is more to follow."""
+        for name in sorted(self._found.extensions.keys() - self._held.keys()):
+            held = [given_to(each) or each for each in self._extensions[name].given]
+            self._held[name] = ["extension", name, [self._value(name, each, None) for each in held]]
+        return bool(self._waiting)
 
     def _wait_for_subclasses(self) -> bool:
         """Code that asks a class for its subclasses may use any of them; tells whether there are more to follow."""
@@ -129,9 +138,7 @@ class Walk:
 
     def _add_lookups(self, imported: Iterable[SourceFile]) -> None:
         """Take in what is used without being named, or by the name of a member of a package."""
-        for name in sorted(self._found.extensions):
-            held = [given_to(each) or each for each in self._extensions[name].given]
-            self._parts.append(["extension", name, [self._value(name, each, None) for each in held]])
+        self._parts += [part for _, part in sorted(self._held.items())]
         if DOCS in self._found.lookups:
             nodes = [node for nodes in self._nodes.values() for node in nodes]
             texts = {text for tree in (*nodes, *(module.tree for module in imported)) for text in docstrings(tree)}
@@ -215,7 +222,7 @@ class Walk:
         source, node = self._source_of(function)
         ways = self._scanned.setdefault(id(function), {})
         known = bindings if len(ways) < _MOST_CALLS else {}
-        key = repr(sorted(known.items()))
+        key = key_of(known)
         if key in ways or source is None or node is None:
             return []
         ways[key] = known

@@ -16,17 +16,12 @@ from penstock.definitions.parse_cache import ParseCache
 from penstock.definitions.project_modules import ProjectFiles
 from penstock.definitions.trace_extensions import find_extensions
 from penstock.definitions.trace_findings import Extensions, Trace
-from penstock.definitions.trace_held import (
-    own_defaults,
-)
+from penstock.definitions.trace_held import own_defaults
 from penstock.definitions.trace_sources import Sources
 from penstock.definitions.trace_walk import Walk
 from penstock.definitions.trace_wrappers import plain_function
-from penstock.errors import DefinitionError, Location
+from penstock.errors import DefinitionError, Location, PenstockError
 from penstock.model.project import Scalar
-
-_FAILURES = (RecursionError, AttributeError, TypeError, ValueError, LookupError, RuntimeError)
-"""A user's value may raise anything when it is inspected; a plan must not end in a stack trace."""
 
 
 class Tracer:
@@ -52,7 +47,7 @@ class Tracer:
         while waiting:
             loaded = len(self.sources.files.names)
             for function in waiting:
-                with suppress(*_FAILURES):  # reported by `trace`
+                with suppress(Exception):  # reported by `trace`
                     self._walks[id(function)] = self._follow(function)
             if len(self.sources.files.names) == loaded:
                 return
@@ -65,7 +60,10 @@ class Tracer:
         try:
             walk = self._walks.pop(id(function), None) or self._follow(function)
             return walk.finish(has_depends_on)
-        except _FAILURES as error:
+        except PenstockError:
+            raise
+        except Exception as error:
+            # A user's value may raise anything when it is inspected; a plan must not end in a stack trace.
             place = plain_function(function)
             line = place.__code__.co_firstlineno if place is not None else None
             file = self.sources.files.shown(place.__code__.co_filename) if place is not None else ""
@@ -87,7 +85,7 @@ class Tracer:
     def _search_again(self) -> bool:
         """Look for added methods again, after more was loaded; tells whether there are others."""
         before = self.__dict__.pop("extensions", {})
-        with suppress(*_FAILURES):
+        with suppress(Exception):
             return _identities(before) != _identities(self.extensions)
         return False
 

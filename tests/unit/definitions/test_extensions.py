@@ -248,6 +248,53 @@ def test_what_a_wrapper_was_given_counts(folder: Folder) -> None:
     assert _edited(folder, extension, "import lib.ext\n", "pass")[1] == {"user"}
 
 
+NET = "class Net:\n    __call__ = __get__ = go = lambda self, *_: 2\n"
+GET = "    def __get__(self, *_): return self.n\n    __call__ = go = __get__\n"
+STATE = f"class Net:\n    def __init__(self, n): self.n = n\n{GET}"
+DATA = f"import dataclasses\n@dataclasses.dataclass(frozen=True{{}})\nclass Net:\n    n: object\n{GET}"
+SLOTS = DATA.format(", slots=True")
+BASE = "def base(rate, self): ...\n"
+
+
+@pytest.mark.usefixtures("deco")
+@pytest.mark.parametrize(
+    ("put", "is_traced"),
+    [
+        (f"{BASE}Frame.joined = property(functools.partial(base, 2))", True),
+        (f"{BASE}Frame.joined = functools.cached_property(functools.partial(base, 2))", True),
+        (f"{BASE}Frame.joined = functools.lru_cache(functools.partial(base, 2))", True),
+        ("def base(*_): ...\nFrame.joined = property(deco.times(2)(base))", True),
+        (f"{NET}Frame.joined = Net()", True),
+        (f"{NET}Frame.joined = Net().go", True),
+        (f"{NET}Frame.joined = property(Net())", True),
+        (f"{STATE}Frame.joined = Net(2)", False),
+        (f"{STATE}Frame.joined = Net(2).go", False),
+        (f"{STATE}Frame.joined = deco.plain(Net(2))", False),
+        (f"{DATA.format('')}Frame.joined = Net(2)", True),
+        (f"{SLOTS}Frame.joined = Net(2).go", True),
+        (f"{SLOTS}def inner(): return 2\nFrame.joined = Net(inner)", True),
+        (f"{SLOTS}def inner(): return 2\nFrame.joined = Net(inner).go", True),
+        ("class Net:\n    @classmethod\n    def go(cls): return 2\nFrame.joined = Net.go", True),
+        ("@functools.singledispatch\ndef go(*_): return 2\nFrame.joined = go", True),
+        ("class Net:\n    @functools.singledispatchmethod\n    def go(*_): return 2\nFrame.joined = Net().go", True),
+        ("class Net(property):\n    rate = 2\nFrame.joined = Net(len)", True),
+        (f"{BASE}Frame.__matmul__ = functools.partial(base, 2)", True),
+    ],
+)  # fmt: skip
+def test_what_a_member_holds_counts(folder: Folder, put: str, is_traced: bool) -> None:
+    extension = f"import deco, functools\n{IMPORT}{put}\n"
+    head = "from penstock import pipelines as dp\n"
+    folder.write("lib/__init__.py", "")
+    folder.write("transformations/a.py", f"{head}@dp.table\ndef user(): return dp.read('staging.a').joined @ 1\n")
+    folder.write("transformations/b.py", f"{head}import lib.ext\n")
+    found = []
+    for number in "23":
+        folder.write("lib/ext.py", extension.replace("2", number))
+        found.append(folder.one())
+    assert [each.code for each in found[1].untraced] == ([] if is_traced else ["untraced_value"])
+    assert not is_traced or found[0].fingerprint != found[1].fingerprint
+
+
 @pytest.mark.usefixtures("deco")
 def test_a_wrapper_may_call_with_other_arguments(folder: Folder) -> None:
     """What is given to the wrapper is not what the function gets."""

@@ -207,6 +207,10 @@ def test_variables_that_are_read_count(folder: Folder) -> None:
         ("NAMES = ['b']\ndef choose(): NAMES.insert(0, 'a')\n", "choose()\nreturn dp.var(NAMES[0])"),
         ("", "names = ['b']\nother = names\nother[0] = 'a'\nreturn dp.var(names[0])"),
         ("", "names = {}\nnames.setdefault('n', 'a')\nreturn dp.var(names.get('n', 'b'))"),
+        ("", "extra = {'n': 'a'}\nreturn dp.var(dict(m='b', **extra).get('n', 'b'))"),
+        ("", "get = dp.var\nif get:\n    get = lambda n: n\nreturn get('a')"),
+        ("_var = None\ndef choose():\n    global _var\n    _var = dp.var\n", "choose()\nreturn _var('a')"),
+        ("", "class Settings:\n    get = dp.var\nreturn Settings.get('a')"),
     ],
 )  # fmt: skip
 def test_a_variable_counts_in_whatever_way_it_is_named(folder: Folder, before: str, body: str) -> None:
@@ -218,7 +222,40 @@ def test_a_variable_counts_in_whatever_way_it_is_named(folder: Folder, before: s
     assert found[0].untraced == found[1].untraced == ()
 
 
-@pytest.mark.parametrize("body", ["get = dp.var\nreturn get('b')", "rows = []\nrows.append(1)\nreturn dp.var('b')"])
+GETTER = "def f(n='b', *_): return dp.var(n)\n"
+LOCAL = "get = lambda n: dp.var(n)\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "body"),
+    [
+        (f"{GETTER}run = None\ndef choose():\n    global run\n    run = partial(f, 'a')\n", "choose()\nreturn run()"),
+        (GETTER, "class Steps:\n    first = partial(f, 'a')\nreturn Steps.first()"),
+        (GETTER, "class Steps:\n    first = partial(f, 'a')\n    second = first\nreturn Steps.second()"),
+        (GETTER, "def run(): ...\ndef choose():\n    nonlocal run\n    run = partial(f, 'a')\nchoose()\nreturn run()"),
+        (GETTER, "options = {'n': 'a'}\nget = partial(f, **options)\nreturn get()"),
+        ("", f"{LOCAL}return get('b'), *map(get, ['a'])"),
+        ("", "def get(n): return dp.var(n)\nreturn get('b'), *map(get, ['a'])"),
+        ("", f"{LOCAL}other = get\nreturn get('b'), other('a')"),
+        ("def helper(get): return get('a')\n", f"{LOCAL}return get('b'), helper(get)"),
+        ("", "one = get = lambda n: dp.var(n)\nreturn one('a'), get('b')"),
+        ("", f"class Local:\n    {LOCAL}get = lambda n: n\nreturn get('b'), Local.get('a')"),
+        ("", "class Local:\n    @staticmethod\n    def get(n): return dp.var(n)\nget = len\nreturn get('b'), Local.get('a')"),
+        ("def other(f): return lambda n: f('a')\n", "@other\ndef get(n): return dp.var(n)\nreturn get('b')"),
+    ],
+)  # fmt: skip
+def test_a_variable_counts_if_other_code_may_call_what_reads_it(folder: Folder, before: str, body: str) -> None:
+    found = set()
+    for value in (1, 2):
+        folder.vars = {"a": value, "b": 1}
+        found.add(folder.define(body, f"from functools import partial\n{before}").fingerprint)
+    assert len(found) == 2
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["get = dp.var\nreturn get('b')", "rows = []\nrows.append(1)\nreturn dp.var('b')", f"{LOCAL}return get('b')"],
+)
 def test_a_variable_that_is_not_read_does_not_count(folder: Folder, body: str) -> None:
     found = set()
     for value in (1, 2):

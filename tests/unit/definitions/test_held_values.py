@@ -95,3 +95,50 @@ def test_what_a_value_holds_is_judged(folder: Folder, before: str, value: str, c
 )
 def test_functions_of_packages_are_no_reason_to_recompute(folder: Folder, before: str) -> None:
     assert folder.define("return f", f"import functools, logging, re, sys\n{HEAD}{before}").untraced == ()
+
+
+@pytest.mark.parametrize(
+    ("call", "inputs"),
+    [
+        ("pair(FAILING, 'a'), pair(FAILING, 'b')", {"a", "b"}),
+        ("pair([FAILING], 'a'), pair({1: FAILING}, 'b')", {"a", "b"}),
+        ("pair(LOOP, 'a'), pair(LOOP, 'b')", {"a", "b"}),
+        ("Failing.of('a'), Failing.of('b')", {"a", "b"}),
+        ("Failing.of(name='a', other=FAILING), Failing.of('b', FAILING)", {"a", "b"}),
+        ("of_table(ONE), of_table(TWO)", {"one", "two"}),
+        ("of_table(PAIR[0]), of_table(PAIR[1])", {"one", "two"}),
+    ],
+)
+def test_values_are_told_apart_without_their_text(folder: Folder, call: str, inputs: set[str]) -> None:
+    before = """
+import dataclasses
+class Failing:
+    def __repr__(self): raise OSError("no connection")
+    @classmethod
+    def of(cls, name, other=1): return dp.read(name)
+FAILING = Failing()
+LOOP = []
+LOOP.append(LOOP)
+@dataclasses.dataclass(frozen=True)
+class Table:
+    name: str = dataclasses.field(repr=False)
+ONE, TWO = PAIR = Table("one"), Table("two")
+def pair(first, name): return dp.read(name)
+def of_table(table): return dp.read(table.name)
+"""
+    spec = folder.define(f"return {call}", before)
+    assert {str(name) for name in spec.inputs} == {f"main.{name}" for name in inputs}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "global run\nrun = functools.partial(f, 1)\nreturn g()",
+        "class Steps:\n    first = functools.partial(f, 1)\nreturn Steps.first()",
+    ],
+)
+def test_what_other_code_may_call_under_another_name_is_followed(folder: Folder, body: str) -> None:
+    before = "import functools\nrun = None\ndef f(n): return open('x'), dp.read('a')\ndef g(): return run()\n"
+    spec = folder.define(body, before)
+    assert [each.text for each in spec.untraced] == ["open() reads from outside the project"]
+    assert [str(name) for name in spec.inputs] == ["main.a"]

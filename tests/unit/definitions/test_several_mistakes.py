@@ -104,6 +104,17 @@ def test_names_tags_and_views_are_checked_together(folder: Folder) -> None:
     ]
 
 
+def test_mistakes_in_the_sql_of_python_definitions_hide_no_others(folder: Folder) -> None:
+    folder.write("transformations/a.sql", "CREATE MATERIALIZED VIEW a AS SELECT 1,, 2")
+    folder.write("transformations/c.sql", "CREATE MATERIALIZED VIEW b AS SELECT 1")
+    texts = ["spark.sql('SELECT a FROM')", "spark.sql('SELECT b,, c FROM x')", "read('a').selectExpr('(a')"]
+    body = "".join(f"@dp.table\ndef c{place}(): return dp.{text}\n" for place, text in enumerate(texts))
+    folder.write("transformations/b.py", HEAD + body)
+    places = ["a.sql:1:40", "b.py:3:41", "b.py:5:41", "b.py:7:43"]
+    assert mistakes_of(folder) == [f"transformations/{place}" for place in places]
+    assert (folder.project.state_folder / "cache" / "sql.json").exists()
+
+
 def test_a_mistake_in_a_module_that_several_files_import_is_reported_once(folder: Folder) -> None:
     folder.write("sales/money.py", "RATE = 1 / 0\n")
     for name in "ab":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.definitions.parse_cache import ParseCache
-from penstock.definitions.sql_files import read_query
+from penstock.definitions.sql_files import read_query, read_sql_file
 from penstock.definitions.sql_parse import parse_condition
 from penstock.errors import DefinitionError
 
@@ -94,10 +94,20 @@ def test_what_cannot_fit_is_an_error(query: str, message: str) -> None:
         "SELECT grouping__id, id, count(*) AS n FROM staging.orders GROUP BY id WITH ROLLUP",
         "SELECT name, (SELECT max(o.id) FROM staging.orders o WHERE o.id = c.id GROUP BY o.status) AS m FROM staging.customers c",
         "SELECT id FROM staging.customers c WHERE EXISTS (SELECT c.id FROM staging.orders o GROUP BY o.status)",
+        "SELECT * FROM ((SELECT a FROM t) x JOIN (SELECT b FROM u) y) AS z(a, b)",
+        "SELECT * FROM ((SELECT a FROM t) CROSS JOIN u) AS z(a, b)",
+        "SELECT * FROM ((SELECT a FROM t) x LATERAL VIEW explode(s) e AS c) AS z(a, b)",
+        "SELECT a AS IDENTIFIER('x' || 'y'), count(*) AS n FROM t GROUP BY xy",
+        "SELECT `a.*` FROM t UNION ALL SELECT a, b FROM u",
     ],
 )
 def test_what_may_fit_is_no_error(query: str) -> None:
     read_query(query, ParseCache(None))
+
+
+def test_computed_names_may_differ() -> None:
+    text = "CREATE MATERIALIZED VIEW m AS SELECT a AS IDENTIFIER('x' || '1'), b AS IDENTIFIER('x' || '2') FROM t"
+    read_sql_file("m.sql", text, {}, ParseCache(None))
 
 
 @pytest.mark.parametrize("condition", ["sum(id) > 1", "count(*) > 0", "id > 0 AND row_number() OVER (ORDER BY id) = 1"])

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from penstock.errors import DefinitionError
+
 if TYPE_CHECKING:
     from conftest import Folder
 
@@ -201,6 +203,9 @@ UNSEEN = [
         ("return spark.read.jdbc('x', 'table').table", "untraced_read", 1, "spark.read"),
         ("r = spark.read\nreturn r.table('a').join(r.option('x', 1).parquet('x'), 'id')", "untraced_read", 1, "spark.read"),
         ("r = spark.read\nr = r.option('x', 1)\nreturn r.load()", "untraced_read", 1, "spark.read"),
+        ("r = spark.read\nreturn 1", "untraced_read", 1, "spark.read"),
+        ("global r\nr = spark.read\nreturn r.table('a')", "untraced_read", 2, "spark.read"),
+        ("class Job:\n    r = spark.read\nreturn Job.r.load('x')", "untraced_read", 2, "spark.read"),
         ("get = dp.spark.read.table\nreturn get('a')", "untraced_read", 1, "dp.spark.read.table as a value"),
         ("return len(spark.read)", "untraced_read", 1, "spark.read"),
         ("return spark.sql('''SELECT *\nFROM parquet.`/x`''')", "untraced_read", 2, "parquet.`/x`"),
@@ -440,3 +445,14 @@ def test_an_object_that_refuses_to_be_looked_at_is_reported(folder: Folder) -> N
     )
     spec = folder.define("return proxy.x", before)
     assert [item.code for item in spec.untraced] == ["untraced_value"]
+
+
+@pytest.mark.parametrize("error", ["OSError", "RuntimeError"])
+def test_an_object_that_raises_whatever_it_is_asked_is_an_error_of_its_definition(folder: Folder, error: str) -> None:
+    before = (
+        f"class Proxy:\n    def __getattribute__(self, name):\n        raise {error}('no context')\nproxy = Proxy()\n"
+    )
+    with pytest.raises(DefinitionError, match=rf"cannot be traced \({error}\)") as caught:
+        folder.define("return proxy.x", before)
+    assert caught.value.location is not None
+    assert caught.value.location.file == "transformations/a.py"
