@@ -71,10 +71,18 @@ def _check_checksum(files: Files, table: str, state: LogState) -> None:
     try:
         stated = json.loads(files.read(f"{table}/{LOG}/{name}"))
         protocol, metadata = parse_protocol(stated["protocol"]), parse_metadata(stated["metadata"])
+        counts = (stated.get("numFiles"), stated.get("tableSizeBytes"))
     except (OSError, *MALFORMED):  # without it, Spark reads the commits
         return
     if protocol != state.protocol or _select(metadata) != _select(state.metadata):
         raise DamagedLogError(f"the file {name} of the Delta log of {table} does not fit the log", hint=_REMOVE)
+    found = (len(state.live), sum(file.size for file in state.live.values()))
+    if any(count not in {None, known} for count, known in zip(counts, found, strict=True)):
+        raise DamagedLogError(
+            f"by the file {name} of the Delta log of {table}, the table has other data files: a commit was replaced, "
+            "or this file",
+            hint="restore the log from a backup; remove the file only if the table has all its rows",
+        )
 
 
 def _select(metadata: Mapping[str, Any]) -> list[Any]:

@@ -149,7 +149,7 @@ def read_state(
     checkpoints = [each for each in find_checkpoints(names) if each.version <= highest]
     if not commits and not checkpoints:
         raise StorageError(f"{table} is not a Delta table", hint="check the name")
-    replay = _Replay(with_rows)
+    replay = _Replay(table, with_rows)
     start = -1
     if checkpoints:
         start = checkpoints[-1].version
@@ -192,6 +192,7 @@ def find_sidecars(files: Files, table: str, names: Sequence[str]) -> list[str]:
 class _Replay:
     """Actions added up in the order of their versions."""
 
+    table: str
     with_rows: bool = False
     live: dict[str, LiveFile] = field(default_factory=dict)
     protocol: dict[str, Any] = field(default_factory=dict)
@@ -213,8 +214,7 @@ class _Replay:
         if (add := action.get("add")) is not None:
             self.live[add["path"]] = to_live_file(add, with_rows=self.with_rows)
         elif (txn := action.get("txn")) is not None:
-            number_of(txn)
-            self.transactions[txn["appId"]] = int(txn["version"])
+            self._add_transaction(txn["appId"], int(txn["version"]), number_of(txn))
         elif (protocol := action.get("protocol")) is not None:
             self.protocol = parse_protocol(protocol)
         elif (metadata := action.get("metaData")) is not None:
@@ -223,6 +223,15 @@ class _Replay:
             self.domains[domain["domain"]] = check_type(domain["configuration"], str)
             if domain.get("removed"):
                 del self.domains[domain["domain"]]
+
+    def _add_transaction(self, application: str, version: int, number: int | None) -> None:
+        """Delta never commits a load number twice: then one commit stands in the place of another."""
+        if number is not None and version <= self.transactions.get(application, -1):
+            raise DamagedLogError(
+                f"the Delta log of {self.table} has load {number} twice, or after a later one",
+                hint="restore the commits from a backup",
+            )
+        self.transactions[application] = version
 
     def to_state(self, version: int) -> LogState:
         return LogState(version, self.live, self.protocol, self.metadata, self.transactions, self.domains)

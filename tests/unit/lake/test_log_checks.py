@@ -46,6 +46,12 @@ def _state(log: Path, field: str, **values: Any) -> None:
     file.write_text(json.dumps({**stated, field: {**stated[field], **values}}))
 
 
+def _state_count(log: Path, **counts: int) -> None:
+    """Let the checksum file state other counts."""
+    file = log / f"{2:020d}.crc"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **counts}))
+
+
 def _add(log: Path, action: Any) -> None:
     """Add a line to the newest commit."""
     with (log / f"{2:020d}.json").open("a") as file:
@@ -68,6 +74,10 @@ def _compact(log: Path, first: int, last: int, *commits: int) -> Path:
         (lambda log: _state(log, "protocol", minReaderVersion=3, readerFeatures=["fancy"]), f"{2:020d}.crc"),
         (lambda log: _state(log, "metadata", id="other"), f"{2:020d}.crc"),
         (lambda log: _state(log, "metadata", schemaString=NO_COLUMNS["schemaString"]), f"{2:020d}.crc"),
+        (lambda log: _state_count(log, numFiles=2), "a commit was replaced"),
+        (lambda log: _state_count(log, tableSizeBytes=1), "a commit was replaced"),
+        (lambda log: shutil.copy(log / f"{2:020d}.json", log / f"{1:020d}.json"), "has load 3 twice"),
+        (lambda log: shutil.copy(log / f"{0:020d}.json", log / f"{1:020d}.json"), "has load 1 twice"),
         (lambda log: _add(log, {"protocol": {"minReaderVersion": 99, "minWriterVersion": 99}}), "needs a newer Delta"),
         (lambda log: _add(log, {"metaData": NO_COLUMNS}), "does not say which columns"),
         (_copy_to_checkpoint, "does not say which columns"),
@@ -76,7 +86,22 @@ def _compact(log: Path, first: int, last: int, *commits: int) -> Path:
         (lambda log: _compact(log, 0, 1).write_text("garbage"), "compacted.json"),
         (lambda log: _compact(log, 0, 1).write_text("{}\n[1]"), "compacted.json"),
     ],
-    ids=["features", "id", "schema", "newer", "columns", "checkpoint", "first", "some", "garbage", "list"],
+    ids=[
+        "features",
+        "id",
+        "schema",
+        "files",
+        "bytes",
+        "copy",
+        "older",
+        "newer",
+        "columns",
+        "checkpoint",
+        "first",
+        "some",
+        "garbage",
+        "list",
+    ],
 )
 def test_what_spark_could_not_open_is_damage(
     damage: Callable[[Path], object], text: str, log: Path, storage: LocalFiles
@@ -146,6 +171,7 @@ def test_a_table_of_penstock_has_no_files_elsewhere(
     if "deletionVector" in file:
         file = {**file, "deletionVector": {**file["deletionVector"], "sizeInBytes": 1, "cardinality": 1}}
     _add(log, {"add": {"size": 1, "partitionValues": {}, **file}})
+    _state_count(log, numFiles=4)
     found = find_damage(storage, NAME, look)
     assert found is not None
     assert (found.code, "not in the table's folder" in found.text) == ("data_damaged", True)
