@@ -268,16 +268,30 @@ def test_a_partition_value_that_delta_cannot_keep_is_refused(empty_project: Proj
     assert sorted(map(repr, empty_project.rows("main.t"))) == before
 
 
-def test_a_variant_that_differs_by_the_types_of_its_parts_has_changed(empty_project: ProjectFolder) -> None:
-    query = "CREATE MATERIALIZED VIEW a AS SELECT parse_json('{}') AS v;"
-    reader = "CREATE MATERIALIZED VIEW b AS SELECT schema_of_variant(variant_get(v, '$[0]')) AS t FROM a;"
-    empty_project.define("b.sql", reader)
+@pytest.mark.parametrize(
+    ("shown", "values"),
+    [
+        ("schema_of_variant(variant_get(x, '$[0]'))", ("parse_json('[1, 1.0]')", "parse_json('[1.0, 1]')")),
+        ("map_keys(x)[0]", ("map('a', 1, 'b', 2)", "map('b', 2, 'a', 1)")),
+    ],
+    ids=["variant", "map"],
+)
+def test_a_value_that_only_readers_can_tell_from_another_has_changed(
+    shown: str, values: tuple[str, str], empty_project: ProjectFolder
+) -> None:
+    empty_project.define("b.sql", f"CREATE MATERIALIZED VIEW b AS SELECT {shown} AS t FROM a;")
     seen = []
-    for text in ("[1, 1.0]", "[1.0, 1]"):
-        empty_project.define("a.sql", query.format(text))
+    for value in values:
+        empty_project.define("a.sql", f"CREATE MATERIALIZED VIEW a AS SELECT {value} AS x;")
         assert not open_engine(empty_project.root, environment={}).run().has_failed
         seen += empty_project.rows("main.b")
     assert seen[0] != seen[1]
+
+
+def test_a_column_that_spark_would_read_with_values_of_its_own_is_refused(empty_project: ProjectFolder) -> None:
+    empty_project.define("a.sql", "CREATE MATERIALIZED VIEW a AS SELECT 7 AS _tmp_metadata_row_index;")
+    problem = open_engine(empty_project.root, environment={}).run().items[0].problem
+    assert "_tmp_metadata_row_index, a name that Spark uses itself" in str(problem)
 
 
 def test_what_is_not_deterministic_is_recomputed_and_the_plan_says_why(shop: ProjectFolder, open_shop: Open) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.errors import PlainLoadError
+from penstock.model.changes import INTERNAL_COLUMNS
 
 _WIDER = {
     pa.uint8(): pa.int16(),
@@ -130,5 +131,9 @@ def check_names(names: Iterable[Any]) -> None:
         if name.lower().startswith("__penstock"):
             raise PlainLoadError(
                 "column_name", f"the column {name!r} has a name that Penstock itself uses", hint="rename it"
+            )
+        if name.lower() in INTERNAL_COLUMNS:
+            raise PlainLoadError(
+                "column_name", f"the column {name!r} has a name that Spark itself uses", hint="rename it"
             )
         seen[name.lower()] = name

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from penstock.errors import RawFileError
+from penstock.model.changes import INTERNAL_COLUMNS
 from penstock.storage.files import Files
 from penstock.storage.local import LocalFiles
 
@@ -54,6 +55,11 @@ def check_name(name: str, path: str) -> None:
         raise RawFileError(
             f"raw file {path}: a column is called {shorten(name)!r}, a name of {len(name):,} characters, "
             f"{_LONGEST:,} are allowed",
+            hint="rename it at the source",
+        )
+    if name.lower() in INTERNAL_COLUMNS:
+        raise RawFileError(
+            f"raw file {path}: column {name!r} has a name that Spark uses itself, and would be read with other values",
             hint="rename it at the source",
         )
     if name.lower().startswith(OWN):

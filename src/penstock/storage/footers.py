@@ -92,6 +92,7 @@ def _read_checked(files: Files, path: str, kinds: _Kinds) -> tuple[_File, _Kind]
         if metadata.num_columns == 0:
             raise RawFileError(f"raw file {path} has no columns", hint="write it with columns, or move it out of raw")
         file = _File(metadata, _read_chunks(stream, path))
+        _check_count(metadata, path)
     key = _find_kind(metadata)
     if key not in kinds:  # most files of a table have equal columns: each kind is parsed once
         kinds[key] = _understand(metadata, path)
@@ -100,6 +101,16 @@ def _read_checked(files: Files, path: str, kinds: _Kinds) -> tuple[_File, _Kind]
     for place in kind.roomy:
         check_digits(metadata.schema.column(place), _statistics(file, kind, place), path)
     return file, kind
+
+
+def _check_count(metadata: Any, path: str) -> None:
+    """RawFileError when the footer counts other rows than its row groups have: Spark reads these."""
+    found = sum(metadata.row_group(number).num_rows for number in range(metadata.num_row_groups))
+    if found != metadata.num_rows:
+        raise RawFileError(
+            f"raw file {path} is damaged: its footer counts {metadata.num_rows} rows, and its row groups have {found}",
+            hint="write it again, or move it out of raw",
+        )
 
 
 def _understand(metadata: Any, path: str) -> _Kind:

@@ -129,7 +129,9 @@ def test_a_list_of_dicts_has_a_column_for_each_key_of_any_of_them() -> None:
         to_table(rows)
 
 
-@pytest.mark.parametrize("rows", [[{"a": 1}, {"A": 2}], [{"": 1}], [{1: 1}], [{"__penstock_x": 1}]])
+@pytest.mark.parametrize(
+    "rows", [[{"a": 1}, {"A": 2}], [{"": 1}], [{1: 1}], [{"__penstock_x": 1}], [{"_tmp_metadata_row_index": 1}]]
+)
 def test_names_that_a_table_cannot_have_are_refused(rows: list[Any]) -> None:
     with pytest.raises(PlainLoadError) as error:
         to_table(rows)

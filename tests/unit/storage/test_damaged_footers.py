@@ -82,6 +82,18 @@ def test_a_row_group_must_have_every_column(raw: LocalFiles) -> None:
         read_footers(raw, [PATH])
 
 
+@pytest.mark.parametrize("rows", [-1, 0, 1, 10**9])
+def test_a_footer_that_counts_other_rows_than_its_row_groups_is_damage(rows: int, raw: LocalFiles) -> None:
+    """Else each run would load the table, count, and fail."""
+    content, footer = _split()
+    fields, _ = read_struct(footer)
+    fields.set(File.ROWS, I64, rows)
+    (raw.root / "orders").mkdir(parents=True, exist_ok=True)
+    (raw.root / PATH).write_bytes(content + write_footer(fields))
+    with pytest.raises(RawFileError, match=f"its footer counts {rows} rows, and its row groups have"):
+        read_footers(raw, [PATH])
+
+
 def test_lists_of_other_things_are_damage(raw: LocalFiles) -> None:
     """pyarrow does not look at what a list says that it has."""
     rest, footer = _split()

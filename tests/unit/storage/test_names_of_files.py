@@ -50,9 +50,11 @@ def test_fields_that_java_distinguishes_are_two(pair: tuple[str, str], raw: Loca
     [
         ("__penstock_line", "that Penstock uses itself"),
         ("__PENSTOCK_x", "uses itself"),
+        ("_tmp_metadata_row_index", "that Spark uses itself"),
+        ("__delta_internal_is_row_deleted", "that Spark uses itself"),
         (LONG, "a name of 10,001 characters"),
     ],
-    ids=["own", "own in capitals", "long"],
+    ids=["own", "own in capitals", "row number", "deleted", "long"],
 )
 def test_names_that_no_column_can_have(name: str, said: str, raw: LocalFiles, tmp_path: Path) -> None:
     write_raw(raw.root / PATH, pa.table({"a": [1], name: [2]}))

@@ -31,6 +31,7 @@ from penstock.kinds.derived.values import describe_table, mark_input
 from penstock.kinds.protocol import PipelineRun
 from penstock.lake.naming import check_no_shadows
 from penstock.lake.tables import Lake
+from penstock.model.changes import INTERNAL_COLUMNS
 from penstock.model.names import DatasetName, to_dataset_name
 from penstock.model.nearest import did_you_mean
 from penstock.model.plan import Action
@@ -224,8 +225,14 @@ class DerivedLoad:
 
 
 def check_layout(spec: DatasetSpec, columns: Sequence[str]) -> None:
-    """The columns that the table is partitioned or clustered by must be in the result."""
+    """The columns that the table is partitioned or clustered by must be in the result, and none may be called as Spark's own."""
     known = {column.lower() for column in columns}
+    if taken := sorted(known & INTERNAL_COLUMNS):
+        raise UserCodeError(
+            f"{spec.name} has a column called {taken[0]}, a name that Spark uses itself: it would be read with other values",
+            hint="give it another name with AS",
+            location=spec.location,
+        )
     for word, names in (("partition", spec.layout.partition_cols), ("cluster", spec.layout.cluster_by)):
         for name in names:
             if name.partition(".")[0].strip("`").lower() not in known:

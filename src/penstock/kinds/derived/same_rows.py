@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from penstock.lake.tables import Lake
 
 _HASH = "__penstock_row_hash"
-_VARIANT = re.compile(r"(?:^|[<,:])variant(?:$|[>,])")
+_UNTOLD = re.compile(r"(?:^|[<,:])(?:map<|variant(?:$|[>,]))")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +96,14 @@ def find_same_rows(lake: Lake, item: DerivedItem, rows: DataFrame) -> SameRows |
 
 
 def _has_columns(lake: Lake, item: DerivedItem, rows: DataFrame) -> bool:
-    """Whether the table has exactly the columns of these rows, of types that can be compared by a hash.
+    """Whether the table has exactly the columns of these rows, of types whose equal values are the same to every reader.
 
-    Nothing that Spark can hash tells [1, 1.0] from [1.0, 1] in a VARIANT: such a table always counts as changed.
+    Nothing that Spark can hash tells [1, 1.0] from [1.0, 1] in a VARIANT, and maps are equal in any order of their entries, which
+    map_keys() and to_json() show: such a table always counts as changed.
     """
     columns = [(column.name, column.type) for column in read_schema(lake.files, item.dataset).columns]
     found = [(column.name, column.dataType.simpleString()) for column in rows.schema.fields]
-    return columns == found and not any(_VARIANT.search(type_) for _, type_ in found)
+    return columns == found and not any(_UNTOLD.search(type_) for _, type_ in found)
 
 
 def _to_sums(found: dict[str, Any]) -> RowSums:

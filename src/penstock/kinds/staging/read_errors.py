@@ -9,9 +9,11 @@ from urllib.parse import unquote
 
 from penstock.errors import PenstockError, RawFileError, first_line
 from penstock.kinds.staging.culprits import Stop, find_culprit, find_unloadable
+from penstock.lake.hadoop_sums import fits_sums
 from penstock.model.names import DatasetName
 from penstock.model.text_files import is_text_file
 from penstock.storage.files import Files
+from penstock.storage.local import LocalFiles
 
 _READING = re.compile(r"FAILED_READ_FILE|CANNOT_READ_FILE|ParquetDecodingException|parquet\.io|is not a Parquet file")
 _CODE = re.compile(r"\[(FAILED_READ_FILE[A-Z_.]*|CANNOT_READ_FILE[A-Z_.]*)\]")
@@ -78,7 +80,9 @@ def _name_file(name: DatasetName, raw: Files, paths: Sequence[str], said: str) -
     plain = unquote(said)
     for path in sorted(paths, key=len, reverse=True):  # the name of one file may be the beginning of another's
         if raw.spark_path(path).removeprefix("file://") in plain:
-            return RawFileError(f"{name}: Spark cannot read raw file {path}{reason}", hint=_HINT)
+            return _find_false_sums(name, raw, path) or RawFileError(
+                f"{name}: Spark cannot read raw file {path}{reason}", hint=_HINT
+            )
     if _OTHER_FILE.search(plain):
         return None
     for path in paths:
@@ -86,6 +90,17 @@ def _name_file(name: DatasetName, raw: Files, paths: Sequence[str], said: str) -
         if broken is not None:
             return RawFileError(f"{name}: raw file {path} is damaged ({broken})", hint=_HINT)
     return RawFileError(f"{name}: Spark cannot read one of {len(paths)} raw files{reason}", hint=_HINT)
+
+
+def _find_false_sums(name: DatasetName, raw: Files, path: str) -> RawFileError | None:
+    """The error of a file that has Hadoop's checksum of another beside it: to replace the file does not help."""
+    if not isinstance(raw, LocalFiles) or fits_sums(raw, path):
+        return None
+    sums = f".{path.rpartition('/')[2]}.crc"
+    return RawFileError(
+        f"{name}: Spark does not read raw file {path}, since {sums} beside it, Hadoop's checksum, is of other bytes",
+        hint=f"if the file is right, remove {sums}; otherwise replace both; then run again",
+    )
 
 
 def _find_damage(raw: Files, path: str) -> str | None:

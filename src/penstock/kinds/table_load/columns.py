@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from penstock.databases.contract import Look, SourceColumn
 from penstock.kinds.table_load.progress import KnownColumn
-from penstock.model.changes import END_AT, RESERVED, START_AT
+from penstock.model.changes import END_AT, INTERNAL_COLUMNS, RESERVED, START_AT
 from penstock.model.common_type import common_type, widens_in_place
 from penstock.model.drift import ColumnChange, Safety
 from penstock.model.loads import DELETED_AT, Deletes, LoadOptions, SqliteSource, Strategy
@@ -168,7 +168,7 @@ def _find_cursor_problem(found: Sequence[SourceColumn], options: LoadOptions, sh
 
 
 def _is_taken(name: str) -> bool:
-    return name in _OWN_KEYS or name.startswith(RESERVED)
+    return name in _OWN_KEYS or name in INTERNAL_COLUMNS or name.startswith(RESERVED)
 
 
 def _find_problem(look: Look, found: Sequence[SourceColumn], options: LoadOptions, shown: str) -> Problem | None:

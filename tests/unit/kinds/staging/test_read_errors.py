@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from builders import NAME, write_raw
+from builders import NAME, sums_of, write_raw
 from penstock.errors import ConcurrentRunError, RawFileError
 from penstock.kinds.staging.culprits import EQUAL_KEYS, NANOSECONDS, OTHER_TEXT, Stop, find_culprit
 from penstock.kinds.staging.read_errors import raw_files_named
@@ -46,6 +46,17 @@ def test_the_file_that_spark_names_is_told(path: str, files: LocalFiles) -> None
     assert _fail(files, RuntimeError(said)).message == (
         f"staging.orders: Spark cannot read raw file {path} (FAILED_READ_FILE.NO_HINT)"
     )
+
+
+def test_a_checksum_of_other_bytes_beside_the_file_is_what_is_wrong(files: LocalFiles) -> None:
+    """To replace the file, as other errors advise, would not help."""
+    file = files.root / PATHS[0]
+    beside = file.with_name(f".{file.name}.crc")
+    said = RuntimeError(f"[FAILED_READ_FILE.NO_HINT] while reading file {files.spark_path(PATHS[0])}")
+    for content, is_false in ((file.read_bytes(), False), (file.read_bytes()[1:], True)):
+        beside.write_bytes(sums_of(content))
+        found = _fail(files, said)
+        assert (beside.name in found.message, beside.name in str(found.hint)) == (is_false, is_false)
 
 
 def test_a_damaged_page_behind_a_good_footer_is_found(files: LocalFiles) -> None:
