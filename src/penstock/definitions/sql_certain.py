@@ -96,8 +96,8 @@ class Certain:
         sources = self.sources(select)
         if sources is None:
             return None
-        joins = (select.args.get("joins") or [])[: None if joined is None else joined + 1]
-        seen = [at for at, join in enumerate(joins) if join.kind not in _LEFT_ONLY or at == joined]
+        joins, hidden = (select.args.get("joins") or [])[: None if joined is None else joined + 1], find_hidden(select)
+        seen = [at for at, _ in enumerate(joins) if at not in hidden or at == joined]
         return [sources[0], *(sources[at + 1] for at in seen)]
 
     def _of_source(self, node: exp.Expr) -> Columns:
@@ -122,6 +122,11 @@ class Certain:
         if isinstance(alias, exp.TableAlias) and alias.columns:
             return _to_names(alias.columns)
         return self.of_query(part.this) if part is not None else ()
+
+
+def find_hidden(select: exp.Select) -> list[int]:
+    """The joins whose columns are only there for their ON, by number."""
+    return [at for at, join in enumerate(select.args.get("joins") or ()) if join.kind in _LEFT_ONLY]
 
 
 def _to_names(words: Iterable[object]) -> Columns:

@@ -194,7 +194,8 @@ def _to_missing(resolved: ResolvedSpec, need: NeededColumn, known: Known) -> Pro
     return Problem(
         "column_unknown",
         f"{resolved.spec.name} reads {column}{_why_missing(need, tables)}",
-        hint=f"did you mean {columns[near[0]]}?" if near else _advice(need, tables, list(columns.values())),
+        hint=need.advice
+        or (f"did you mean {columns[near[0]]}?" if near else _advice(need, tables, list(columns.values()))),
         location=need.location,
     )
 
