@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 from sqlglot import exp
 
-from penstock.definitions.sql_columns import has_only, is_special
+from penstock.definitions.sql_grouping import find_ungrouped
 from penstock.definitions.sql_scopes import Scopes
 from penstock.definitions.sql_text import SqlSyntaxError, SqlText
 from penstock.model.wording import counted
@@ -109,30 +109,8 @@ def _find_alias_lists(query: exp.Expr, width: Width) -> _Found:
 
 
 def _find_ungrouped(query: exp.Expr, width: Width) -> _Found:
-    """A column that stands alone in SELECT and is not in GROUP BY, if there are only columns and no aliases that may be meant."""
     del width
-    scopes = Scopes(query)
-    for select in query.find_all(exp.Select):
-        group = select.args.get("group")
-        items = group.expressions if group is not None and has_only(group, frozenset({"expressions"})) else []
-        if not items or not all(isinstance(each, exp.Column) for each in items) or len(scopes.of(select).around) != 1:
-            continue
-        clauses = [select.args.get("from_"), *(select.args.get("joins") or [])]
-        tables = {clause.this.alias_or_name.lower() for clause in clauses if clause is not None}
-        grouped = {name for each in items for name in _without_table(each, tables)}
-        aliases = {each.alias.lower() for each in select.expressions if isinstance(each, exp.Alias)}
-        for entry in select.expressions:
-            column = entry.unalias()
-            if not isinstance(column, exp.Column) or isinstance(column.this, exp.Star):
-                continue
-            names = {part.name.lower() for part in column.parts}
-            if not (names | aliases) & grouped and not names & aliases and not any(map(is_special, names)):
-                yield column, f"{column.name} is neither in GROUP BY nor in an aggregate"
-
-
-def _without_table(column: exp.Column, tables: set[str]) -> list[str]:
-    names = [part.name.lower() for part in column.parts]
-    return names[1:] if len(names) > 1 and names[0] in tables else names
+    return find_ungrouped(query)
 
 
 def _row_widths(values: exp.Values) -> set[int] | None:
