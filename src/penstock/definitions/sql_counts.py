@@ -12,6 +12,7 @@ from sqlglot import exp
 from penstock.definitions.sql_grouping import find_ungrouped
 from penstock.definitions.sql_scopes import Scopes
 from penstock.definitions.sql_text import SqlSyntaxError, SqlText
+from penstock.definitions.sql_windows import find_windows
 from penstock.model.wording import counted
 
 Width = Callable[[exp.Expr], int | None]
@@ -31,9 +32,11 @@ def check_counts(query: exp.Expr, sql: SqlText, width: Width) -> None:
         _find_uneven_rows,
         _find_alias_lists,
         _find_ungrouped,
+        _find_windows,
+        _find_twins,
     ):
         for part, message in check(query, width):
-            raise SqlSyntaxError(message, location=sql.location(start_of(part) or start_of(query)))
+            raise SqlSyntaxError(message, location=sql.location(_place_of(part)))
 
 
 def check_row_wise(condition: exp.Expr, sql: SqlText, start: int) -> None:
@@ -50,6 +53,13 @@ def start_of(part: exp.Expr) -> int:
     """Where the first name in a part of the query is."""
     places = (name.meta.get("start") for name in part.find_all(exp.Identifier))
     return min((place for place in places if isinstance(place, int)), default=0)
+
+
+def _place_of(part: exp.Expr) -> int:
+    """Where a part is, or the nearest name around it: keywords and functions have no place."""
+    while not (start := start_of(part)) and part.parent is not None:
+        part = part.parent
+    return start
 
 
 def _find_aggregates(query: exp.Expr, width: Width) -> _Found:
@@ -111,6 +121,21 @@ def _find_alias_lists(query: exp.Expr, width: Width) -> _Found:
 def _find_ungrouped(query: exp.Expr, width: Width) -> _Found:
     del width
     return find_ungrouped(query)
+
+
+def _find_windows(query: exp.Expr, width: Width) -> _Found:
+    del width
+    return find_windows(query)
+
+
+def _find_twins(query: exp.Expr, width: Width) -> _Found:
+    del width
+    for clause in query.find_all(exp.With):
+        seen: set[str] = set()
+        for part in clause.expressions:
+            if part.alias.lower() in seen:
+                yield part.args["alias"], f"two WITH queries are called {part.alias}"
+            seen.add(part.alias.lower())
 
 
 def _row_widths(values: exp.Values) -> set[int] | None:
