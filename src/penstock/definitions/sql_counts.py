@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from sqlglot import exp
 
 from penstock.definitions.sql_grouping import find_ungrouped
+from penstock.definitions.sql_misread import find_misparsed
 from penstock.definitions.sql_scopes import Scopes
 from penstock.definitions.sql_text import SqlSyntaxError, SqlText
 from penstock.definitions.sql_windows import find_windows
@@ -34,6 +35,7 @@ def check_counts(query: exp.Expr, sql: SqlText, width: Width) -> None:
         _find_ungrouped,
         _find_windows,
         _find_twins,
+        _find_misparsed,
     ):
         for part, message in check(query, width):
             raise SqlSyntaxError(message, location=sql.location(_place_of(part)))
@@ -126,6 +128,11 @@ def _find_ungrouped(query: exp.Expr, width: Width) -> _Found:
 def _find_windows(query: exp.Expr, width: Width) -> _Found:
     del width
     return find_windows(query)
+
+
+def _find_misparsed(query: exp.Expr, width: Width) -> _Found:
+    del width
+    return find_misparsed(query)
 
 
 def _find_twins(query: exp.Expr, width: Width) -> _Found:
