@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 from sqlglot import exp
 
-from penstock.definitions.sql_grouping import find_ungrouped
+from penstock.definitions.sql_grouping import find_nested, find_ungrouped
 from penstock.definitions.sql_misread import find_misparsed
 from penstock.definitions.sql_scopes import Scopes
 from penstock.definitions.sql_text import SqlSyntaxError, SqlText
@@ -65,11 +65,14 @@ def _place_of(part: exp.Expr) -> int:
 
 
 def _find_aggregates(query: exp.Expr, width: Width) -> _Found:
-    """In a subquery, an aggregate may belong to the query around it."""
+    """In a subquery, an aggregate may belong to the query around it; a generator may not."""
     del width
     scopes = Scopes(query)
     for where in query.find_all(exp.Where):
         select = where.parent
+        for found in where.find_all(exp.Explode):
+            if scopes.of(found).query is select:
+                yield found, "explode() and posexplode() cannot be in WHERE: use LATERAL VIEW"
         if not isinstance(select, exp.Select) or len(scopes.of(select).around) != 1:
             continue
         for found in where.find_all(*_AGGREGATES):
@@ -122,7 +125,8 @@ def _find_alias_lists(query: exp.Expr, width: Width) -> _Found:
 
 def _find_ungrouped(query: exp.Expr, width: Width) -> _Found:
     del width
-    return find_ungrouped(query)
+    yield from find_ungrouped(query)
+    yield from find_nested(query)
 
 
 def _find_windows(query: exp.Expr, width: Width) -> _Found:

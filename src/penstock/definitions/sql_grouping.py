@@ -13,7 +13,7 @@ from sqlglot import exp
 from penstock.definitions.sql_columns import SELECT_ARGS, has_only, is_special
 from penstock.definitions.sql_scopes import Scopes
 
-_AGGREGATES = (exp.Sum, exp.Count, exp.Max, exp.Min, exp.Avg, exp.CountIf, exp.ArrayAgg)
+AGGREGATES = (exp.Sum, exp.Count, exp.Max, exp.Min, exp.Avg, exp.CountIf, exp.ArrayAgg)
 _AROUND_VALUES = frozenset(
     {exp.Alias, exp.Paren, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Cast, exp.Case, exp.If, exp.Coalesce, exp.Upper}
 ) | {
@@ -79,12 +79,23 @@ def _find_grouped(select: exp.Select) -> Iterator[tuple[exp.Expr, str]]:
                 yield column, f"{column.name} is neither in GROUP BY nor in an aggregate"
 
 
+def find_nested(query: exp.Expr) -> Iterator[tuple[exp.Expr, str]]:
+    """Each aggregate whose argument has an aggregate; over a window, that is allowed."""
+    for outer in query.find_all(*AGGREGATES):
+        part: exp.Expr = outer
+        while isinstance(part.parent, exp.Filter) and part.arg_key == "this":
+            part = part.parent
+        is_windowed = isinstance(part.parent, exp.Window) and part.arg_key == "this"
+        if type(outer) in AGGREGATES and not is_windowed and any(map(_has_aggregate, outer.iter_expressions())):
+            yield outer, "an aggregate cannot be in an aggregate: compute the inner one in a subquery"
+
+
 def _to_aliases(select: exp.Select) -> set[str]:
     return {each.alias.lower() for each in select.expressions if isinstance(each, exp.Alias)}
 
 
 def _has_aggregate(entry: exp.Expr) -> bool:
-    return any(type(each) in _AGGREGATES for each in entry.walk(prune=lambda each: isinstance(each, _OTHERS)))
+    return any(type(each) in AGGREGATES for each in entry.walk(prune=lambda each: isinstance(each, _OTHERS)))
 
 
 def _find_bare(entry: exp.Expr) -> Iterator[tuple[exp.Column, set[str]]]:

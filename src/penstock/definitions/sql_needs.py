@@ -39,6 +39,8 @@ _CHANGING = ("pivots", "joins", "laterals")
 _BEFORE_SELECT = frozenset({"where", "joins", "laterals"})
 """Clauses that do not see what SELECT computes."""
 _OF_UNION = frozenset({"sort", "cluster", "distribute", "windows"})
+_AFTER_DISTINCT = frozenset({"order", "sort", "cluster", "distribute"})
+"""Clauses that see nothing but the result of SELECT DISTINCT."""
 _BESIDE_JOINS = frozenset({"from_", "joins", "laterals"})
 ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div)
 _FUNCTIONS = (exp.Count, exp.Sum, exp.Max, exp.Min, exp.Avg, exp.Window, exp.Case, exp.Coalesce, exp.Upper, exp.Lower)
@@ -122,6 +124,9 @@ class _Needs:
         everything = _union([s.shape for s in visible] + [self._entries_seen(*around) for around in scope.around])
         owned = _find_owners(visible, [*names, "*"] if is_star else names)
         if len(names) == 1 and not is_star:
+            select, inside = scope.around[0]
+            if len(scope.around) == 1 and inside.arg_key in _AFTER_DISTINCT and select.args.get("distinct"):
+                everything = self._shape_of(select)
             is_row = names[0] in {source.name for source in visible}
             return None if is_row else self._to_need(everything, names[0], parts[0])
         if not owned:
@@ -292,6 +297,8 @@ def _advise(names: list[str], scope: Scope) -> str:
     """Why a name that is in the text is not seen at this place."""
     for select, inside in scope.around:
         aliases = {entry.alias.lower() for entry in select.expressions if isinstance(entry, exp.Alias)}
+        if inside.arg_key in _AFTER_DISTINCT and select.args.get("distinct"):
+            return "ORDER BY and the like see only the columns of the result after SELECT DISTINCT"
         if len(names) == 1 and inside.arg_key in _BEFORE_SELECT and names[0] in aliases:
             return (
                 f"{names[0]} is an alias of SELECT, which WHERE, ON and LATERAL VIEW cannot use: repeat its expression"

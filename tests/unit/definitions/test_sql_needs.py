@@ -167,6 +167,15 @@ def test_the_first_place_of_a_name_is_told() -> None:
         "SELECT a, s FROM t UNION SELECT a, d FROM staging.u ORDER BY s.f",
         "SELECT y FROM (VALUES (1) UNION ALL SELECT d AS y FROM staging.u)",
         "SELECT x.y, y FROM (SELECT a, b FROM t UNION ALL SELECT d, e FROM staging.u) AS x(y, z)",
+        # DISTINCT
+        "SELECT DISTINCT a, b AS x FROM t ORDER BY a, x, upper(x), 1, ALL",
+        "SELECT DISTINCT t.a FROM t ORDER BY t.a, a",
+        "SELECT DISTINCT * FROM t SORT BY b",
+        "SELECT DISTINCT s.f, CAST(c AS STRING) FROM t ORDER BY f, c",
+        "SELECT DISTINCT explode(items) FROM t ORDER BY col",
+        "SELECT DISTINCT s FROM t ORDER BY s.f",
+        "SELECT DISTINCT a FROM t ORDER BY exists(array(1), x -> x > a)",
+        "SELECT a, count(DISTINCT b) FROM t GROUP BY a ORDER BY max(c)",
         # SEMI and ANTI JOIN
         "SELECT t.a, b FROM t LEFT SEMI JOIN staging.u ON u.a = t.a AND d > 1 WHERE b > 1",
         "SELECT * FROM t LEFT ANTI JOIN staging.u USING (a) ORDER BY a",

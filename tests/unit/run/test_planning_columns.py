@@ -215,6 +215,8 @@ NOWHERE = {
     "SELECT id AS x FROM tv UNION ALL SELECT id AS y FROM tv ORDER BY y": (66, "nothing in this query"),
     "SELECT id FROM tv EXCEPT SELECT id FROM tv ORDER BY one": (53, "nothing in this query"),
     "SELECT * FROM staging.orders UNION SELECT id, 1 AS one FROM tv ORDER BY one": (73, "staging.orders does not have"),
+    "SELECT DISTINCT id FROM staging.orders ORDER BY customer": (49, "cannot be used at this place"),
+    "SELECT DISTINCT one AS x FROM tv SORT BY one": (42, "cannot be used at this place"),
     "SELECT customer FROM tv": (8, "a column that nothing in this query has"),
     "SELECT customer FROM of_tv": (8, "a column that nothing in this query has"),
     "SELECT tv.nosuch FROM tv": (11, "a column that nothing in this query has"),
@@ -249,6 +251,10 @@ def test_a_column_that_is_nowhere_in_the_text_is_a_problem(
     ("query", "hint"),
     [
         ("SELECT id * 2 AS dbl FROM staging.orders WHERE dbl > 3", "dbl is an alias of SELECT, which WHERE, ON"),
+        (
+            "SELECT DISTINCT id AS x FROM staging.orders ORDER BY id",
+            "only the columns of the result after SELECT DISTINCT",
+        ),
         ("SELECT c.id FROM staging.orders o SEMI JOIN staging.orders c ON o.id = c.id", "only ON can use c: a SEMI or"),
     ],
 )

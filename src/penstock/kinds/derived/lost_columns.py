@@ -203,6 +203,8 @@ def _to_missing(resolved: ResolvedSpec, need: NeededColumn, known: Known) -> Pro
 def _why_missing(need: NeededColumn, tables: Sequence[DatasetName]) -> str:
     if need.is_qualifier:
         return ", which is neither a table nor a column of this query"
+    if not tables and need.advice:
+        return ", which cannot be used at this place"
     if not tables:
         return ", a column that nothing in this query has"
     whose = f"{tables[0]} does not have" if len(tables) == 1 else f"none of {', '.join(map(str, tables))} has"
