@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token
 
-from penstock.definitions.sql_certain import Certain, find_hidden, find_places
+from penstock.definitions.sql_certain import Certain, find_hidden, find_namesakes, find_places
 from penstock.definitions.sql_columns import (
     SELECT_ARGS,
     TABLE_ARGS,
@@ -112,7 +112,7 @@ class _Needs:
             existing = self._of_existing(column, parts, names, scope)
             if existing is not None:
                 existing = replace(existing, advice=_advise(names, scope))
-            yield from filter(None, (existing, self._of_shared(column, scope)))
+            yield from filter(None, (existing, self._of_shared(column, scope), self._of_namesakes(column, scope)))
         elif isinstance(scope.query, exp.SetOperation) and not scope.around and len(column.parts) == 1:
             yield from filter(None, [self._of_ordered(column, scope, scope.query)])
 
@@ -161,6 +161,15 @@ class _Needs:
             return None
         name, known = column.name.lower(), tuple(places)
         return ColumnNeed((), *self._place(column.this), name=name, known=known, places=tuple(places.values()))
+
+    def _of_namesakes(self, column: exp.Column, scope: Scope) -> ColumnNeed | None:
+        """`o.id` must not be in two entries of FROM that are both called o."""
+        places = find_namesakes(column, scope, self._certain)
+        if len(places) < 2:
+            return None
+        name, owner = column.name.lower(), column.parts[0].name.lower()
+        known, advice = (owner,) * len(places), f"several tables are called {owner}: give one of them another name"
+        return ColumnNeed((), *self._place(column.this), name=name, known=known, places=places, advice=advice)
 
     def _entries_seen(self, select: exp.Select, inside: exp.Expr) -> _Shape:
         """The entries of SELECT that a name may mean: the earlier ones for an entry, all of them for clauses that come later."""

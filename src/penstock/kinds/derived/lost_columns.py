@@ -81,10 +81,11 @@ def _find_shared(resolved: ResolvedSpec, need: NeededColumn, known: Known) -> Pr
     ]
     if len(having) < 2:
         return None
+    tables = f"{len(having)} tables called {having[0]}" if len({*having}) == 1 else " and ".join(having)
     return Problem(
         "column_ambiguous",
-        f"{resolved.spec.name} reads {need.name}, which {' and '.join(having)} have",
-        hint=f"say which one is meant: {' or '.join(f'{table}.{need.name}' for table in having)}",
+        f"{resolved.spec.name} reads {need.name}, which {tables} have",
+        hint=need.advice or f"say which one is meant: {' or '.join(f'{table}.{need.name}' for table in having)}",
         location=need.location,
     )
 
