@@ -169,6 +169,11 @@ def test_the_fingerprint_is_of_the_meaning(first: str, second: str, equal: bool)
     "clauses",
     [
         "PARTITIONED BY (b) AS SELECT b, c FROM t",
+        "AS SELECT b + 1, b + 2, 1 + b, sum(b) OVER (), b + 1 AS c FROM t",
+        "AS SELECT sum(b), sum(DISTINCT b), count(*), count(b), max(b), `sum`(b + 1) FROM t",
+        "AS SELECT x, y FROM (SELECT b + 1, b + 1 FROM t) AS z(x, y)",
+        "AS SELECT b + 1 AS x, b + 1 AS y FROM t",
+        "AS SELECT b - 1, b + 1 FROM t UNION ALL SELECT b + 1, b + 1 FROM t",
         "PARTITIONED BY (b) AS SELECT b, max(c) FROM t GROUP BY b",
         "PARTITIONED BY (b, c) AS SELECT * FROM t",
         "PARTITIONED BY (b) AS SELECT b, t.* EXCEPT (b) FROM t",
@@ -213,6 +218,16 @@ def test_layouts_that_delta_takes_are_read(clauses: str) -> None:
             "CREATE MATERIALIZED VIEW a PARTITIONED BY (b, B) AS SELECT b, c FROM t",
             "1:43",
             "PARTITIONED BY names B twice",
+        ),
+        (
+            "CREATE MATERIALIZED VIEW a AS SELECT b + 1, c, b + 1 FROM t",
+            "1:48",
+            r"two columns of the result are called b \+ 1",
+        ),
+        (
+            "CREATE MATERIALIZED VIEW a AS SELECT sum(b), sum(b) FROM t",
+            "1:50",
+            "two columns of the result are called SUM",
         ),
         ("CREATE MATERIALIZED VIEW a CLUSTER BY (b, b) AS SELECT b, c FROM t", "1:39", "CLUSTER BY names b twice"),
         ("CREATE MATERIALIZED VIEW a PARTITIONED BY (b, c) AS SELECT b, 1 AS c FROM t", "1:1", "every column of the"),
