@@ -70,9 +70,9 @@ def _find_aggregates(query: exp.Expr, width: Width) -> _Found:
     scopes = Scopes(query)
     for where in query.find_all(exp.Where):
         select = where.parent
-        for found in where.find_all(exp.Explode):
-            if scopes.of(found).query is select:
-                yield found, "explode() and posexplode() cannot be in WHERE: use LATERAL VIEW"
+        for generator in where.find_all(exp.Explode):
+            if scopes.of(generator).query is select:
+                yield generator, "explode() and posexplode() cannot be in WHERE: use LATERAL VIEW"
         if not isinstance(select, exp.Select) or len(scopes.of(select).around) != 1:
             continue
         for found in where.find_all(*_AGGREGATES):
