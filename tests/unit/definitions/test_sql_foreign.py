@@ -129,7 +129,6 @@ def test_a_form_of_another_database_has_a_place_and_what_helps(query: str, expec
         "SELECT a FROM t LATERAL VIEW posexplode(split(a, '')) p",
         "SELECT a FROM t LATERAL VIEW posexplode(split(a, '')) AS x, y WHERE x > 1",
         "SELECT a FROM (SELECT a FROM t LATERAL VIEW OUTER explode(b) `u`) LATERAL VIEW explode(a) AS e GROUP BY a",
-        "SELECT a FROM t LATERAL VIEW explode(b) LATERAL VIEW explode(b) t",
         "SELECT lateral, view, a view FROM t, LATERAL explode(b)",
         "SELECT a FROM t JOIN LATERAL explode(b)",
         "SELECT INTERVAL 5 YEARS, INTERVAL 1 HOUR 2 MINUTES, INTERVAL '1' SECOND, INTERVAL 1.5 SECONDS FROM t",
