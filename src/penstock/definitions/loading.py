@@ -175,7 +175,9 @@ class _Loader:
             tuple((self._input(text), column) for text, column in pairs) for pairs in (need.reads, need.others)
         )
         places = tuple(tuple(map(self._input, texts)) for texts in need.places)
-        return NeededColumn(reads, place, others, need.is_open, need.name, need.is_qualifier, need.known, places)
+        return NeededColumn(
+            reads, place, others, need.is_open, need.name, need.is_qualifier, need.known, places, need.advice
+        )
 
     def _result(self, given: SqlResult) -> ResultColumns:
         certain = (

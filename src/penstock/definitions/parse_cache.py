@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-PARSER_VERSION = "14"
+PARSER_VERSION = "15"
 """Increase it when the parsed result of a statement changes."""
 
 

@@ -94,10 +94,11 @@ class Certain:
     def visible(self, select: exp.Select, joined: int | None = None) -> list[Visible] | None:
         """The entries that a name may belong to: in the whole query, or in ON of the join of this number."""
         sources = self.sources(select)
-        if sources is None:
+        inside = (select.args.get("joins") or [])[joined].this if joined is not None else None
+        if sources is None or isinstance(inside, exp.Lateral):  # what LATERAL f(a) reads is before it
             return None
-        joins = (select.args.get("joins") or [])[: None if joined is None else joined + 1]
-        seen = [at for at, join in enumerate(joins) if join.kind not in _LEFT_ONLY or at == joined]
+        joins, hidden = (select.args.get("joins") or [])[: None if joined is None else joined + 1], find_hidden(select)
+        seen = [at for at, _ in enumerate(joins) if at not in hidden or at == joined]
         return [sources[0], *(sources[at + 1] for at in seen)]
 
     def _of_source(self, node: exp.Expr) -> Columns:
@@ -122,6 +123,11 @@ class Certain:
         if isinstance(alias, exp.TableAlias) and alias.columns:
             return _to_names(alias.columns)
         return self.of_query(part.this) if part is not None else ()
+
+
+def find_hidden(select: exp.Select) -> list[int]:
+    """The joins whose columns are only there for their ON, by number."""
+    return [at for at, join in enumerate(select.args.get("joins") or ()) if join.kind in _LEFT_ONLY]
 
 
 def _to_names(words: Iterable[object]) -> Columns:
@@ -153,6 +159,21 @@ def find_places(column: exp.Column, scope: Scope, certain: Certain) -> dict[str,
     if name in {entry.name for entry in entries} or len({entry.name for entry in entries}) < len(entries):
         return {}
     return {entry.name: places for entry in entries if (places := _inputs_with(entry.columns, name)) is not None}
+
+
+def find_namesakes(column: exp.Column, scope: Scope, certain: Certain) -> tuple[tuple[str, ...], ...]:
+    """For `o.id`, by entry of FROM that is called o: the inputs of which one must have `id`; none if the entry surely has it."""
+    select, inside = scope.around[0]
+    joins = select.args.get("joins") or []
+    is_field = len(column.parts) != 2 or not isinstance(column.this, exp.Identifier)
+    if is_field or not joins or inside.arg_key not in {"expressions", "where", "joins"}:
+        return ()
+    owner, name = (part.name.lower() for part in column.parts)
+    if name in (word.name.lower() for join in joins for word in join.args.get("using") or ()):
+        return ()
+    joined = [id(join) for join in joins].index(id(inside)) if inside.arg_key == "joins" else None
+    entries = [entry for entry in certain.visible(select, joined) or [] if entry.name == owner]
+    return tuple(places for entry in entries if (places := _inputs_with(entry.columns, name)) is not None)
 
 
 def _inputs_with(columns: Columns, name: str) -> tuple[str, ...] | None:

@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterator
 
 from sqlglot import exp
 
-from penstock.definitions.sql_columns import has_only, is_special
+from penstock.definitions.sql_grouping import find_nested, find_ungrouped
+from penstock.definitions.sql_misread import find_misparsed
 from penstock.definitions.sql_scopes import Scopes
 from penstock.definitions.sql_text import SqlSyntaxError, SqlText
+from penstock.definitions.sql_windows import find_windows
 from penstock.model.wording import counted
 
 Width = Callable[[exp.Expr], int | None]
@@ -31,9 +33,12 @@ def check_counts(query: exp.Expr, sql: SqlText, width: Width) -> None:
         _find_uneven_rows,
         _find_alias_lists,
         _find_ungrouped,
+        _find_windows,
+        _find_twins,
+        _find_misparsed,
     ):
         for part, message in check(query, width):
-            raise SqlSyntaxError(message, location=sql.location(start_of(part) or start_of(query)))
+            raise SqlSyntaxError(message, location=sql.location(_place_of(part)))
 
 
 def check_row_wise(condition: exp.Expr, sql: SqlText, start: int) -> None:
@@ -52,12 +57,22 @@ def start_of(part: exp.Expr) -> int:
     return min((place for place in places if isinstance(place, int)), default=0)
 
 
+def _place_of(part: exp.Expr) -> int:
+    """Where a part is, or the nearest name around it: keywords and functions have no place."""
+    while not (start := start_of(part)) and part.parent is not None:
+        part = part.parent
+    return start
+
+
 def _find_aggregates(query: exp.Expr, width: Width) -> _Found:
-    """In a subquery, an aggregate may belong to the query around it."""
+    """In a subquery, an aggregate may belong to the query around it; a generator may not."""
     del width
     scopes = Scopes(query)
     for where in query.find_all(exp.Where):
         select = where.parent
+        for generator in where.find_all(exp.Explode):
+            if scopes.of(generator).query is select:
+                yield generator, "explode() and posexplode() cannot be in WHERE: use LATERAL VIEW"
         if not isinstance(select, exp.Select) or len(scopes.of(select).around) != 1:
             continue
         for found in where.find_all(*_AGGREGATES):
@@ -109,30 +124,29 @@ def _find_alias_lists(query: exp.Expr, width: Width) -> _Found:
 
 
 def _find_ungrouped(query: exp.Expr, width: Width) -> _Found:
-    """A column that stands alone in SELECT and is not in GROUP BY, if there are only columns and no aliases that may be meant."""
     del width
-    scopes = Scopes(query)
-    for select in query.find_all(exp.Select):
-        group = select.args.get("group")
-        items = group.expressions if group is not None and has_only(group, frozenset({"expressions"})) else []
-        if not items or not all(isinstance(each, exp.Column) for each in items) or len(scopes.of(select).around) != 1:
-            continue
-        clauses = [select.args.get("from_"), *(select.args.get("joins") or [])]
-        tables = {clause.this.alias_or_name.lower() for clause in clauses if clause is not None}
-        grouped = {name for each in items for name in _without_table(each, tables)}
-        aliases = {each.alias.lower() for each in select.expressions if isinstance(each, exp.Alias)}
-        for entry in select.expressions:
-            column = entry.unalias()
-            if not isinstance(column, exp.Column) or isinstance(column.this, exp.Star):
-                continue
-            names = {part.name.lower() for part in column.parts}
-            if not (names | aliases) & grouped and not names & aliases and not any(map(is_special, names)):
-                yield column, f"{column.name} is neither in GROUP BY nor in an aggregate"
+    yield from find_ungrouped(query)
+    yield from find_nested(query)
 
 
-def _without_table(column: exp.Column, tables: set[str]) -> list[str]:
-    names = [part.name.lower() for part in column.parts]
-    return names[1:] if len(names) > 1 and names[0] in tables else names
+def _find_windows(query: exp.Expr, width: Width) -> _Found:
+    del width
+    return find_windows(query)
+
+
+def _find_misparsed(query: exp.Expr, width: Width) -> _Found:
+    del width
+    return find_misparsed(query)
+
+
+def _find_twins(query: exp.Expr, width: Width) -> _Found:
+    del width
+    for clause in query.find_all(exp.With):
+        seen: set[str] = set()
+        for part in clause.expressions:
+            if part.alias.lower() in seen:
+                yield part.args["alias"], f"two WITH queries are called {part.alias}"
+            seen.add(part.alias.lower())
 
 
 def _row_widths(values: exp.Values) -> set[int] | None:

@@ -76,6 +76,8 @@ class ColumnNeed:
     places: tuple[tuple[str, ...], ...] = ()
     """Instead of `reads`: by table of the query, the inputs of which one must have the name so that the table has it; none
     if it surely does. Two of them must not have it."""
+    advice: str = ""
+    """Why the name, which is in the text, cannot be used here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +229,7 @@ def facts_from_json(value: Mapping[str, Any]) -> QueryFacts:
             _typed(n["is_qualifier"], bool),
             _texts(n["known"]),
             tuple(_texts(place) for place in n["places"]),
+            _typed(n["advice"], str),
         )
         for n in value["needs"]
     )

@@ -16,6 +16,7 @@ from sqlglot.tokenizer_core import TokenType as T
 
 from penstock.definitions.sql_foreign_types import find_types
 from penstock.definitions.sql_grammar import BEFORE_VALUE, Word, to_words
+from penstock.definitions.sql_misread import find_misread
 from penstock.definitions.sql_places import Places
 from penstock.definitions.sql_text import SqlSyntaxError, SqlText
 
@@ -42,12 +43,13 @@ class _Foreign:
     hint: str | None = None
 
 
-def check_foreign(sql: SqlText, tokens: Sequence[Token]) -> None:
-    """SqlSyntaxError names the first form that Spark does not have."""
+def check_foreign(sql: SqlText, tokens: Sequence[Token], *, is_whole: bool = True) -> None:
+    """SqlSyntaxError names the first form that Spark does not have. In a text that is not whole, anything may be missing."""
     words = to_words(tokens)
     places = Places(words)
     found = [each for find in _RULES for each in find(sql, words, places)]
-    found += [_Foreign(word, text, hint) for word, text, hint in find_types(words, places)]
+    others = (*find_types(words, places), *(find_misread(sql, words, places) if is_whole else ()))
+    found += [_Foreign(word, text, hint) for word, text, hint in others]
     if found:
         first = min(found, key=lambda each: each.word.token.start)
         place = sql.location(first.word.token.start)

@@ -15,7 +15,7 @@ from penstock.definitions.sql_tokens import find_end, is_glued, kind_at, like, t
 
 _Replaced: TypeAlias = tuple[list[Token], int]
 _SINGULAR = ("YEAR", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND", "NANOSECOND")
-_UNITS = frozenset(f"{unit}{end}" for unit in _SINGULAR for end in ("", "S"))
+UNITS = frozenset(f"{unit}{end}" for unit in _SINGULAR for end in ("", "S"))
 _AMOUNTS = frozenset({T.NUMBER, T.STRING})
 _SIGNS = frozenset({T.DASH, T.PLUS})
 _BEFORE_WITH_NAME = frozenset({T.WITH, T.COMMA, T.RECURSIVE})
@@ -44,7 +44,7 @@ def to_interval(tokens: Sequence[Token], place: int, _: T | None) -> _Replaced |
 
 
 def _is_part(tokens: Sequence[Token], place: int) -> bool:
-    return kind_at(tokens, place) in _AMOUNTS and "".join(texts_at(tokens, place + 1, 1)) in _UNITS
+    return kind_at(tokens, place) in _AMOUNTS and "".join(texts_at(tokens, place + 1, 1)) in UNITS
 
 
 def _ends_interval(tokens: Sequence[Token], place: int) -> bool:

@@ -37,13 +37,13 @@ _NEEDS_MORE = frozenset({*_ORDER, T.PARTITION_BY, T.SELECT, T.FROM, T.ON, T.QUAL
 """After these words there must be something else than a closing bracket, another clause, or the end."""
 _NEEDS_LIST = frozenset({T.IN, T.USING, T.VALUES})
 """After these words brackets must not be empty."""
-_OPERATORS = frozenset(
+OPERATORS = frozenset(
     {T.EQ, T.NEQ, T.LT, T.GT, T.LTE, T.GTE, T.PLUS, T.DASH, T.SLASH, T.MOD, T.DPIPE, T.ARROW, T.NULLSAFE_EQ}
 )
-_UNFINISHED = _OPERATORS - {T.GT, T.MOD}
+_UNFINISHED = OPERATORS - {T.GT, T.MOD}
 """Operators after which something must come; > also ends a type."""
 BEFORE_VALUE = frozenset(
-    {*_ORDER, *_OPERATORS, *_BRACKETS, T.COMMA, T.SELECT, T.DISTINCT, T.ALIAS, T.PARTITION_BY, T.FROM, T.JOIN, T.ON}
+    {*_ORDER, *OPERATORS, *_BRACKETS, T.COMMA, T.SELECT, T.DISTINCT, T.ALIAS, T.PARTITION_BY, T.FROM, T.JOIN, T.ON}
 ) | {T.AND, T.OR, T.NOT, T.CASE, T.WHEN, T.THEN, T.ELSE, T.BETWEEN, T.LIKE, T.RLIKE}
 """Where a name or a value must follow."""
 _QUOTED = frozenset({T.STRING, T.IDENTIFIER})
@@ -120,7 +120,7 @@ def _is_keyword_name(kind: T, before: T | None, after: T | None) -> bool:
 
 def _is_name(kind: T, before: T | None, after: T | None) -> bool:
     if kind is T.FROM:
-        return before is T.DOT or (before in BEFORE_VALUE and after in {T.FROM, T.COMMA, *_OPERATORS})
+        return before is T.DOT or (before in BEFORE_VALUE and after in {T.FROM, T.COMMA, *OPERATORS})
     if kind is T.SELECT:
         return before in {T.DOT, T.SELECT, T.COMMA}
     if kind is T.OFFSET:

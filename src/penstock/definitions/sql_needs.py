@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token
 
-from penstock.definitions.sql_certain import Certain, find_places
+from penstock.definitions.sql_certain import Certain, find_hidden, find_namesakes, find_places
 from penstock.definitions.sql_columns import (
     SELECT_ARGS,
     TABLE_ARGS,
@@ -36,6 +36,12 @@ _NAMESPACES = frozenset({"session", "system", "builtin"})
 """What may stand before the name of a variable of the session."""
 _CHANGING = ("pivots", "joins", "laterals")
 """What gives an entry of FROM other columns than its list of aliases says."""
+_BEFORE_SELECT = frozenset({"where", "joins", "laterals"})
+"""Clauses that do not see what SELECT computes."""
+_OF_UNION = frozenset({"sort", "cluster", "distribute", "windows"})
+_AFTER_DISTINCT = frozenset({"order", "sort", "cluster", "distribute"})
+"""Clauses that see nothing but the result of SELECT DISTINCT."""
+_BESIDE_JOINS = frozenset({"from_", "joins", "laterals"})
 ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div)
 _FUNCTIONS = (exp.Count, exp.Sum, exp.Max, exp.Min, exp.Avg, exp.Window, exp.Case, exp.Coalesce, exp.Upper, exp.Lower)
 _CALLED_BY_TEXT = (*ARITHMETIC, *_FUNCTIONS)
@@ -103,16 +109,24 @@ class _Needs:
         parts = column.parts[:-1] if isinstance(column.this, exp.Star) else column.parts
         names = [part.name.lower() for part in parts]
         if scope.around and names and _is_certain(column, parts[0], names, scope):
-            yield from filter(None, (self._of_existing(column, parts, names, scope), self._of_shared(column, scope)))
+            existing = self._of_existing(column, parts, names, scope)
+            if existing is not None:
+                existing = replace(existing, advice=_advise(names, scope))
+            yield from filter(None, (existing, self._of_shared(column, scope), self._of_namesakes(column, scope)))
+        elif isinstance(scope.query, exp.SetOperation) and not scope.around and len(column.parts) == 1:
+            yield from filter(None, [self._of_ordered(column, scope, scope.query)])
 
     def _of_existing(
         self, column: exp.Column, parts: list[exp.Expr], names: list[str], scope: Scope
     ) -> ColumnNeed | None:
         is_star = isinstance(column.this, exp.Star)
-        visible = [source for select in scope.selects for source in self._sources_of(select)]
+        visible = [source for around in scope.around for source in self._sources_seen(*around)]
         everything = _union([s.shape for s in visible] + [self._entries_seen(*around) for around in scope.around])
         owned = _find_owners(visible, [*names, "*"] if is_star else names)
         if len(names) == 1 and not is_star:
+            select, inside = scope.around[0]
+            if len(scope.around) == 1 and inside.arg_key in _AFTER_DISTINCT and select.args.get("distinct"):
+                everything = self._shape_of(select)
             is_row = names[0] in {source.name for source in visible}
             return None if is_row else self._to_need(everything, names[0], parts[0])
         if not owned:
@@ -124,6 +138,14 @@ class _Needs:
         others = tuple((table, names[0]) for table in sorted(everything.inputs))
         is_open, known = everything.may_make(names[0]), _to_known(_union(shape for _, shape in owned))
         return ColumnNeed(reads, *self._place(column.this), others, is_open, owned[0][0], known=known)
+
+    def _of_ordered(self, column: exp.Column, scope: Scope, query: exp.SetOperation) -> ColumnNeed | None:
+        """What must exist for a name in ORDER BY of a UNION or similar: a column of its result."""
+        name = column.name.lower()
+        is_name = isinstance(column.this, exp.Identifier) and isinstance(column.this.meta.get("start"), int)
+        if not is_name or not name or is_special(name) or name in scope.parameters or is_keyword(column, scope):
+            return None
+        return self._to_need(self._shape_of(query), name, column.this)
 
     def of_result(self, query: exp.Expr) -> ResultColumns:
         """What the result may have."""
@@ -140,8 +162,19 @@ class _Needs:
         name, known = column.name.lower(), tuple(places)
         return ColumnNeed((), *self._place(column.this), name=name, known=known, places=tuple(places.values()))
 
+    def _of_namesakes(self, column: exp.Column, scope: Scope) -> ColumnNeed | None:
+        """`o.id` must not be in two entries of FROM that are both called o."""
+        places = find_namesakes(column, scope, self._certain)
+        if len(places) < 2:
+            return None
+        name, owner = column.name.lower(), column.parts[0].name.lower()
+        known, advice = (owner,) * len(places), f"several tables are called {owner}: give one of them another name"
+        return ColumnNeed((), *self._place(column.this), name=name, known=known, places=places, advice=advice)
+
     def _entries_seen(self, select: exp.Select, inside: exp.Expr) -> _Shape:
-        """The entries of SELECT that a name may mean: the earlier ones for an entry, all of them for the other clauses."""
+        """The entries of SELECT that a name may mean: the earlier ones for an entry, all of them for clauses that come later."""
+        if inside.arg_key in _BEFORE_SELECT:
+            return _NOTHING
         if id(select) not in self._entries:
             self._entries[id(select)] = [
                 _NOTHING if _is_simple(each) else _to_name(each) for each in select.expressions
@@ -190,6 +223,13 @@ class _Needs:
             self._sources[id(select)] = [self._to_source(node) for node in nodes]
         return self._sources[id(select)]
 
+    def _sources_seen(self, select: exp.Select, inside: exp.Expr) -> list[_Source]:
+        """The sources without those of SEMI and ANTI JOIN, whose columns are only there for ON."""
+        sources, hidden = self._sources_of(select), find_hidden(select)
+        if inside.arg_key in _BESIDE_JOINS or not hidden:
+            return sources
+        return [source for at, source in enumerate(sources) if at - 1 not in hidden]
+
     def _to_source(self, node: exp.Expr) -> _Source:
         alias = node.args.get("alias")
         is_named = isinstance(alias, exp.TableAlias)
@@ -226,13 +266,14 @@ class _Needs:
             is_plain_subquery = not any(value for key, value in query.args.items() if key not in {"this", "alias"})
             return self._shape_of(query.this) if is_plain_subquery else _ANYTHING
         if isinstance(query, exp.SetOperation):
-            return _union([self._shape_of(query.this), self._shape_of(query.expression)])
+            sides = [query.this, query.expression] if query.args.get("by_name") else [query.this]
+            return _union(map(self._shape_of, sides))
         if not isinstance(query, exp.Select) or _is_unusual(query):
             return _ANYTHING
         return _union(self._shape_of_entry(entry, query) for entry in query.expressions)
 
     def _shape_of_entry(self, entry: exp.Expr, select: exp.Select) -> _Shape:
-        sources = self._sources_of(select)
+        sources = self._sources_seen(select, entry)
         if isinstance(entry, exp.Star):
             return _ANYTHING if entry.args.get("rename") else _union(source.shape for source in sources)
         if isinstance(entry, exp.Column) and isinstance(entry.this, exp.Star):
@@ -253,7 +294,28 @@ def _is_certain(column: exp.Column, first: exp.Expr, names: list[str], scope: Sc
         return False
     if any(map(_is_unusual, scope.selects)) or not isinstance(scope.query, exp.Select):
         return False
-    return names[0] not in scope.parameters
+    return names[0] not in scope.parameters and not _is_of_union(*scope.around[0])
+
+
+def _is_of_union(select: exp.Select, inside: exp.Expr) -> bool:
+    """Whether a clause belongs to the UNION that ends with this SELECT: sqlglot does so with ORDER BY only."""
+    return inside.arg_key in _OF_UNION and isinstance(select.parent, exp.SetOperation)
+
+
+def _advise(names: list[str], scope: Scope) -> str:
+    """Why a name that is in the text is not seen at this place."""
+    for select, inside in scope.around:
+        aliases = {entry.alias.lower() for entry in select.expressions if isinstance(entry, exp.Alias)}
+        if inside.arg_key in _AFTER_DISTINCT and select.args.get("distinct"):
+            return "ORDER BY and the like see only the columns of the result after SELECT DISTINCT"
+        if len(names) == 1 and inside.arg_key in _BEFORE_SELECT and names[0] in aliases:
+            return (
+                f"{names[0]} is an alias of SELECT, which WHERE, ON and LATERAL VIEW cannot use: repeat its expression"
+            )
+        joins = select.args.get("joins") or []
+        if len(names) > 1 and names[0] in {joins[at].this.alias_or_name.lower() for at in find_hidden(select)}:
+            return f"only ON can use {names[0]}: a SEMI or ANTI JOIN keeps the columns of the left side"
+    return ""
 
 
 def _find_owners(sources: Iterable[_Source], names: list[str]) -> list[tuple[str, _Shape]]:

@@ -15,6 +15,9 @@ from penstock.definitions.sql_facts import SqlPartitions
 from penstock.definitions.sql_parse import to_tokens
 from penstock.definitions.sql_text import SqlText
 
+_BEFORE_VALUE = frozenset(
+    {TokenType.L_PAREN, TokenType.COMMA, TokenType.EQ, TokenType.NEQ, TokenType.LTE, TokenType.GTE, TokenType.PLUS}
+)
 _WORD = re.compile(r"[\w`'\"\])]")
 
 
@@ -32,14 +35,20 @@ def fill_parameters(query: str, values: Mapping[str, Any]) -> str:
 
 
 def find_unknown_parameter(tokens: Sequence[Token], known: Collection[str]) -> Token | None:
-    """The first parameter of a query that never has a value; without known ones, only the names of ours are looked for.
+    """The first parameter of a query that never has a value.
 
-    A colon that follows a word is something else, as in `STRUCT<name:STRING>`.
+    A colon that follows a word is something else, as in `STRUCT<name:STRING>`. Without known parameters, other names than
+    those of partitions count only after a bracket, a comma or an operator.
     """
-    for before, colon, name in zip((None, *tokens), tokens, tokens[1:], strict=False):
+    for before, colon, name in zip((None, *tokens), tokens, (*tokens[1:], None), strict=True):
+        if colon.token_type is TokenType.PLACEHOLDER:
+            return colon
+        if name is None:
+            break
         follows = before is not None and before.end + 1 == colon.start and _WORD.match(before.text[-1:] or "'")
         is_parameter = colon.token_type is TokenType.COLON and name.start == colon.end + 1 and not follows
-        if is_parameter and name.text not in known and (known or name.text.startswith("partition")):
+        is_value = before is not None and before.token_type in _BEFORE_VALUE
+        if is_parameter and name.text not in known and (known or name.text.startswith("partition") or is_value):
             return name
     return None
 

@@ -103,7 +103,7 @@ def find_facts(sql: SqlText, tokens: list[Token], *, is_stored: bool = False, is
     """What the query of these tokens reads; its result may become a table."""
 
     def read() -> QueryFacts:
-        query = _parse(sql, tokens)
+        query = _parse(sql, tokens, is_whole=is_whole)
         # Steps after |> are read as clauses that they are not, and IDENTIFIER(...) as a name.
         is_plain = not hides_names(tokens)
         if is_whole and is_plain:
@@ -142,13 +142,13 @@ def _located(sql: SqlText, tokens: list[Token], read: Callable[[], _Read]) -> _R
         ) from error
 
 
-def _parse(sql: SqlText, tokens: list[Token]) -> exp.Expr:
+def _parse(sql: SqlText, tokens: list[Token], *, is_whole: bool = True) -> exp.Expr:
     if not tokens:
         raise DefinitionError("the query is empty", location=sql.location(0))
     if tokens[0].text.upper() not in _QUERY_STARTS:
         raise _not_a_query(sql, tokens[0])
     check_grammar(sql, tokens)
-    check_foreign(sql, tokens)
+    check_foreign(sql, tokens, is_whole=is_whole)
     parsed = _parse_tokens(sql, tokens)
     query = parsed[0] if len(parsed) == 1 else None
     if not isinstance(query, exp.Query | exp.Values):

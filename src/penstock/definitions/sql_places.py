@@ -48,6 +48,15 @@ class Places:
         opening = self._opening.get(closing)
         return self.texts(opening - 1, 1)[0] if opening else ""
 
+    def is_view(self, closing: int) -> bool:
+        """Whether the brackets that end here are those of LATERAL VIEW f(...)."""
+        opening = self._opening.get(closing, 0)
+        start = opening - 1
+        while start > 1 and self._words[start - 1].kind is T.DOT:
+            start -= 2
+        words = [word for word in self.texts(max(0, start - 3), min(3, max(0, start))) if word != "OUTER"]
+        return opening > 0 and words[-2:] == ["LATERAL", "VIEW"]
+
     def is_condition(self, place: int) -> bool:
         """Whether the name that ends here is the first of a condition: of WHERE, HAVING or ON."""
         while place > 0 and self._words[place].kind in _NAME_PARTS:

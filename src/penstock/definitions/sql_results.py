@@ -14,6 +14,7 @@ from penstock.definitions.sql_text import SqlSyntaxError, SqlText
 from penstock.errors import DefinitionError
 
 _ONE_COLUMN = (exp.Alias, exp.Literal, exp.Cast, exp.Case, exp.Count, exp.Sum, exp.Max, exp.Min, exp.Avg, *ARITHMETIC)
+_CALLED_BY_TEXT = frozenset({exp.Count, exp.Sum, exp.Max, exp.Min, exp.Avg, *ARITHMETIC})
 _CHANGING = ("kind", "operation_modifiers", "pivots")
 _ORDERING = frozenset({"distribute", "sort", "cluster", "order", "limit", "offset"})
 _SUBQUERY_ARGS = frozenset({"this", "alias", "with_", "sample"}) | _ORDERING
@@ -36,6 +37,8 @@ def check_names(query: exp.Expr, sql: SqlText) -> None:
     """DefinitionError if two columns of the result have one name: Delta cannot store them."""
     select = _first_select(query)
     seen: set[str] = set()
+    if select is not None:
+        _check_texts(select, sql)
     for entry in select.expressions if select is not None else ():
         word = entry.args.get("alias") if isinstance(entry, exp.Alias) else entry.this
         if not isinstance(entry, exp.Alias | exp.Column) or not isinstance(word, exp.Identifier):
@@ -47,6 +50,22 @@ def check_names(query: exp.Expr, sql: SqlText) -> None:
                 location=sql.location(word.meta["start"]),
             )
         seen.add(word.name.lower())
+
+
+def _check_texts(select: exp.Select, sql: SqlText) -> None:
+    """DefinitionError if two columns are called by the same text, such as `(id + 1)`; an alias may change what is meant."""
+    seen: set[str] = set()
+    if any(isinstance(entry, exp.Alias) for entry in select.expressions):
+        return
+    for entry in select.expressions:
+        text = entry.sql(dialect="spark") if type(entry) in _CALLED_BY_TEXT else ""
+        if text and text in seen:
+            raise DefinitionError(
+                f"two columns of the result are called {text}",
+                hint="give one of them another name with AS",
+                location=sql.location(start_of(entry) or start_of(select)),
+            )
+        seen.add(text)
 
 
 def _first_select(query: exp.Expr) -> exp.Select | None:

@@ -18,6 +18,7 @@ from penstock.definitions.sql_partitions import UNITS, Mapped, read_mapping, rea
 from penstock.definitions.sql_text import SqlText, UnreadSqlError, to_offset
 from penstock.definitions.sql_words import SqlWords
 from penstock.errors import DefinitionError
+from penstock.model.layouts import find_repeated, why_reserved
 from penstock.model.nearest import did_you_mean
 from penstock.model.spec import DatasetKind, OnViolation
 
@@ -81,6 +82,8 @@ class _StatementReader(SqlWords):
             raise DefinitionError("use PARTITIONED BY or CLUSTER BY, not both", location=start)
         text = self.sql.text[query[0].start : query[-1].end + 1]
         self._check_parameters(query)
+        facts = self._find_facts(query, kind)
+        self._check_partitions(facts)
         return SqlStatement(
             kind=kind.value,
             name=name,
@@ -89,7 +92,7 @@ class _StatementReader(SqlWords):
             query=text,
             query_line=self.sql.location(query[0].start).line or 1,
             query_column=self._find_column(query),
-            facts=self._with_conditions(self._find_facts(query, kind), text),
+            facts=self._with_conditions(facts, text),
             comment=self._comment,
             partition_cols=self._columns.get("PARTITIONED BY", ()),
             cluster_by=self._columns.get("CLUSTER BY", ()),
@@ -127,13 +130,18 @@ class _StatementReader(SqlWords):
         unknown = find_unknown_parameter(query, known)
         if unknown is None:
             return
+        shown = "?" if unknown.token_type is TokenType.PLACEHOLDER else f":{unknown.text}"
         hint = f"there is {' and '.join(f':{name}' for name in known)}"
-        if not known:
+        if unknown.token_type is TokenType.PLACEHOLDER or not (known or unknown.text.startswith("partition")):
+            hint = (
+                "write ${name}, with name below vars in penstock.yml; or use a Python definition, which can pass values"
+            )
+        elif not known:
             hint = "partitions have them: write PARTITIONED BY DAY (date) START '2024-01-01' before AS"
         elif unknown.text == "partition":
             hint = f"with BATCH, a query computes several partitions: {hint}"
         raise DefinitionError(
-            f"the parameter :{unknown.text} has no value{did_you_mean(unknown.text, known)}",
+            f"the parameter {shown} has no value{did_you_mean(unknown.text, known)}",
             hint=hint,
             location=self.sql.location(unknown.start),
         )
@@ -211,7 +219,26 @@ class _StatementReader(SqlWords):
                 hint=f"write one of {', '.join(UNITS)}, or (column) to only store the table in folders",
             )
         else:
-            self._columns[clause] = self._read_list(self._read_column)
+            self._columns[clause] = self._read_columns(clause)
+
+    def _read_columns(self, clause: str) -> tuple[str, ...]:
+        start = self.location()
+        columns = self._read_list(self._read_column)
+        repeated = find_repeated(columns)
+        if repeated is not None:
+            raise DefinitionError(f"{clause} names {repeated} twice", hint="name each column once", location=start)
+        return columns
+
+    def _check_partitions(self, facts: QueryFacts) -> None:
+        """Delta needs a column that is not in the names of the folders."""
+        names, columns = facts.result.names, self._columns.get("PARTITIONED BY", ())
+        is_known = bool(names) and not (facts.result.is_open or facts.result.inputs or facts.result.has_texts)
+        if is_known and {*names} <= {column.lower() for column in columns}:
+            raise DefinitionError(
+                "PARTITIONED BY names every column of the result",
+                hint="leave one out, or use CLUSTER BY",
+                location=self.sql.location(self.tokens[0].start),
+            )
 
     def _read_column(self) -> str:
         """A column that the result must have."""
@@ -313,11 +340,15 @@ class _StatementReader(SqlWords):
         properties: dict[str, str] = {}
         self.need("(")
         while True:
+            start = self.location()
             key = self._property_key()
             self.take("=")
             if key in properties:
                 raise self.error(f"the property {key!r} is given twice")
             properties[key] = self._scalar()
+            instead = why_reserved(key)
+            if instead is not None:
+                raise DefinitionError(f"Spark reserves the property {key!r}", hint=instead, location=start)
             if not self.take(","):
                 break
         self.need(")")

@@ -86,6 +86,8 @@ class NeededColumn:
     places: tuple[tuple[DatasetName, ...], ...] = ()
     """Instead of `reads`: by table of the query in `known`, the inputs of which one must have the name so that the table has
     it; none if it surely does. Two of them must not have it."""
+    advice: str = ""
+    """Why the name, which is in the text, cannot be used here."""
 
 
 @dataclass(frozen=True, slots=True)

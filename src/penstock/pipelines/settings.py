@@ -7,6 +7,7 @@ from types import FunctionType
 from typing import Any
 
 from penstock.errors import DefinitionError
+from penstock.model.layouts import find_repeated, why_reserved
 from penstock.model.nearest import nearest_hint
 from penstock.model.spec import DatasetKind, TableLayout
 from penstock.pipelines.registry import caller
@@ -23,6 +24,10 @@ def to_layout(settings: dict[str, Any]) -> TableLayout:
     partition_cols, cluster_by = texts_of(settings, "partition_cols"), texts_of(settings, "cluster_by")
     if partition_cols and cluster_by:
         raise DefinitionError("use partition_cols or cluster_by, not both", location=caller())
+    for name, columns in (("partition_cols", partition_cols), ("cluster_by", cluster_by)):
+        repeated = find_repeated(columns)
+        if repeated is not None:
+            raise DefinitionError(f"{name} names {repeated} twice", hint="name each column once", location=caller())
     return TableLayout(text_of(settings, "comment"), partition_cols, cluster_by, _properties(settings))
 
 
@@ -99,5 +104,9 @@ def _properties(settings: dict[str, Any]) -> tuple[tuple[str, str], ...]:
         isinstance(key, str) and isinstance(item, str | int | float) for key, item in value.items()
     ):
         raise DefinitionError("table_properties must be a dict of strings", location=caller())
+    for key in value:
+        instead = why_reserved(key)
+        if instead is not None:
+            raise DefinitionError(f"Spark reserves the property {key!r}", hint=instead, location=caller())
     texts = {key: str(item).lower() if isinstance(item, bool) else str(item) for key, item in value.items()}
     return tuple(sorted(texts.items()))

@@ -30,7 +30,7 @@ CREATE MATERIALIZED VIEW orders (
   constraint enough expect ((amount + 1) * 2 >= ${least} -- in euros
     AND coalesce(amount, 0) > 0) on violation fail update
 )
-TAGS ('core', 'nightly') COMMENT 'orders' TBLPROPERTIES (owner = 'sales')
+TAGS ('core', 'nightly') COMMENT 'orders' TBLPROPERTIES (team = 'sales')
 AS SELECT * FROM staging.orders
 """
 
@@ -45,7 +45,7 @@ def test_expectations_and_tags_are_read_and_kept_in_the_cache(tmp_path: Path) ->
         ("has customer", "customer_id IS NOT NULL", "drop"),
         ("enough", "(amount + 1) * 2 >= 5 -- in euros\n    AND coalesce(amount, 0) > 0", "fail"),
     )
-    assert statement.table_properties == (("owner", "sales"),)
+    assert statement.table_properties == (("team", "sales"),)
     assert read(EVERY, ParseCache(tmp_path / "sql.json")) == statement
 
 

@@ -166,6 +166,29 @@ def test_the_fingerprint_is_of_the_meaning(first: str, second: str, equal: bool)
 
 
 @pytest.mark.parametrize(
+    "clauses",
+    [
+        "PARTITIONED BY (b) AS SELECT b, c FROM t",
+        "AS SELECT b + 1, b + 2, 1 + b, sum(b) OVER (), b + 1 AS c FROM t",
+        "AS SELECT sum(b), sum(DISTINCT b), count(*), count(b), max(b), `sum`(b + 1) FROM t",
+        "AS SELECT x, y FROM (SELECT b + 1, b + 1 FROM t) AS z(x, y)",
+        "AS SELECT b + 1 AS x, b + 1 AS y FROM t",
+        "AS SELECT b - 1, b + 1 FROM t UNION ALL SELECT b + 1, b + 1 FROM t",
+        "PARTITIONED BY (b) AS SELECT b, max(c) FROM t GROUP BY b",
+        "PARTITIONED BY (b, c) AS SELECT * FROM t",
+        "PARTITIONED BY (b) AS SELECT b, t.* EXCEPT (b) FROM t",
+        "PARTITIONED BY (b) AS SELECT b, explode(c) FROM t",
+        "CLUSTER BY (b) AS SELECT b FROM t",
+        "CLUSTER BY (b, c, d, e) AS SELECT b, c, d, e FROM t",
+        "TBLPROPERTIES ('OWNER' = 'x', 'comment' = 'y', path = 'z', option.owner = 'w', a.b = true) AS SELECT 1 AS b",
+    ],
+)
+def test_layouts_that_delta_takes_are_read(clauses: str) -> None:
+    (statement,) = read(f"CREATE MATERIALIZED VIEW a {clauses}")
+    assert statement.name == "a"
+
+
+@pytest.mark.parametrize(
     ("text", "place", "message"),
     [
         ("CREATE MATERIALIZED VIEW a AS\nSELECT a FROM WHERE x", "2:15", "syntax error at 'WHERE'"),
@@ -191,6 +214,25 @@ def test_the_fingerprint_is_of_the_meaning(first: str, second: str, equal: bool)
         ("CREATE MATERIALIZED VIEW a AS SELECT\n${dya}", "2:1", "no variable 'dya'"),
         ("CREATE MATERIALIZED VIEW a AS SELECT '${day}' FROM FROM", "1:47", "nothing follows FROM"),
         ("CREATE MATERIALIZED VIEW a AS SELECT * FROM STREAM(t)", "1:45", "STREAM is not supported"),
+        (
+            "CREATE MATERIALIZED VIEW a PARTITIONED BY (b, B) AS SELECT b, c FROM t",
+            "1:43",
+            "PARTITIONED BY names B twice",
+        ),
+        (
+            "CREATE MATERIALIZED VIEW a AS SELECT b + 1, c, b + 1 FROM t",
+            "1:48",
+            r"two columns of the result are called b \+ 1",
+        ),
+        (
+            "CREATE MATERIALIZED VIEW a AS SELECT sum(b), sum(b) FROM t",
+            "1:50",
+            "two columns of the result are called SUM",
+        ),
+        ("CREATE MATERIALIZED VIEW a CLUSTER BY (b, b) AS SELECT b, c FROM t", "1:39", "CLUSTER BY names b twice"),
+        ("CREATE MATERIALIZED VIEW a PARTITIONED BY (b, c) AS SELECT b, 1 AS c FROM t", "1:1", "every column of the"),
+        ("CREATE MATERIALIZED VIEW a TBLPROPERTIES ('x' = 'y', 'owner' = 'me') AS SELECT 1 AS b", "1:54", "'owner'"),
+        ("CREATE MATERIALIZED VIEW a TBLPROPERTIES (location = '/x') AS SELECT 1 AS b", "1:43", "reserves"),
     ],
 )
 def test_errors_name_file_line_and_column(text: str, place: str, message: str) -> None:

@@ -204,6 +204,19 @@ NOWHERE = {
         67,
         "staging.orders does not have",
     ),
+    "SELECT id * 2 AS dbl FROM staging.orders WHERE dbl > 3": (48, "staging.orders does not have"),
+    "SELECT o.id * 2 AS dbl FROM staging.orders o JOIN staging.orders p ON p.id = dbl": (78, "orders does not have"),
+    "SELECT id AS x FROM staging.orders WHERE EXISTS (SELECT 1 FROM tv WHERE one = x)": (79, "orders does not have"),
+    "SELECT id AS x, e FROM staging.orders LATERAL VIEW explode(array(x)) l AS e": (66, "orders does not have"),
+    "SELECT tv.id FROM staging.orders o LEFT SEMI JOIN tv ON tv.id = o.id": (8, "neither a table nor a column"),
+    "SELECT o.id FROM staging.orders o ANTI JOIN tv USING (id) WHERE tv.one = 1": (65, "neither a table nor a column"),
+    "SELECT o.id FROM staging.orders o ANTI JOIN tv USING (id) ORDER BY one": (68, "staging.orders does not have"),
+    "SELECT x FROM (SELECT id AS x FROM tv UNION ALL SELECT id FROM tv) WHERE id = 2": (74, "nothing in this query"),
+    "SELECT id AS x FROM tv UNION ALL SELECT id AS y FROM tv ORDER BY y": (66, "nothing in this query"),
+    "SELECT id FROM tv EXCEPT SELECT id FROM tv ORDER BY one": (53, "nothing in this query"),
+    "SELECT * FROM staging.orders UNION SELECT id, 1 AS one FROM tv ORDER BY one": (73, "staging.orders does not have"),
+    "SELECT DISTINCT id FROM staging.orders ORDER BY customer": (49, "cannot be used at this place"),
+    "SELECT DISTINCT one AS x FROM tv SORT BY one": (42, "cannot be used at this place"),
     "SELECT customer FROM tv": (8, "a column that nothing in this query has"),
     "SELECT customer FROM of_tv": (8, "a column that nothing in this query has"),
     "SELECT tv.nosuch FROM tv": (11, "a column that nothing in this query has"),
@@ -232,6 +245,28 @@ def test_a_column_that_is_nowhere_in_the_text_is_a_problem(
     column, message = expected
     assert (problem.code, str(problem.location)) == ("column_unknown", f"transformations/a.sql:2:{column}")
     assert message in problem.message
+
+
+@pytest.mark.parametrize(
+    ("query", "hint"),
+    [
+        ("SELECT id * 2 AS dbl FROM staging.orders WHERE dbl > 3", "dbl is an alias of SELECT, which WHERE, ON"),
+        (
+            "SELECT DISTINCT id AS x FROM staging.orders ORDER BY id",
+            "only the columns of the result after SELECT DISTINCT",
+        ),
+        ("SELECT c.id FROM staging.orders o SEMI JOIN staging.orders c ON o.id = c.id", "only ON can use c: a SEMI or"),
+    ],
+)
+def test_a_name_of_the_text_that_is_not_seen_at_its_place_has_a_reason(query: str, hint: str, tmp_path: Path) -> None:
+    shop = Shop(tmp_path / "shop")
+    write_raw(shop.raw.root / "orders/1.parquet", {"id": [1]})
+    file = shop.root / "transformations/a.sql"
+    file.parent.mkdir()
+    file.write_text(f"CREATE MATERIALIZED VIEW a AS {query}")
+    shop.specs = load_definitions(shop.project)
+    (problem,) = problems(shop).values()
+    assert hint in (problem.hint or "")
 
 
 def test_an_expectation_on_a_column_that_the_query_leaves_out_is_a_problem(tmp_path: Path) -> None:

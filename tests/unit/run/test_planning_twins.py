@@ -34,6 +34,10 @@ AMBIGUOUS = {
     "SELECT max(id) AS m FROM base a CROSS JOIN seen b": 12,
     "SELECT status FROM seen WHERE EXISTS (SELECT 1 FROM base a JOIN staging.customers b ON a.id = b.id WHERE id > 3)": 106,
     "SELECT a.id AS x, id FROM base a JOIN base b ON a.id = b.id": 19,
+    "SELECT o.id FROM staging.orders o JOIN staging.customers o": 10,
+    "SELECT 1 AS x FROM staging.orders o JOIN staging.customers o ON o.id = o.id": 67,
+    "SELECT o.x FROM (SELECT id AS x FROM base) o JOIN (SELECT 2 AS x) o WHERE o.x > 1": 10,
+    "SELECT orders.id FROM staging.orders JOIN (SELECT 1 AS id) orders": 15,
 }
 SINGLE = [
     f"SELECT o.*, c.id AS other {JOINED}",
@@ -59,6 +63,17 @@ SINGLE = [
     "SELECT s FROM base JOIN (SELECT id AS c, name AS s FROM staging.customers WHERE id > 1) c ON c.c = id WHERE id > 3",
     "SELECT a.amount FROM base a JOIN (SELECT 1 AS one) x ON id = 1 JOIN staging.customers c ON a.id = c.id",
     "SELECT transform(array(1), id -> id) AS t FROM base a JOIN (SELECT 1 AS id) x",
+    "SELECT o.id AS i FROM staging.orders o LEFT JOIN staging.customers o USING (id)",
+    "SELECT o.amount, o.name FROM staging.orders o JOIN staging.customers o ON o.amount = o.name",
+    "SELECT o.id FROM staging.orders o SEMI JOIN staging.customers o ON true WHERE o.id > 1",
+    "SELECT o.x FROM (SELECT 1 AS x) o JOIN (SELECT 2 AS y) o",
+    "SELECT o.x FROM (SELECT named_struct('x', 1) AS o) p JOIN (SELECT 2 AS y) o",
+    "SELECT (SELECT max(o.x) FROM (SELECT 1 AS x) o) AS m FROM (SELECT 1 AS x) o",
+    "SELECT 1 AS y FROM (SELECT 1 AS x) o, LATERAL explode(array(x)) e(x)",
+    "SELECT 1 AS y FROM (SELECT 1 AS x) o JOIN LATERAL explode(array(o.x)) AS o(x)",
+    "SELECT 1 AS y FROM (SELECT 1 AS x) o JOIN LATERAL (SELECT o.x AS x) o",
+    "SELECT p.x FROM (SELECT 1 AS x) o, LATERAL (SELECT o.x AS x) p",
+    "SELECT 1 AS x FROM (SELECT 1 AS x) o JOIN (SELECT 2 AS y) p ON o.x = p.y JOIN (SELECT 3 AS x) o ON true",
     "SELECT struct(a.id AS id).id AS i FROM base a JOIN staging.customers b ON a.id = b.id",
 ]
 

@@ -81,10 +81,11 @@ def _find_shared(resolved: ResolvedSpec, need: NeededColumn, known: Known) -> Pr
     ]
     if len(having) < 2:
         return None
+    tables = f"{len(having)} tables called {having[0]}" if len({*having}) == 1 else " and ".join(having)
     return Problem(
         "column_ambiguous",
-        f"{resolved.spec.name} reads {need.name}, which {' and '.join(having)} have",
-        hint=f"say which one is meant: {' or '.join(f'{table}.{need.name}' for table in having)}",
+        f"{resolved.spec.name} reads {need.name}, which {tables} have",
+        hint=need.advice or f"say which one is meant: {' or '.join(f'{table}.{need.name}' for table in having)}",
         location=need.location,
     )
 
@@ -194,7 +195,8 @@ def _to_missing(resolved: ResolvedSpec, need: NeededColumn, known: Known) -> Pro
     return Problem(
         "column_unknown",
         f"{resolved.spec.name} reads {column}{_why_missing(need, tables)}",
-        hint=f"did you mean {columns[near[0]]}?" if near else _advice(need, tables, list(columns.values())),
+        hint=need.advice
+        or (f"did you mean {columns[near[0]]}?" if near else _advice(need, tables, list(columns.values()))),
         location=need.location,
     )
 
@@ -202,6 +204,8 @@ def _to_missing(resolved: ResolvedSpec, need: NeededColumn, known: Known) -> Pro
 def _why_missing(need: NeededColumn, tables: Sequence[DatasetName]) -> str:
     if need.is_qualifier:
         return ", which is neither a table nor a column of this query"
+    if not tables and need.advice:
+        return ", which cannot be used at this place"
     if not tables:
         return ", a column that nothing in this query has"
     whose = f"{tables[0]} does not have" if len(tables) == 1 else f"none of {', '.join(map(str, tables))} has"
