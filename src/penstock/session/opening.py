@@ -117,8 +117,9 @@ def find_active_session() -> SparkSession | None:
 
 def is_spark_frame(given: object) -> bool:
     """Whether this is a DataFrame of Spark, classic or over Connect; does not import pyspark."""
-    is_spark = type(given).__module__.startswith("pyspark.sql")
-    return is_spark and hasattr(given, "isStreaming") and hasattr(given, "sparkSession")
+    kind = type(given)  # a Column has every attribute that it is asked for; its class does not
+    is_spark = any(base.__module__.startswith("pyspark.sql") for base in kind.__mro__)
+    return is_spark and hasattr(kind, "isStreaming") and hasattr(kind, "sparkSession")
 
 
 def carry_by_value(modules: Sequence[ModuleType]) -> None:
