@@ -191,6 +191,12 @@ def upper(column):
 def a_first_by_name():
     return dp.spark.sql(f"SELECT {upper('customer')} FROM staging.orders")
 
+@dp.table
+def c_fields():
+    d = dp.read("staging.orders")
+    paid = dp.spark.sql("SELECT * FROM {d} WHERE {d.id} > {n} AND customer <> {no}", d=d, n=1, no="it's none")
+    return dp.spark.sql("SELECT p.id, t.* FROM {p} AS p JOIN totals AS t USING (customer)", p=paid)
+
 @dp.table(depends_on=["totals", "staging.orders"])
 def b_hidden():
     sql = "SELECT customer"

@@ -43,7 +43,7 @@ from penstock.definitions.trace_wrappers import is_followed, kept_arguments, pla
 from penstock.errors import DefinitionError, Location
 from penstock.model.spec import ANY_VIEW, Untraced
 
-_ARGUMENT = re.compile(r"\{(\w+)\}")
+_FIELD = re.compile(r"\{\{|\}\}|\{(\w+)[^{}]*\}")
 _ARGUMENT_NAME = "__penstock_argument_"
 _MOST_METHODS = 40  # that are looked into for one function
 _UNKNOWN = ast.Name("a value that only a run knows", ast.Load())
@@ -284,7 +284,7 @@ class FunctionScan:
         if given is None or HOLE in texts:
             self._unresolved("runs SQL whose text is known only at run time", call)
         if any(keyword.arg not in {"sqlQuery", "args"} for keyword in call.keywords):
-            texts = [_ARGUMENT.sub(rf"`{_ARGUMENT_NAME}\1`", text) for text in texts]
+            texts = [_FIELD.sub(_to_name, text) for text in texts]
         self._queries([self._without_view(text) for text in texts], given, call)
 
     def _without_view(self, text: str) -> str:
@@ -392,3 +392,8 @@ class FunctionScan:
 
     def _unresolved(self, text: str, node: ast.expr) -> None:
         self._found.add_unresolved(text, Location(self._source.shown, node.lineno))
+
+
+def _to_name(field: re.Match[str]) -> str:
+    """A name in the place of a `{field}` that Spark fills in: of rows, of a column, or a value."""
+    return f"`{_ARGUMENT_NAME}{field[1]}`" if field[1] else field[0][0]

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
         ("return spark.sql('SELECT * FROM a JOIN b USING (id)')", "a b"),
         ("return spark.sql(f'SELECT * FROM {TABLE} WHERE x > 1')", "const"),
         ("return spark.sql('SELECT * FROM {rows}', rows=dp.read('a'))", "a"),
+        (
+            "d = dp.read('a')\nreturn spark.sql('SELECT {d.x}, {n:.2f}, \"{{{s!s}\" FROM {d} JOIN b', d=d, n=1, s=2)",
+            "a b",
+        ),
         ("return dp.read(TABLE)", "const"),
         ("return dp.read(f'{PREFIX}_{TABLE!s:>5}')", "p_const"),
         ("return dp.read(PREFIX + '.' + TABLE)", "p.const"),

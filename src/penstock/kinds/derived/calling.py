@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.errors import UserCodeError
+from penstock.kinds.derived.query_fields import Query
 from penstock.kinds.derived.reads import Instead, watch_reads
 from penstock.model.project import Scalar
 from penstock.model.spec import DatasetSpec
@@ -22,7 +23,7 @@ class WatchingReader(Reader, Protocol):
     def check(self, name: str) -> Instead | None:
         """Before `spark.table` and the like."""
 
-    def check_query(self, text: str) -> Instead | None:
+    def check_query(self, query: Query) -> Instead | None:
         """Before `spark.sql`."""
 
     def check_view(self, name: str) -> None:

@@ -25,6 +25,7 @@ from penstock.kinds.derived.local_views import LocalViews, share_view
 from penstock.kinds.derived.partition_facts import Schemes, schemes_of
 from penstock.kinds.derived.partition_load import PartitionLoad
 from penstock.kinds.derived.progress import CODEC, DerivedProgress
+from penstock.kinds.derived.query_fields import Query
 from penstock.kinds.derived.reads import unwatched
 from penstock.kinds.derived.same_rows import find_same_rows
 from penstock.kinds.derived.values import describe_table, mark_input
@@ -297,10 +298,11 @@ class _Reader:
                 hint=f'write the name as a literal, or add depends_on=["{dataset}"] to the definition',
             )
 
-    def check_query(self, text: str) -> None:
-        made = split_view(text)
-        for name in _find_reads(text if made is None else made[1]):
-            self.check(name)
+    def check_query(self, query: Query) -> None:
+        made = split_view(query.text)
+        for name in _find_reads(query.text if made is None else made[1]):
+            if name not in query.given:
+                self.check(name)
         if made is not None:
             self.check_view(made[0])
 
