@@ -243,6 +243,8 @@ def a_sets():
     dp.spark.sql("SET spark.sql.ansi.enabled = false")
     dp.spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
     dp.spark.conf.set("spark.penstock.test", "1")
+    dp.spark.sql("CREATE DATABASE IF NOT EXISTS aside")
+    dp.spark.sql("USE aside")
     return dp.read("staging.orders").selectExpr("1 / 0 AS x")
 """
 
@@ -250,7 +252,7 @@ def a_sets():
 def test_settings_of_one_definition_are_not_those_of_another(
     shop: ProjectFolder, open_shop: Open, spark: SparkSession
 ) -> None:
-    zone = spark.conf.get("spark.sql.session.timeZone")
+    zone, place = spark.conf.get("spark.sql.session.timeZone"), spark.catalog.currentDatabase()
     shop.define("a.py", SETTING_PY)
     shop.define("b.sql", "CREATE MATERIALIZED VIEW b AS SELECT 1 / 0 AS x FROM a_sets;")
     engine = open_shop()
@@ -259,6 +261,8 @@ def test_settings_of_one_definition_are_not_those_of_another(
     assert "DIVIDE_BY_ZERO" in str(found["b"].problem)
     assert spark.conf.get("spark.sql.session.timeZone") == zone
     assert spark.conf.get("spark.penstock.test", None) is None
+    assert spark.catalog.currentDatabase() == place
+    spark.sql("DROP DATABASE aside")
 
 
 @pytest.mark.parametrize("value", ["''", "'__HIVE_DEFAULT_PARTITION__'", "X''", "X'FF'", "CAST(X'FF' AS STRING)"])

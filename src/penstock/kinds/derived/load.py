@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,7 @@ from penstock.kinds.derived.progress import CODEC, DerivedProgress
 from penstock.kinds.derived.query_fields import Query
 from penstock.kinds.derived.reads import unwatched
 from penstock.kinds.derived.same_rows import find_same_rows
-from penstock.kinds.derived.values import describe_table, mark_input
+from penstock.kinds.derived.values import ResolvedSpec, describe_table, mark_input
 from penstock.kinds.protocol import PipelineRun
 from penstock.lake.naming import check_no_shadows
 from penstock.lake.tables import Lake
@@ -92,12 +92,17 @@ class DerivedLoad:
 
     def load(self, item: DerivedItem) -> LoadResult:
         """Compute the dataset and replace its table in one commit; or remove rows that its input no longer has."""
-        resolved = item.work.resolved
+        with self.kept_apart(item.work.resolved):
+            return self._load(item)
+
+    @contextmanager
+    def kept_apart(self, resolved: ResolvedSpec) -> Iterator[None]:
+        """Whatever the code of a definition leaves in the session goes with the block: other definitions must not see it."""
         with ExitStack() as stack:
             stack.enter_context(self.local.made_by({self.lake.session, self.lake.main}, resolved))
             if any(spec.function is not None for spec in (resolved.spec, *resolved.views.values())):
                 stack.enter_context(settings_kept(self.lake.session))
-            return self._load(item)
+            yield
 
     def _load(self, item: DerivedItem) -> LoadResult:
         spec = item.work.resolved.spec
