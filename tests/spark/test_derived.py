@@ -265,6 +265,49 @@ def test_settings_of_one_definition_are_not_those_of_another(
     spark.sql("DROP DATABASE aside")
 
 
+FUNCTIONS_PY = """
+from penstock import pipelines as dp
+
+
+@dp.materialized_view
+def a_udf():
+    dp.spark.udf.register("shout2", lambda text: text + "2")
+    dp.spark.sql("CREATE TEMPORARY FUNCTION twice(x DOUBLE) RETURNS DOUBLE RETURN 2 * x")
+    dp.spark.sql("DECLARE OR REPLACE a_limit = 25")
+    return dp.spark.sql("SELECT shout2(customer) AS x, twice(amount) AS y FROM staging.orders WHERE amount < a_limit")
+"""
+
+
+def test_functions_of_one_definition_are_not_those_of_another(
+    empty_project: ProjectFolder, spark: SparkSession
+) -> None:
+    empty_project.configure("name: shop\nthreads: 1\n").define("a.py", FUNCTIONS_PY)
+    empty_project.raw("orders", "1", ORDERS)
+    query = "CREATE MATERIALIZED VIEW {} AS SELECT {} AS x FROM staging.orders;"
+    calls = {
+        "b_udf": "shout2(customer)",
+        "c_sql": "twice(amount)",
+        "d_limit": "a_limit",
+        "e_notebook": "of_notebook(1)",
+    }
+    empty_project.define("b.sql", "".join(query.format(*each) for each in calls.items()))
+    spark.sql("CREATE TEMPORARY FUNCTION of_notebook(x INT) RETURNS INT RETURN x + 1")
+    spark.sql("DECLARE OR REPLACE of_notebook = 1")
+    found = by_name(open_engine(empty_project.root, environment={}).run())
+    assert {name: item.outcome.value for name, item in found.items() if name != "orders"} == {
+        "a_udf": "pass",
+        "b_udf": "error",
+        "c_sql": "error",
+        "d_limit": "error",
+        "e_notebook": "pass",
+    }
+    assert sorted(empty_project.rows("main.a_udf")) == [("a2", 20.0), ("b2", 40.0)]
+    assert "[UNRESOLVED_ROUTINE] Cannot resolve routine `shout2`" in str(found["b_udf"].problem)
+    assert [tuple(row) for row in spark.sql("SELECT of_notebook(1), of_notebook").collect()] == [(2, 1)]
+    spark.sql("DROP TEMPORARY FUNCTION of_notebook")
+    spark.sql("DROP TEMPORARY VARIABLE of_notebook")
+
+
 @pytest.mark.parametrize("value", ["''", "'__HIVE_DEFAULT_PARTITION__'", "X''", "X'FF'", "CAST(X'FF' AS STRING)"])
 def test_a_partition_value_that_delta_cannot_keep_is_refused(empty_project: ProjectFolder, value: str) -> None:
     """Delta would give NULL back for an empty text, and other bytes for those that are not text."""

@@ -21,6 +21,7 @@ from penstock.kinds.derived.decide import DerivedItem
 from penstock.kinds.derived.descriptions import describe_again
 from penstock.kinds.derived.erase import erase_rows
 from penstock.kinds.derived.expectations import count_expectations, is_admitted
+from penstock.kinds.derived.local_functions import functions_dropped
 from penstock.kinds.derived.local_views import LocalViews, share_view
 from penstock.kinds.derived.partition_facts import Schemes, schemes_of
 from penstock.kinds.derived.partition_load import PartitionLoad
@@ -102,6 +103,7 @@ class DerivedLoad:
             stack.enter_context(self.local.made_by({self.lake.session, self.lake.main}, resolved))
             if any(spec.function is not None for spec in (resolved.spec, *resolved.views.values())):
                 stack.enter_context(settings_kept(self.lake.session))
+                stack.enter_context(functions_dropped(self.lake.session))
             yield
 
     def _load(self, item: DerivedItem) -> LoadResult:
@@ -210,6 +212,10 @@ class DerivedLoad:
                 rows = self.evaluate(self.views[name])
                 with unwatched():
                     share_view(rows, name.name, {session, self.lake.main})
+                    if self.views[name].function is not None and hasattr(session, "cloneSession"):
+                        rows = session.table(
+                            name.name
+                        )  # over Connect, the rows need what the function has made, which goes
                 self._frames[session, name] = rows
             return self._frames[session, name]
 
