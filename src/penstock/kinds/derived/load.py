@@ -21,7 +21,6 @@ from penstock.kinds.derived.decide import DerivedItem
 from penstock.kinds.derived.descriptions import describe_again
 from penstock.kinds.derived.erase import erase_rows
 from penstock.kinds.derived.expectations import count_expectations, is_admitted
-from penstock.kinds.derived.local_functions import functions_dropped
 from penstock.kinds.derived.local_views import LocalViews, share_view
 from penstock.kinds.derived.partition_facts import Schemes, schemes_of
 from penstock.kinds.derived.partition_load import PartitionLoad
@@ -42,6 +41,7 @@ from penstock.model.results import ExpectationOutcome, LoadResult
 from penstock.model.spec import DatasetSpec, OnViolation, TableLayout
 from penstock.pipelines.partitions import PartitionContext
 from penstock.session.keeping import settings_kept
+from penstock.session.local_functions import functions_dropped
 from penstock.tombstones.suppression import Suppression
 from penstock.transforms.expectations import keep_dropped
 from penstock.transforms.suppress import Screen, check_key_columns

@@ -13,7 +13,6 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from penstock.definitions.trace_rules import VIEW_METHODS
-from penstock.kinds.derived.local_functions import note_statement
 from penstock.kinds.derived.query_fields import Query, fill_fields
 
 if TYPE_CHECKING:
@@ -70,8 +69,6 @@ def _wrap(owner: type, method: str, which: int, prefix: str = "") -> None:
             with unwatched():
                 read: Any = _to_query(args, kwargs) if which == _SQL else prefix + _first(args, kwargs)
                 instead = watch[which](read)
-                if which == _SQL:
-                    note_statement(self, read.text)
                 return (original if instead is None else functools.partial(instead, original))(self, *args, **kwargs)
         return original(self, *args, **kwargs)
 

@@ -1,4 +1,4 @@
-"""Functions and variables that a definition makes in its session for itself. A session has one set of names for all.
+"""Functions and variables that user code makes in its session for itself. A session has one set of names for all.
 
 A query keeps the functions that it was analyzed with: they may go before its rows are computed, but over Spark Connect, which
 analyzes late, not before the table is written.
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -32,7 +32,7 @@ _DECLARE = re.compile(
 
 @dataclass(slots=True)
 class _Made:
-    """What a definition made so far; sessions that it made nothing in are not asked."""
+    """What user code made so far; sessions that it made nothing in are not asked."""
 
     functions: dict[SparkSession, frozenset[str]] = field(default_factory=dict)
     """The functions that a session had before."""
@@ -45,15 +45,15 @@ _made: ContextVar[_Made | None] = ContextVar("penstock_made", default=None)
 @contextmanager
 def functions_dropped(session: SparkSession) -> Iterator[None]:
     """Drop the temporary functions and variables that code in this block makes, in any session; what was there before stays."""
+    _wrap(type(session), "sql", _note_statement)
     for owner in (type(session.udf), type(session.udtf)):
         for method in _REGISTERING:
-            _wrap(owner, method)
+            _wrap(owner, method, lambda registration, *_, **__: _note_functions(registration.sparkSession))
     made = _Made()
     token = _made.set(made)
     try:
         yield
     finally:
-        _made.reset(token)
         for each, before in made.functions.items():
             with best_effort():
                 for name in _find_functions(each) - before:
@@ -61,10 +61,13 @@ def functions_dropped(session: SparkSession) -> Iterator[None]:
         for each, name in made.variables:
             with best_effort():
                 each.sql(f"DROP TEMPORARY VARIABLE IF EXISTS {name}")
+        with suppress(ValueError):  # a generator that was left may end in another context
+            _made.reset(token)
 
 
-def note_statement(session: SparkSession, text: str) -> None:
-    """Before `spark.sql`: a statement may make a function or a variable."""
+def _note_statement(session: SparkSession, *given: Any, sqlQuery: Any = "", **_: Any) -> None:  # noqa: N803 - Spark's name
+    """A statement may make a function or variables."""
+    text = str(given[0] if given else sqlQuery)
     if _MAKING.search(text):
         _note_functions(session)
     made, found = _made.get(), _DECLARE.match(text)
@@ -91,15 +94,17 @@ def _has_variable(session: SparkSession, name: str) -> bool:
         return False
 
 
-def _wrap(owner: type, method: str) -> None:
+def _wrap(owner: type, method: str, note: Callable[..., None]) -> None:
+    """Note what a method is about to make, once for all sessions; without a block it does what it did."""
     original: Any = getattr(owner, method, None)
-    if original is None or getattr(original, "__penstock_watch__", False):
+    if original is None or getattr(original, "__penstock_noted__", False):
         return
 
     @functools.wraps(original)
-    def watched(self: Any, *args: Any, **kwargs: Any) -> Any:
-        _note_functions(self.sparkSession)
+    def noted(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if _made.get() is not None:
+            note(self, *args, **kwargs)
         return original(self, *args, **kwargs)
 
-    watched.__penstock_watch__ = True  # type: ignore[attr-defined]
-    setattr(owner, method, watched)
+    noted.__penstock_noted__ = True  # type: ignore[attr-defined]
+    setattr(owner, method, noted)
