@@ -19,6 +19,7 @@ from penstock.errors import DefinitionError, UnplannedReadError, UsageError
 from penstock.kinds.derived.calling import call_function
 from penstock.kinds.derived.expectations import count_expectations
 from penstock.kinds.derived.partition_calls import to_sample_call
+from penstock.kinds.derived.query_fields import Query
 from penstock.kinds.derived.reads import Instead
 from penstock.kinds.derived.values import resolve_views
 from penstock.model.names import DatasetName, match_names, to_dataset_name
@@ -167,7 +168,7 @@ class _Computation:
             call = to_sample_call(spec.partitioning, self.partitions) if spec.partitioning is not None else None
             if spec.sql is None:
                 return call_function(spec, reader, self.definitions.project.vars, call[:1] if call else ())
-            text, frames = reader.with_frames(fill_parameters(spec.sql, call[1]) if call else spec.sql)
+            text, frames = reader.with_frames(Query(fill_parameters(spec.sql, call[1]) if call else spec.sql))
             return self.session.sql(text, **frames)
 
 
@@ -197,17 +198,17 @@ class _Reader:
         frame = self._frame(name)
         return None if frame is None else lambda *_, **__: frame
 
-    def check_query(self, text: str) -> Instead | None:
+    def check_query(self, query: Query) -> Instead | None:
         """`spark.sql`, with the arguments that it is called with."""
         try:
-            query, frames = self.with_frames(text)
+            text, frames = self.with_frames(query)
         except DefinitionError:  # Spark reports the error of a text that does not parse
             return None
         if not frames:
             return None
 
-        def run(sql: Any, session: SparkSession, _: str = "", *args: Any, sqlQuery: str = "", **given: Any) -> Any:  # noqa: N803, ARG001 - Spark's own name
-            return sql(session, query, *args, **given, **frames)
+        def run(sql: Any, session: SparkSession, _: str = "", *given: Any, args: Any = None, **__: Any) -> Any:
+            return sql(session, text, *(given or [args]), **frames)
 
         return run
 
@@ -215,25 +216,25 @@ class _Reader:
         """A temporary view that the function makes for itself."""
         self.computation.local.add(name.lower())
 
-    def with_frames(self, query: str) -> tuple[str, dict[str, Any]]:
+    def with_frames(self, query: Query) -> tuple[str, dict[str, Any]]:
         """The query with places for the frames that it reads, as `spark.sql` fills them in; and these frames."""
         from penstock.definitions.sql_rename import rename_reads
 
         frames: dict[str, Any] = {}
 
         def to_place(name: str) -> str | None:
-            frame = self._frame(name)
+            frame = self._frame(name) if name not in query.given else None
             if frame is None:
                 return None
             place = f"penstock_input_{len(frames)}"
             frames[place] = frame
             return f"{_OPEN}{place}{_CLOSE}"
 
-        renamed = rename_reads(query, to_place)
+        renamed = rename_reads(query.text, to_place)
         if not frames:
-            return query, {}
-        escaped = renamed.replace("{", "{{").replace("}", "}}")
-        return escaped.replace(_OPEN, "{").replace(_CLOSE, "}"), frames
+            return query.text, {}
+        escaped, given = query.with_fields(renamed.replace("{", "{{").replace("}", "}}"))
+        return escaped.replace(_OPEN, "{").replace(_CLOSE, "}"), {**frames, **given}
 
     def _frame(self, name: str) -> DataFrame | None:
         is_local = name.lower().replace("`", "") in self.computation.local

@@ -171,6 +171,7 @@ from pathlib import Path
 from penstock import pipelines as dp
 
 def next_prices(version):
+    dp.spark.sql("CREATE OR REPLACE TEMPORARY FUNCTION of_snapshots() RETURNS INT RETURN 1")
     after = 0 if version is None else version
     waiting = sorted(int(file.stem) for file in Path("SNAPSHOTS").glob("*.json"))
     later = [number for number in waiting if number > after]
@@ -197,6 +198,7 @@ def test_a_function_gives_one_snapshot_after_the_other(project: ProjectFolder, s
     assert rows(spark, project, "prices", *columns) == [("a", 1, 1, None), ("b", 2, 1, 2), ("b", 3, 2, None)]
     again = run(project)["main.prices"]
     assert again.load.rows == 0
+    assert "of_snapshots" not in {row[0] for row in spark.sql("SHOW USER FUNCTIONS").collect()}
 
     give(5, a=1)
     run(project)

@@ -191,6 +191,12 @@ def upper(column):
 def a_first_by_name():
     return dp.spark.sql(f"SELECT {upper('customer')} FROM staging.orders")
 
+@dp.table
+def c_fields():
+    d = dp.read("staging.orders")
+    paid = dp.spark.sql("SELECT * FROM {d} WHERE {d.id} > {n} AND customer <> {no}", d=d, n=1, no="it's none")
+    return dp.spark.sql("SELECT p.id, t.* FROM {p} AS p JOIN totals AS t USING (customer)", p=paid)
+
 @dp.table(depends_on=["totals", "staging.orders"])
 def b_hidden():
     sql = "SELECT customer"
@@ -237,6 +243,8 @@ def a_sets():
     dp.spark.sql("SET spark.sql.ansi.enabled = false")
     dp.spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
     dp.spark.conf.set("spark.penstock.test", "1")
+    dp.spark.sql("CREATE DATABASE IF NOT EXISTS aside")
+    dp.spark.sql("USE aside")
     return dp.read("staging.orders").selectExpr("1 / 0 AS x")
 """
 
@@ -244,7 +252,7 @@ def a_sets():
 def test_settings_of_one_definition_are_not_those_of_another(
     shop: ProjectFolder, open_shop: Open, spark: SparkSession
 ) -> None:
-    zone = spark.conf.get("spark.sql.session.timeZone")
+    zone, place = spark.conf.get("spark.sql.session.timeZone"), spark.catalog.currentDatabase()
     shop.define("a.py", SETTING_PY)
     shop.define("b.sql", "CREATE MATERIALIZED VIEW b AS SELECT 1 / 0 AS x FROM a_sets;")
     engine = open_shop()
@@ -253,6 +261,51 @@ def test_settings_of_one_definition_are_not_those_of_another(
     assert "DIVIDE_BY_ZERO" in str(found["b"].problem)
     assert spark.conf.get("spark.sql.session.timeZone") == zone
     assert spark.conf.get("spark.penstock.test", None) is None
+    assert spark.catalog.currentDatabase() == place
+    spark.sql("DROP DATABASE aside")
+
+
+FUNCTIONS_PY = """
+from penstock import pipelines as dp
+
+
+@dp.materialized_view
+def a_udf():
+    dp.spark.udf.register("shout2", lambda text: text + "2")
+    dp.spark.sql("CREATE TEMPORARY FUNCTION twice(x DOUBLE) RETURNS DOUBLE RETURN 2 * x")
+    dp.spark.sql("DECLARE OR REPLACE a_limit = 25")
+    return dp.spark.sql("SELECT shout2(customer) AS x, twice(amount) AS y FROM staging.orders WHERE amount < a_limit")
+"""
+
+
+def test_functions_of_one_definition_are_not_those_of_another(
+    empty_project: ProjectFolder, spark: SparkSession
+) -> None:
+    empty_project.configure("name: shop\nthreads: 1\n").define("a.py", FUNCTIONS_PY)
+    empty_project.raw("orders", "1", ORDERS)
+    query = "CREATE MATERIALIZED VIEW {} AS SELECT {} AS x FROM staging.orders;"
+    calls = {
+        "b_udf": "shout2(customer)",
+        "c_sql": "twice(amount)",
+        "d_limit": "a_limit",
+        "e_notebook": "of_notebook(1)",
+    }
+    empty_project.define("b.sql", "".join(query.format(*each) for each in calls.items()))
+    spark.sql("CREATE TEMPORARY FUNCTION of_notebook(x INT) RETURNS INT RETURN x + 1")
+    spark.sql("DECLARE OR REPLACE of_notebook = 1")
+    found = by_name(open_engine(empty_project.root, environment={}).run())
+    assert {name: item.outcome.value for name, item in found.items() if name != "orders"} == {
+        "a_udf": "pass",
+        "b_udf": "error",
+        "c_sql": "error",
+        "d_limit": "error",
+        "e_notebook": "pass",
+    }
+    assert sorted(empty_project.rows("main.a_udf")) == [("a2", 20.0), ("b2", 40.0)]
+    assert "[UNRESOLVED_ROUTINE] Cannot resolve routine `shout2`" in str(found["b_udf"].problem)
+    assert [tuple(row) for row in spark.sql("SELECT of_notebook(1), of_notebook").collect()] == [(2, 1)]
+    spark.sql("DROP TEMPORARY FUNCTION of_notebook")
+    spark.sql("DROP TEMPORARY VARIABLE of_notebook")
 
 
 @pytest.mark.parametrize("value", ["''", "'__HIVE_DEFAULT_PARTITION__'", "X''", "X'FF'", "CAST(X'FF' AS STRING)"])
@@ -311,7 +364,13 @@ FAILURES = {
     "exception": ("    raise ValueError('no luck')\n", "user_code", 5, "ValueError: no luck"),
     "exit": ("    import sys; sys.exit(3)\n", "user_code", 5, "SystemExit: 3"),
     "interrupt": ("    raise KeyboardInterrupt\n", "user_code", 5, "KeyboardInterrupt"),
-    "none": ("    dp.read('staging.orders')\n", "user_code", None, "returned NoneType"),
+    "none": ("    dp.read('staging.orders')\n", "user_code", None, "returned None, not a Spark DataFrame"),
+    "a column": (
+        "    from pyspark.sql import functions as F\n    return F.lit(1)\n",
+        "user_code",
+        None,
+        "the function returned a Column, not a Spark DataFrame",
+    ),
     "column": ("    return dp.read('staging.orders').select('nope')\n", "user_code", 5, "nope"),
     "unplanned": (f"    return dp.read({HIDDEN})\n", "unplanned_read", 5, "main.totals"),
     "unplanned table": (f"    return dp.spark.table({HIDDEN})\n", "unplanned_read", 5, "depends_on"),

@@ -43,6 +43,17 @@ def every_way():
 
 
 @dp.materialized_view
+def fields():
+    big = dp.read("big")
+    named = dp.spark.sql(
+        "SELECT {big}.customer, {big}.id, {n:d} AS n, {note} AS note, '{{}}' AS braces FROM {big} "
+        "JOIN staging.names AS names ON names.customer = {big}.customer WHERE {big}.id > {n}",
+        big=big, n=2, note="it's {note}",
+    )
+    return dp.spark.sql("SELECT * FROM {named} WHERE n < :most", args={"most": 3}, named=named)
+
+
+@dp.materialized_view
 def computed_name():
     return dp.read("staging." + str(dp.spark.conf.get("no.such", "names")))
 """
@@ -65,6 +76,9 @@ def test_definitions_are_called_with_frames_and_nothing_is_stored(spark: Any, tm
     assert rows(totals.rows) == [("a", 90.0, "{x}", "Ann"), ("b", 20.0, "{x}", "Bea")]
     assert totals.violations == {"known": 1, "small": 1}
     assert rows(totals.dropped.select("customer", "__failed_expectations")) == [("c", ["known"])]
+
+    fields = shop.compute("fields", {"staging.orders": orders, "names": names}).rows
+    assert rows(fields) == [("b", 3, 2, "it's {note}", "{}")]
 
     big = orders.where("id = 3")
     assert rows(shop.compute("totals", {"big": big, "names": names}).rows) == [("b", 20.0, "{x}", "Bea")]

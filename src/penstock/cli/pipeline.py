@@ -31,11 +31,11 @@ Exclude = Annotated[
     typer.Option("--exclude", "-x", metavar="SELECTOR", help="Datasets to leave out; same selector syntax."),
 ]
 FullRefresh = Annotated[
-    str | None,
+    list[str] | None,
     typer.Option("--full-refresh", metavar="NAME,...", help="Rebuild these datasets from scratch (comma-separated)."),
 ]
 AllowHistoryLoss = Annotated[
-    str | None,
+    list[str] | None,
     typer.Option(
         "--allow-history-loss",
         metavar="NAME,...",

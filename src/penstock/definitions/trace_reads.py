@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import functools
-import re
 from collections.abc import Callable
 from contextlib import suppress
 from types import FunctionType, ModuleType
@@ -14,6 +13,7 @@ from penstock import pipelines
 from penstock.definitions.sql_facts import UNKNOWN_PART, QueryFacts
 from penstock.definitions.sql_text import HOLE, SqlSyntaxError, to_file_place
 from penstock.definitions.trace_calls import argument, changes_values, has_seed, is_file_method, walk_code
+from penstock.definitions.trace_fields import is_field, with_names
 from penstock.definitions.trace_findings import Extensions, Findings
 from penstock.definitions.trace_keys import key_of
 from penstock.definitions.trace_literals import check_expression
@@ -23,7 +23,8 @@ from penstock.definitions.trace_names import Bindings, Names, UnresolvedError, c
 from penstock.definitions.trace_origins import Origins
 from penstock.definitions.trace_readers import reads_only_tables
 from penstock.definitions.trace_rules import (
-    CODE_FROM_TEXT,
+    CATALOG_METHODS,
+    CODE_METHODS,
     IN_MEMORY,
     NAMING_NOW,
     READING_METHODS,
@@ -32,6 +33,7 @@ from penstock.definitions.trace_rules import (
     changing_sql,
     has_subquery,
     is_changing,
+    is_code_from_text,
     is_reading,
     may_make_view,
     public_name,
@@ -43,8 +45,6 @@ from penstock.definitions.trace_wrappers import is_followed, kept_arguments, pla
 from penstock.errors import DefinitionError, Location
 from penstock.model.spec import ANY_VIEW, Untraced
 
-_ARGUMENT = re.compile(r"\{(\w+)\}")
-_ARGUMENT_NAME = "__penstock_argument_"
 _MOST_METHODS = 40  # that are looked into for one function
 _UNKNOWN = ast.Name("a value that only a run knows", ast.Load())
 
@@ -140,7 +140,7 @@ class FunctionScan:
 
     def _judge(self, dotted: set[Any], node: ast.expr, called: ast.Call | None) -> None:
         shown = f"{ast.unparse(node)}()" if called else ast.unparse(node)
-        if any(name in CODE_FROM_TEXT for name in dotted):
+        if any(is_code_from_text(name, is_called=called is not None) for name in dotted):
             if called is None or not is_literal_import(called):
                 self._report("untraced_import", f"{shown} loads code that cannot be traced", node)
         elif self._is_changing(dotted, called):
@@ -234,6 +234,10 @@ class FunctionScan:
             self._make_view(call, VIEW_METHODS[name])
         elif name in READING_METHODS or (is_file_method(call) and self._names.try_object(method) is None):
             self._report("untraced_read", f"{ast.unparse(method)}() reads from outside the project", call)
+        elif name in CATALOG_METHODS and ast.unparse(self._names.source_of(method.value)).endswith(".catalog"):
+            self._report("untraced_read", f"{ast.unparse(method)}() reads the catalog of the session", call)
+        elif name in CODE_METHODS:
+            self._report("untraced_import", f"{ast.unparse(method)}() loads code that cannot be traced", call)
         elif name in {"sample", "randomSplit"} and not has_seed(call) and self._names.dotted(method) is None:
             self._report(
                 "not_deterministic", f"{ast.unparse(method)}() without a seed picks different rows each time", call
@@ -284,7 +288,7 @@ class FunctionScan:
         if given is None or HOLE in texts:
             self._unresolved("runs SQL whose text is known only at run time", call)
         if any(keyword.arg not in {"sqlQuery", "args"} for keyword in call.keywords):
-            texts = [_ARGUMENT.sub(rf"`{_ARGUMENT_NAME}\1`", text) for text in texts]
+            texts = list(map(with_names, texts))
         self._queries([self._without_view(text) for text in texts], given, call)
 
     def _without_view(self, text: str) -> str:
@@ -310,7 +314,7 @@ class FunctionScan:
                     self._refuse_mistake(error, text, given)
                 self._unresolved(f"runs SQL that cannot be traced: {error.message}", call)
             else:
-                found.append([name for name in facts.inputs if not name.startswith(_ARGUMENT_NAME)])
+                found.append([name for name in facts.inputs if not is_field(name)])
                 self._add_remarks(facts, given, call)
         self._add_inputs(found if len(found) == len(texts) else [*found, []], given)
 

@@ -70,9 +70,30 @@ READING_WITHOUT_ARGUMENTS = frozenset({
 })  # fmt: skip
 """The same; with arguments they are likely something else."""
 
-CODE_FROM_TEXT = frozenset({"builtins.exec", "builtins.eval", "builtins.__import__", "builtins.compile",
-    "importlib.import_module", "importlib.__import__", "importlib.reload", "runpy.run_path", "runpy.run_module",
-    "importlib.util.spec_from_file_location"})  # fmt: skip
+_CODE_FROM_TEXT = frozenset({
+    "builtins.exec", "builtins.eval", "builtins.__import__", "builtins.compile", "importlib.import_module",
+    "importlib.__import__", "importlib.reload", "importlib.spec_from_file_location", "importlib.spec_from_loader",
+    "importlib.module_from_spec", "importlib.LazyLoader", "importlib.SourceFileLoader", "importlib.SourcelessFileLoader",
+    "importlib.ExtensionFileLoader", "importlib.metadata.entry_points", "importlib.metadata.EntryPoint",
+    "runpy.run_path", "runpy.run_module", "pkgutil.resolve_name", "pkgutil.find_loader", "pkgutil.get_loader",
+    "pydoc.locate", "pydoc.safeimport", "pydoc.importfile", "imp.load_source", "imp.load_compiled", "imp.load_module",
+    "imp.load_package", "imp.load_dynamic", "imp.reload", "zipimport.zipimporter", "site.addsitedir", "site.addpackage",
+    "sys.meta_path", "sys.path_hooks", "code.InteractiveInterpreter", "code.InteractiveConsole", "marshal.load",
+    "marshal.loads", "pickle.load", "pickle.loads", "pickle.Unpickler", "cloudpickle.load", "cloudpickle.loads",
+    "dill.load", "dill.loads",
+})  # fmt: skip
+_CODE_IF_CALLED = frozenset({
+    "types.FunctionType", "types.LambdaType", "types.CodeType", "builtins.function", "builtins.code",
+})  # fmt: skip
+"""Types that make code; elsewhere they are only compared with."""
+CODE_METHODS = frozenset({"load_module", "exec_module"})
+"""Methods of a loader of modules."""
+
+CATALOG_METHODS = frozenset({
+    "listCatalogs", "listDatabases", "listTables", "listColumns", "listFunctions", "listCachedTables", "tableExists",
+    "databaseExists", "functionExists", "getDatabase", "getTable", "getFunction",
+})  # fmt: skip
+"""What `spark.catalog` can be asked."""
 
 SQL_TEXT_METHODS = frozenset({"expr", "selectExpr", "filter", "where"})
 """Methods that take SQL expressions as text."""
@@ -98,6 +119,7 @@ _SQL_FUNCTION = re.compile(
 )
 
 _HIDDEN = tuple((re.compile(pattern), public) for pattern, public in (
+    (r"^(?:_frozen_importlib(?:_external)?|importlib\.(?:machinery|util|_bootstrap(?:_external)?))\.", "importlib."),
     (r"^(?:posixpath|ntpath|genericpath)\.", "os.path."), (r"^(?:posix|nt)\.", "os."), (r"^_(?=[a-z])", ""),
     (r"^pathlib\._\w+\.", "pathlib."), (r"^pandas\.(?:_libs|core)\.[a-z_.]+\.(?=[A-Z]|to_datetime)", "pandas."),
     (r"^numpy\.(?:lib|core|_core)\.[a-z_.]+\.", "numpy."), (r"^pyarrow\.(?:lib|_\w+)\.", "pyarrow."),
@@ -137,6 +159,12 @@ def is_changing(dotted: str, given: int = 0) -> bool:
     is_spark = module.startswith("pyspark.sql") and "functions" in module
     is_clock = given < _CHANGING_UNLESS_GIVEN.get(name, 0)
     return name in CHANGING or name.startswith(CHANGING_MODULES) or is_clock or (is_spark and last in NOT_DETERMINISTIC)
+
+
+def is_code_from_text(dotted: str, *, is_called: bool) -> bool:
+    """Tell whether the function with this dotted name runs code, or loads it, that no text of the definition names."""
+    name = public_name(dotted)
+    return name in _CODE_FROM_TEXT or (is_called and name in _CODE_IF_CALLED)
 
 
 def is_reading(dotted: str, *, is_in_memory: bool = False) -> bool:

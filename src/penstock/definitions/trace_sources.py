@@ -24,6 +24,11 @@ from penstock.definitions.trace_imports import has_effects, split_imports
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _DOCUMENTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)
 _IMPORT_CALLS = frozenset({"import_module", "__import__"})
+_LOADING_CALLS = frozenset({
+    "resolve_name", "safeimport", "importfile", "run_path", "run_module", "module_from_spec", "exec_module", "load_module",
+    "load_source", "SourceFileLoader", "SourcelessFileLoader", "zipimporter",
+})  # fmt: skip
+"""Names that nothing else has."""
 _IGNORED_FIELDS = frozenset({"ctx", "kind", "type_comment", "type_ignores"})
 
 
@@ -74,7 +79,7 @@ def _is_loading(call: ast.Call) -> bool:
     if called_name(call) in _IMPORT_CALLS:
         return not is_literal_import(call)
     # `frame.eval(...)` of a library is something else.
-    return isinstance(call.func, ast.Name) and call.func.id in {"exec", "eval"}
+    return called_name(call) in _LOADING_CALLS or (isinstance(call.func, ast.Name) and call.func.id in {"exec", "eval"})
 
 
 class SourceFile:

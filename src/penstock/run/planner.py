@@ -58,9 +58,9 @@ class PlanRequest:
 def to_request(
     select: Sequence[str] | None = None,
     exclude: Sequence[str] | None = None,
-    full_refresh: str | None = None,
+    full_refresh: str | Sequence[str] | None = None,
     full_refresh_all: bool = False,
-    allow_history_loss: str | None = None,
+    allow_history_loss: str | Sequence[str] | None = None,
     drop_retired: bool = False,
 ) -> PlanRequest:
     """A request from the arguments of the command line."""
@@ -69,11 +69,13 @@ def to_request(
     return PlanRequest(tuple(select or ()), tuple(exclude or ()), refresh, full_refresh_all, may_lose, drop_retired)
 
 
-def _names(option: str, text: str | None) -> tuple[str, ...]:
-    found = tuple(name.strip() for name in (text or "").split(",") if name.strip())
-    if text is not None and not found:
+def _names(option: str, given: str | Sequence[str] | None) -> tuple[str, ...]:
+    """All names of comma-separated lists, each once."""
+    lists = [given] if isinstance(given, str) else given or ()
+    found = [[name.strip() for name in text.split(",") if name.strip()] for text in lists]
+    if not all(found):
         raise UsageError(f"{option} is empty", hint="name a dataset, or remove the option")
-    return found
+    return tuple(dict.fromkeys(name for names in found for name in names))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,7 @@
-"""Keeps the settings of a session as they are, whatever user code sets on it: other definitions use the same session."""
+"""Keeps a session as it is, whatever user code sets on it: other definitions use the same session.
+
+That is its settings, and the catalog and database in which names without one are looked up.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +17,24 @@ if TYPE_CHECKING:
 
 @contextmanager
 def settings_kept(session: SparkSession) -> Iterator[None]:
-    """Put back what the block sets, with `spark.conf` or with SET. Settings of a lost session are lost anyway.
+    """Put back what the block sets, with `spark.conf`, SET or USE. Settings of a lost session are lost anyway.
 
     Rows are computed when they are written, so their commit belongs in the block: there they need what their code has set.
     """
-    before = dict(session.conf.getAll)
+    before, place = dict(session.conf.getAll), _find_place(session)
     try:
         yield
     finally:
         with best_effort():
             _restore(session, before)
+        with best_effort():
+            if _find_place(session) != place:
+                session.catalog.setCurrentCatalog(place[0])
+                session.catalog.setCurrentDatabase(place[1])
+
+
+def _find_place(session: SparkSession) -> tuple[str, str]:
+    return session.catalog.currentCatalog(), session.catalog.currentDatabase()
 
 
 def _restore(session: SparkSession, before: dict[str, str]) -> None:

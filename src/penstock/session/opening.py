@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from penstock.errors import SessionError, first_line
-from penstock.session.failures import apply_settings, check_master, find_reason
+from penstock.session.failures import apply_settings, check_master, find_reason, last_line, settings_checked
 from penstock.session.jars import find_jars, resolve_jars, resolve_package, spark_home
 from penstock.session.java import Java, find_java
 from penstock.session.local_folders import has_shuffled_rows, hold_local_folder
@@ -57,8 +57,9 @@ def open_session(request: SessionRequest) -> Iterator[SparkSession]:
     session = _connect(request) if request.settings.remote else _start(request)
     _ours.append(session)
     try:
-        check_delta(session)
-        apply_settings(session, request.configuration)
+        with settings_checked(request.configuration):
+            check_delta(session)
+            apply_settings(session, request.configuration)
         yield session
     finally:
         _ours.remove(session)
@@ -116,8 +117,9 @@ def find_active_session() -> SparkSession | None:
 
 def is_spark_frame(given: object) -> bool:
     """Whether this is a DataFrame of Spark, classic or over Connect; does not import pyspark."""
-    is_spark = type(given).__module__.startswith("pyspark.sql")
-    return is_spark and hasattr(given, "isStreaming") and hasattr(given, "sparkSession")
+    kind = type(given)  # a Column has every attribute that it is asked for; its class does not
+    is_spark = any(base.__module__.startswith("pyspark.sql") for base in kind.__mro__)
+    return is_spark and hasattr(kind, "isStreaming") and hasattr(kind, "sparkSession")
 
 
 def carry_by_value(modules: Sequence[ModuleType]) -> None:
@@ -159,8 +161,9 @@ def _connect(request: SessionRequest) -> SparkSession:
         ) from None
     try:
         session = SparkSession.builder.remote(str(request.settings.remote)).create()
-        for key, value in {**EVERYWHERE, **request.configuration}.items():
-            session.conf.set(key, value)
+        with settings_checked(request.configuration):
+            for key, value in {**EVERYWHERE, **request.configuration}.items():
+                session.conf.set(key, value)
     except (PySparkException, grpc.RpcError, ValueError) as error:
         raise SessionError(
             f"cannot use the Spark Connect server at {_without_token(str(request.settings.remote))} "
@@ -213,17 +216,10 @@ def _start(request: SessionRequest) -> SparkSession:
             with interrupts_kept():
                 context = SparkContext(conf=conf, gateway=gateway)
         except PySparkRuntimeError:
-            raise SessionError(f"Spark did not start: {_last_line(log)}", hint=f"see {log}") from None
+            raise SessionError(f"Spark did not start: {last_line(log)}", hint=f"see {log}") from None
         except Exception as error:  # noqa: BLE001 - py4j raises many kinds
             raise SessionError(f"Spark did not start: {find_reason(error)}", hint=f"see {log}") from None
     return SparkSession(context)
-
-
-def _last_line(log: Path) -> str:
-    lines = [
-        line for line in log.read_text(errors="replace").splitlines() if line.strip() and not line.startswith("\t")
-    ]
-    return lines[-1][:300] if lines else "no output"
 
 
 def _find_all_jars(request: SessionRequest, java: Java) -> list[Path]:

@@ -239,3 +239,41 @@ def test_loading_imports_nothing_heavy() -> None:
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+ZONES = [
+    "UTC",
+    "Z",
+    "+01:00",
+    "-1",
+    "+1:00",
+    "+0100",
+    "GMT+8",
+    "UTC+1",
+    "UT-08:00",
+    "+01:00:30",
+    "Europe/Berlin",
+    "PST",
+]
+
+
+@pytest.mark.parametrize("zone", [*ZONES, "ACT", "US/Pacific", "SystemV/PST8", "Etc/GMT+8", "EST5EDT", "${zone}"])
+def test_every_time_zone_that_spark_knows_is_accepted(load: Load, zone: str) -> None:
+    text = f"name: x\nconfiguration: {{spark.sql.session.timeZone: '{zone}'}}"
+    found = load(text, {"zone": "Asia/Tokyo"}).configuration["spark.sql.session.timeZone"]
+    assert found == ("Asia/Tokyo" if "$" in zone else zone)
+
+
+def test_on_a_machine_without_names_of_time_zones_spark_looks_at_them(
+    load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("zoneinfo.available_timezones", set)
+    configuration = load("name: x\nconfiguration: {spark.sql.session.timeZone: Africa/Wherever}").configuration
+    assert configuration["spark.sql.session.timeZone"] == "Africa/Wherever"
+
+
+@pytest.mark.parametrize("size", ["512m", "2G", "1t", "4294967296"])
+def test_every_size_that_spark_and_java_know_is_accepted(load: Load, size: str) -> None:
+    names = ("spark.driver.memory", "spark.executor.memory", "spark.driver.maxResultSize")
+    configuration = load(f"name: x\nconfiguration: {{{', '.join(f'{name}: {size}' for name in names)}}}").configuration
+    assert set(configuration.values()) == {size}

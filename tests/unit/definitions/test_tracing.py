@@ -31,6 +31,10 @@ if TYPE_CHECKING:
         ("return spark.sql('SELECT * FROM a JOIN b USING (id)')", "a b"),
         ("return spark.sql(f'SELECT * FROM {TABLE} WHERE x > 1')", "const"),
         ("return spark.sql('SELECT * FROM {rows}', rows=dp.read('a'))", "a"),
+        (
+            "d = dp.read('a')\nreturn spark.sql('SELECT {d.x}, {n:.2f}, \"{{{s!s}\" FROM {d} JOIN b', d=d, n=1, s=2)",
+            "a b",
+        ),
         ("return dp.read(TABLE)", "const"),
         ("return dp.read(f'{PREFIX}_{TABLE!s:>5}')", "p_const"),
         ("return dp.read(PREFIX + '.' + TABLE)", "p.const"),
@@ -237,6 +241,9 @@ UNSEEN = [
         ("return __import__(get())", "untraced_import", 1, "__import__"),
         ("return eval('1')", "untraced_import", 1, "eval()"),
         ("exec('x = 1')", "untraced_import", 1, "exec()"),
+        ("return types.FunctionType(get.__code__, {})()", "untraced_import", 1, "types.FunctionType()"),
+        ("c = dp.spark.catalog\nreturn c.listTables('x')", "untraced_read", 2, "c.listTables() reads the catalog"),
+        ("return dp.spark.catalog.tableExists('x')", "untraced_read", 1, "tableExists() reads the catalog"),
         ("return CONNECTION", "untraced_value", 1, "CONNECTION"),
         ("x = 1\nreturn [y for y in MIXED]", "untraced_value", 2, "MIXED"),
         ("return UNKNOWN()", "untraced_value", 1, "UNKNOWN"),
@@ -383,6 +390,44 @@ def test_trouble_in_a_helper_is_said_where_it_is(folder: Folder) -> None:
 
 def test_a_computed_import_in_a_helper_module_is_reported(folder: Folder) -> None:
     folder.write("lib/plugins.py", "import importlib\nname = 'json'\nmodule = importlib.import_module(name)\n")
+    spec = folder.define("return 1", "from lib import plugins")
+    assert [(item.code, str(item.location)) for item in spec.untraced] == [("untraced_import", "lib/plugins.py:3")]
+
+
+LOADERS = """
+pkgutil.resolve_name('lib.x:z')() | resolve('lib.x:z')() | pydoc.locate('lib.x.z')() | pydoc.importfile('lib/x.py').z()
+importlib.machinery.SourceFileLoader('q', 'lib/x.py').load_module().z() | Loader('q', 'lib/x.py').create_module(None)
+importlib.machinery.SourcelessFileLoader('q', 'x.pyc') | importlib.util.module_from_spec(spec) | location('q', 'lib/x.py')
+spec.loader.load_module('lib.x').z() | zipimport.zipimporter('x.zip') | marshal.loads(b'') | pickle.loads(b'') | code_type()
+importlib.reload(json).z() | site.addsitedir('lib') | sys.meta_path[0] | importlib.metadata.entry_points(group='x')
+imp.load_source('q', 'lib/x.py').z() | runpy.run_path('lib/x.py')['z']() | importlib.__import__(str(spec))
+"""
+HARMLESS = """
+isinstance(spec, types.FunctionType) | pickle.dumps(1) | importlib.util.find_spec('x') is None | importlib.metadata.version('x')
+dp.spark.catalog.currentDatabase() | spec.listTables() | importlib.import_module('json').dumps(1) | spec.getTable('x')
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "codes"),
+    [*((call, {"untraced_import"}) for call in _calls(LOADERS)), *((call, set()) for call in _calls(HARMLESS))],
+)
+def test_code_that_is_loaded_by_name_is_said(folder: Folder, call: str, codes: set[str]) -> None:
+    before = """
+import importlib.machinery, importlib.metadata, importlib.util, json, marshal, pickle, pkgutil, pydoc, runpy, site, sys, types
+import zipimport
+from importlib.machinery import SourceFileLoader as Loader
+from importlib.util import spec_from_file_location as location
+from pkgutil import resolve_name as resolve
+from types import CodeType as code_type
+"""
+    spec = folder.define(f"import imp\nspec = dp.read('a').first()\nreturn {call}", before)
+    assert {item.code for item in spec.untraced} == codes, spec.untraced
+
+
+def test_a_helper_module_that_loads_code_by_name_is_reported(folder: Folder) -> None:
+    folder.write("lib/x.py", "def z():\n    return 1\n")
+    folder.write("lib/plugins.py", "import pkgutil\n\nVALUE = pkgutil.resolve_name('lib.x:z')()\n")
     spec = folder.define("return 1", "from lib import plugins")
     assert [(item.code, str(item.location)) for item in spec.untraced] == [("untraced_import", "lib/plugins.py:3")]
 

@@ -11,7 +11,7 @@ import pytest
 from builders import make_spec, write_raw, write_table
 from penstock.errors import UsageError
 from penstock.model.spec import DatasetKind
-from penstock.run.planner import PlanRequest
+from penstock.run.planner import PlanRequest, to_request
 from shops import Shop
 
 
@@ -186,3 +186,9 @@ def test_a_near_name_is_offered(shop: Shop) -> None:
 def test_a_full_refresh_of_what_is_not_selected_is_an_error(shop: Shop) -> None:
     with pytest.raises(UsageError, match=r"main\.people"):
         shop.plan("totals", full_refresh=("people",))
+
+
+def test_names_that_are_given_several_times_add_up() -> None:
+    request = to_request(full_refresh=["a, b", "c", "a"], allow_history_loss="a,b")
+    assert (request.full_refresh, request.allow_history_loss) == (("a", "b", "c"), ("a", "b"))
+    assert to_request(full_refresh=[]) == to_request(full_refresh=None) == PlanRequest()

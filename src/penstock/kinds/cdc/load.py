@@ -32,6 +32,7 @@ from penstock.model.project import Scalar
 from penstock.model.results import Batch, LoadResult
 from penstock.model.types import quote_name
 from penstock.session.keeping import settings_kept
+from penstock.session.local_functions import functions_dropped
 from penstock.storage.addresses import without_scheme
 from penstock.tombstones.suppression import Suppression
 from penstock.transforms.feeds import CHANGE, DELETE, TRUNCATE, decode_debezium, decode_events
@@ -126,7 +127,7 @@ class FlowLoad:
         """
         known = known_snapshot(state.payload, flow.name)
         is_new = not state.exists
-        with settings_kept(self.lake.session):
+        with settings_kept(self.lake.session), functions_dropped(self.lake.session):
             while (found := ask_for_snapshot(self.lake.session, flow, source, known, self.variables)) is not None:
                 current = self.lake.read(name) if not is_new else None
                 batch = to_snapshot_changes(flow, found.rows, current, found.sequence)

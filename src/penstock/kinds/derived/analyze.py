@@ -56,7 +56,7 @@ class DerivedAnalysis:
 
     def _analyze(self, resolved: ResolvedSpec) -> Schema:
         spec = resolved.spec
-        with self.load.local.made_by({self.lake.session}, resolved):
+        with self.load.kept_apart(resolved):
             try:
                 sample = to_sample_call(spec.partitioning) if spec.partitioning is not None else ()
                 rows = self.load.without_suppressed(spec, self.load.evaluate(spec, *sample))

@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.errors import UserCodeError
+from penstock.kinds.derived.query_fields import Query
 from penstock.kinds.derived.reads import Instead, watch_reads
 from penstock.model.project import Scalar
 from penstock.model.spec import DatasetSpec
 from penstock.pipelines.registry import Reader, use_reader, use_variables
+from penstock.session.opening import is_spark_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -21,7 +23,7 @@ class WatchingReader(Reader, Protocol):
     def check(self, name: str) -> Instead | None:
         """Before `spark.table` and the like."""
 
-    def check_query(self, text: str) -> Instead | None:
+    def check_query(self, query: Query) -> Instead | None:
         """Before `spark.sql`."""
 
     def check_view(self, name: str) -> None:
@@ -38,7 +40,7 @@ def call_function(
         watch_reads(reader.session, reader.check, reader.check_query, reader.check_view),
     ):
         rows: Any = spec.function(*arguments) if spec.function else None
-    if not hasattr(rows, "isStreaming"):
+    if not is_spark_frame(rows):
         raise _not_rows(spec, rows)
     if rows.isStreaming:
         raise UserCodeError(
@@ -51,10 +53,12 @@ def call_function(
 
 
 def _not_rows(spec: DatasetSpec, found: Any) -> UserCodeError:
-    library = type(found).__module__.partition(".")[0]
-    what = f"a {library} {type(found).__name__}" if library in {"pandas", "polars", "pyarrow"} else type(found).__name__
+    library, name = type(found).__module__.partition(".")[0], type(found).__name__
+    article = "an" if name[0] in "aeiouAEIOU" else "a"
+    what = "None" if found is None else f"{article} {name}"
     hint = "return the DataFrame that the dataset should hold"
     if library in {"pandas", "polars", "pyarrow"}:
+        what = f"a {library} {name}"
         convert = {"pandas": "rows", "polars": "rows.to_arrow()", "pyarrow": "rows"}[library]
         hint = f"convert it: return dp.spark.createDataFrame({convert})"
     return UserCodeError(

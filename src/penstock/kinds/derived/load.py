@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,9 +25,10 @@ from penstock.kinds.derived.local_views import LocalViews, share_view
 from penstock.kinds.derived.partition_facts import Schemes, schemes_of
 from penstock.kinds.derived.partition_load import PartitionLoad
 from penstock.kinds.derived.progress import CODEC, DerivedProgress
+from penstock.kinds.derived.query_fields import Query
 from penstock.kinds.derived.reads import unwatched
 from penstock.kinds.derived.same_rows import find_same_rows
-from penstock.kinds.derived.values import describe_table, mark_input
+from penstock.kinds.derived.values import ResolvedSpec, describe_table, mark_input
 from penstock.kinds.protocol import PipelineRun
 from penstock.lake.naming import check_no_shadows
 from penstock.lake.tables import Lake
@@ -41,6 +42,7 @@ from penstock.model.results import ExpectationOutcome, LoadResult
 from penstock.model.spec import DatasetSpec, OnViolation, TableLayout
 from penstock.pipelines.partitions import PartitionContext
 from penstock.session.keeping import settings_kept
+from penstock.session.local_functions import functions_dropped
 from penstock.tombstones.suppression import Suppression
 from penstock.transforms.expectations import keep_dropped
 from penstock.transforms.suppress import Screen, check_key_columns
@@ -92,12 +94,18 @@ class DerivedLoad:
 
     def load(self, item: DerivedItem) -> LoadResult:
         """Compute the dataset and replace its table in one commit; or remove rows that its input no longer has."""
-        resolved = item.work.resolved
+        with self.kept_apart(item.work.resolved):
+            return self._load(item)
+
+    @contextmanager
+    def kept_apart(self, resolved: ResolvedSpec) -> Iterator[None]:
+        """Whatever the code of a definition leaves in the session goes with the block: other definitions must not see it."""
         with ExitStack() as stack:
             stack.enter_context(self.local.made_by({self.lake.session, self.lake.main}, resolved))
             if any(spec.function is not None for spec in (resolved.spec, *resolved.views.values())):
                 stack.enter_context(settings_kept(self.lake.session))
-            return self._load(item)
+                stack.enter_context(functions_dropped(self.lake.session))
+            yield
 
     def _load(self, item: DerivedItem) -> LoadResult:
         spec = item.work.resolved.spec
@@ -205,6 +213,10 @@ class DerivedLoad:
                 rows = self.evaluate(self.views[name])
                 with unwatched():
                     share_view(rows, name.name, {session, self.lake.main})
+                    if self.views[name].function is not None and hasattr(session, "cloneSession"):
+                        rows = session.table(
+                            name.name
+                        )  # over Connect, the rows need what the function has made, which goes
                 self._frames[session, name] = rows
             return self._frames[session, name]
 
@@ -304,10 +316,11 @@ class _Reader:
                 hint=f'write the name as a literal, or add depends_on=["{dataset}"] to the definition',
             )
 
-    def check_query(self, text: str) -> None:
-        made = split_view(text)
-        for name in _find_reads(text if made is None else made[1]):
-            self.check(name)
+    def check_query(self, query: Query) -> None:
+        made = split_view(query.text)
+        for name in _find_reads(query.text if made is None else made[1]):
+            if name not in query.given:
+                self.check(name)
         if made is not None:
             self.check_view(made[0])
 
