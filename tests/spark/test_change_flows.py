@@ -278,6 +278,10 @@ def test_a_table_of_two_flows_is_not_built_anew_when_one_of_them_cannot_be_read(
         ("return dp.spark.readStream.format('rate').load(), 1", "a snapshot cannot be a stream"),
         ("return dp.read('x'), 1", "does not work in a snapshot function"),
         ("raise KeyError('lost')", "KeyError"),
+        (
+            "return dp.spark.range(1).selectExpr('id', 'cast(concat(\"a\", id) as int) AS x'), 1",
+            "ask failed: [CAST_INVALID_INPUT] while computing rows",
+        ),
     ],
 )
 def test_a_snapshot_function_that_goes_wrong_is_told_so(project: ProjectFolder, body: str, words: str) -> None:
@@ -355,3 +359,35 @@ def test_every_option_means_in_a_definition_what_it_means_in_python(project: Pro
     engine = open_engine(project.root, environment={})
     (problem,) = (result.problem for result in engine.run().items if result.problem)
     assert "1 with an unknown operation" in problem.message
+
+
+WRONG = {
+    "agg": ('sequence_by="max(ts)"', "sequence_by has an aggregate function"),
+    "rows": (
+        'sequence_by="ts", apply_as_deletes="explode(array(true, false))"',
+        "apply_as_deletes has a function that makes several rows",
+    ),
+    "star": ('sequence_by="*"', "sequence_by has a star"),
+    "value": (
+        'sequence_by="cast(op as int)", apply_as_deletes="false"',
+        "by sequence_by or by apply_as_deletes or by the source itself",
+    ),
+}
+
+
+def test_an_expression_that_gives_no_value_for_a_row_names_its_option(project: ProjectFolder) -> None:
+    source = 'source=dp.change_files("feeds/t"), keys=["id"]'
+    flows = [
+        f'dp.create_streaming_table("{name}")\ndp.create_auto_cdc_flow(target="{name}", {source}, {options})\n'
+        for name, (options, _) in WRONG.items()
+    ]
+    project.define("feeds.py", "from penstock import pipelines as dp\n" + "".join(flows))
+    write_feed(project, "t", "1", {"id": 1, "ts": 1, "op": "a person"})
+    results = open_engine(project.root, environment={}).run().items
+    for line, (name, (_, words)) in enumerate(WRONG.items()):
+        (problem,) = (each.problem for each in results if each.id == f"main.{name}")
+        assert problem is not None
+        assert problem.location is not None
+        assert (problem.code, problem.location.line) == ("change_flow.expression", 2 * line + 3)
+        assert words in problem.message
+        assert "a person" not in f"{problem.message}{problem.hint}"
