@@ -257,7 +257,9 @@ def test_work_that_takes_too_long_fails_and_the_rest_goes_on_in_its_place() -> N
         return LoadResult(1, 1)
 
     begin = time.monotonic()
-    outcomes, jobs = run(apply, Limits(timeout=2), "slow", "quick", "other")  # the quick ones may wait for a busy machine
+    outcomes, jobs = run(
+        apply, Limits(timeout=2), "slow", "quick", "other"
+    )  # the quick ones may wait for a busy machine
     release.set()
     assert outcomes == ["error", "pass", "pass"]
     assert time.monotonic() - begin < 15
