@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -359,6 +360,20 @@ def test_every_option_means_in_a_definition_what_it_means_in_python(project: Pro
     engine = open_engine(project.root, environment={})
     (problem,) = (result.problem for result in engine.run().items if result.problem)
     assert "1 with an unknown operation" in problem.message
+
+
+def test_a_project_that_was_copied_or_moved_knows_the_change_files_that_it_has_read(
+    project: ProjectFolder, tmp_path: Path
+) -> None:
+    project.define("feeds.py", ONE_FLOW)
+    write_feed(project, "customers", "1", {"id": 1, "city": "Rome", "ts": 1})
+    run(project)
+    shutil.copytree(project.root, tmp_path / "copy", symlinks=True)
+    for root in (tmp_path / "copy", project.root.rename(tmp_path / "moved")):
+        engine = open_engine(root, environment={})
+        assert engine.plan().has_work is False
+        (item,) = engine.plan(engine.request(full_refresh="customers")).items
+        assert (item.action, item.problem) == (Action.REBUILD, None), "no change file is missing"
 
 
 WRONG = {

@@ -148,7 +148,7 @@ def to_flow(declared: FlowDeclaration, target: DatasetName, place: Location, to_
             f"change files are {', '.join(FORMATS)}; envelopes are {', '.join(ENVELOPES)}", location=place
         )
     elif "://" not in source.path:
-        source = replace(source, path=str(root / source.path))
+        source = replace(source, path=str(root / source.path), project=str(root))
     return FlowSpec(
         name=given.get("name") or target.name,
         source=source,

@@ -43,7 +43,7 @@ def test_a_flow_of_a_dataset(tmp_path: Path) -> None:
 def test_a_flow_of_change_files_is_found_from_the_projects_folder(tmp_path: Path) -> None:
     text = TARGET + 'dp.create_auto_cdc_flow("t", dp.change_files("feeds/t", envelope="debezium"), ["id"], "ts")\n'
     (flow,) = load(tmp_path, text)["t"].flows
-    assert flow.source == FeedFiles(str(tmp_path / "feeds/t"), "json", "debezium")
+    assert flow.source == FeedFiles(str(tmp_path / "feeds/t"), "json", "debezium", project=str(tmp_path))
 
 
 def test_several_flows_into_one_target(tmp_path: Path) -> None:
