@@ -144,7 +144,9 @@ def _find_target(spark: SparkSession, target: object) -> Target:
     except PenstockError:
         raise
     except ValueError as error:
-        raise ChangeFlowError("target", str(error), hint="use a path of at least two folders") from None
+        raise ChangeFlowError(
+            "target", str(error), hint="use a path such as lake/shop/customers or s3://bucket/shop/customers"
+        ) from None
     except Exception as error:  # noqa: BLE001 - whatever the catalog says
         raise ChangeFlowError(
             "target",

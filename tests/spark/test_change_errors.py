@@ -231,6 +231,9 @@ def test_a_target_that_is_no_table_is_refused(spark: Any, tmp_path: Path) -> Non
     for given, said in (
         (str(folder), "is a folder that has files, but no Delta table"),
         (str(folder / "part-0.parquet"), "is a file"),
+        (str(folder / "part-0.parquet" / "shop" / "people"), "part-0.parquet is a file"),
+        ("dbfs:/shop/people", "on Databricks a folder of DBFS is `/dbfs/...`"),
+        ("hdfs://node/lake/shop/people", "must be a folder, or start with one of"),
         ("no_such_database.people", "create its database"),
         (7, "it must be text"),
         ("", "it must be text"),
