@@ -277,6 +277,8 @@ def test_columns_as_objects_that_do_not_fit_are_refused(spark: Any, target: Path
 BAD_SOURCES = {
     "reserved": ("reserved_column", "1 as __penstock_row"),
     "start": ("reserved_column", "1 as __start_at"),
+    "Spark's own": ("reserved_column", "77L as _tmp_metadata_row_index"),
+    "Delta's own": ("reserved_column", "1Y as __delta_internal_is_row_deleted"),
     "twice": ("repeated_column", "1 as A"),
     "no type": ("column_type", "null as nothing"),
     "no type of a table": ("column_type", "interval 1 day as waited"),

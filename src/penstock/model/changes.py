@@ -13,6 +13,8 @@ from penstock.model.schema import Column
 
 RESERVED = "__penstock"
 """The one column stored next to the user's columns: the row's own sequence, its row number, and what its event filled in."""
+INTERNAL_COLUMNS = frozenset({"_tmp_metadata_row_index", "__delta_internal_is_row_deleted"})
+"""Columns that Spark or Delta adds while it reads a file: in place of a column with such a name, it gives its own values."""
 START_AT, END_AT = "__START_AT", "__END_AT"
 
 
