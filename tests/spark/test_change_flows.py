@@ -385,7 +385,7 @@ WRONG = {
     "star": ('sequence_by="*"', "sequence_by has a star"),
     "value": (
         'sequence_by="cast(op as int)", apply_as_deletes="false"',
-        "by sequence_by or by apply_as_deletes or by the source itself",
+        "sequence_by, apply_as_deletes or the source itself fails for some rows (CAST_INVALID_INPUT)",
     ),
 }
 

@@ -31,6 +31,9 @@ _OTHER_ROWS = {
 _ROW_FAILURES = ("22", "38", "39", "P0")
 """How the SQLSTATEs begin of values that do not fit, of Python functions that fail, and of raise_error."""
 
+_CONDITION = """a condition: {}="operation = 'delete'\""""
+_EXAMPLES = {"sequence_by": 'a column or an expression; several columns are a struct: sequence_by="struct(ts, number)"'}
+
 
 def is_column(given: object) -> bool:
     """Whether this is a Column of Spark, classic or over Connect."""
@@ -58,8 +61,7 @@ def _check_given(given: object, option: str) -> None:
         raise ChangeFlowError(
             "expression",
             f"{option} is of type {type(given).__name__}; it must be text or a Column",
-            hint="write a column or an SQL expression as text; several columns are "
-            'a struct: sequence_by="struct(ts, number)"',
+            hint=f"write {_EXAMPLES.get(option, _CONDITION.format(option))}",
         )
 
 
@@ -93,7 +95,7 @@ def _unfit(option: str, error: Exception, columns: Sequence[str]) -> ChangeFlowE
         return ChangeFlowError(
             "expression",
             f"{option} has {what}; it must give one value for each row, from that row alone",
-            hint=f"compute it in the source, as a column of its own; {hint}",
+            hint=f"name a column, or compute one in the source; {hint}",
         )
     unknown = _UNRESOLVED.search(str(error))
     if unknown is None:
@@ -116,7 +118,7 @@ def check_condition(name: str, type_: T.DataType) -> None:
         raise ChangeFlowError(
             "expression",
             f"{name} is of type {type_.simpleString()}; it must be boolean",
-            hint=f"""write a condition: {name}="operation = 'delete'\"""",
+            hint=f"write {_CONDITION.format(name)}",
         )
 
 
@@ -141,9 +143,10 @@ def find_row_failure(error: Exception, given: Mapping[str, object]) -> ChangeFlo
     state = getattr(error, "getSqlState", lambda: None)()
     if not str(state or "").startswith(_ROW_FAILURES):
         return None
-    what = [*(option for option, value in given.items() if value is not None), "the source itself"]
+    options = [*(option for option, value in given.items() if value is not None), "the source itself"]
+    what = " or ".join(each for each in (", ".join(options[:-1]), options[-1]) if each)
     return ChangeFlowError(
         "expression",
-        f"some rows cannot be computed ({_code_of(error)}) by {' or by '.join(what)}; nothing was written",
+        f"{what} fails for some rows ({_code_of(error)}); nothing was written",
         hint="functions such as try_cast and try_divide give NULL instead of failing",
     )
