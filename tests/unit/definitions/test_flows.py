@@ -112,6 +112,7 @@ WRONG = {
     "created twice": (TARGET + TARGET, "created twice", 3),
     "two flows of one name": (TARGET + FLOW + FLOW, "two flows called 't'", 4),
     "no keys": (TARGET + 'dp.create_auto_cdc_flow("t", "staging.feed", [], "ts")\n', "keys is empty", 3),
+    "keys as a number": (TARGET + 'dp.create_auto_cdc_flow("t", "staging.feed", 5, "ts")\n', "keys must be a list", 3),
     "keys as text": (TARGET + 'dp.create_auto_cdc_flow("t", "staging.feed", "id", "ts")\n', "keys must be a list", 3),
     "no sequence": (TARGET + 'dp.create_auto_cdc_flow("t", "staging.feed", ["id"], None)\n', "sequence_by must be", 3),
     "no source": (TARGET + 'dp.create_auto_cdc_flow("t", None, ["id"], "ts")\n', "source must be text", 3),
