@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from penstock.engine import open_engine
+from penstock.kinds.cdc import load as flow_load
 from penstock.model.plan import Action
 from penstock.model.results import Outcome
 from tests.projects import ProjectFolder
@@ -363,11 +364,17 @@ def test_every_option_means_in_a_definition_what_it_means_in_python(project: Pro
 
 
 def test_a_project_that_was_copied_or_moved_knows_the_change_files_that_it_has_read(
-    project: ProjectFolder, tmp_path: Path
+    project: ProjectFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Also those that an older version read, once something was read since."""
     project.define("feeds.py", ONE_FLOW)
     write_feed(project, "customers", "1", {"id": 1, "city": "Rome", "ts": 1})
-    run(project)
+    with monkeypatch.context() as older:
+        older.setattr(flow_load, "to_kept", lambda _, path: path)  # full paths
+        run(project)
+    assert open_engine(project.root, environment={}).plan().has_work is False
+    write_feed(project, "customers", "2", {"id": 2, "city": "Oslo", "ts": 1})
+    run(project)  # keeps the paths of all files anew
     shutil.copytree(project.root, tmp_path / "copy", symlinks=True)
     for root in (tmp_path / "copy", project.root.rename(tmp_path / "moved")):
         engine = open_engine(root, environment={})

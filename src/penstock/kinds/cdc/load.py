@@ -21,7 +21,7 @@ from penstock.kinds.cdc.change_files import ChangeFiles
 from penstock.kinds.cdc.decide import CdcItem
 from penstock.kinds.cdc.expressions import find_row_failure, to_condition, to_expression
 from penstock.kinds.cdc.flow import check_keys
-from penstock.kinds.cdc.paths import to_kept
+from penstock.kinds.cdc.paths import find_project, to_kept
 from penstock.kinds.cdc.progress import CODEC, CdcProgress, known_mark, known_snapshot, to_mark, to_snapshot_mark
 from penstock.kinds.cdc.snapshots import ask_for_snapshot, to_snapshot_changes
 from penstock.kinds.cdc.values import CdcWork
@@ -66,7 +66,8 @@ class FlowLoad:
     def load(self, item: CdcItem) -> LoadResult:
         """Apply what is new in each flow, one after the other."""
         work = item.work
-        load = ChangeLoad(self.lake, self.build_request_id, work.spec.layout, self.suppression)
+        project = find_project(work.spec.flows)
+        load = ChangeLoad(self.lake, self.build_request_id, work.spec.layout, self.suppression, project=project)
         version, batches = work.version, list[Batch]()
         is_rebuild = item.action is Action.REBUILD
         if is_rebuild and len(work.flows) > 1:
@@ -227,7 +228,9 @@ def read_files(
     """The change events in these files, for a target as it is now."""
     found = reader.read(flow.name, feed, files, _data_columns(target) if target is not None else None)
     batch = to_batch(flow, found.frame, leave_out=found.untyped)
-    return replace(batch, files=tuple(ConsumedFile(replace(file, path=to_kept(feed, file.path)), 0) for file in files))
+    return replace(
+        batch, files=tuple(ConsumedFile(replace(file, path=to_kept(feed.project, file.path)), 0) for file in files)
+    )
 
 
 def to_batch(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.kinds.cdc.paths import find_known, to_kept
+from penstock.kinds.cdc.paths import find_known, to_kept, to_kept_files
 from penstock.model.changes import FeedFiles, FlowOptions, FlowSpec
 from penstock.model.progress import ConsumedFile, RawFile
 
@@ -31,7 +31,7 @@ def entry(path: str, size: int = 1) -> ConsumedFile:
 def test_a_path_below_the_project_is_kept_relative_to_it(feed: str, file: str, kept: str) -> None:
     flows = [flow(feed)]
     assert isinstance(flows[0].source, FeedFiles)
-    assert to_kept(flows[0].source, file) == kept
+    assert to_kept(flows[0].source.project, file) == kept
     assert list(find_known(flows, {kept: entry(kept)})) == [file]
 
 
@@ -39,7 +39,7 @@ def test_a_path_in_an_object_store_stays_as_it_is() -> None:
     path = "s3a://bucket/feeds/1.json"
     remote = flow("s3a://bucket/feeds", None)
     assert isinstance(remote.source, FeedFiles)
-    assert to_kept(remote.source, path) == path
+    assert to_kept(remote.source.project, path) == path
     assert list(find_known([remote, flow("/shop/feeds")], {path: entry(path)})) == [path]
 
 
@@ -48,10 +48,12 @@ def test_of_a_file_that_is_kept_both_ways_the_last_one_counts() -> None:
     older, newer = entry("/shop/feeds/1.json"), entry("feeds/1.json", 2)
     kept = {each.file.path: each for each in (older, newer)}
     assert find_known([flow("/shop/feeds")], kept) == {"/shop/feeds/1.json": newer}
+    assert to_kept_files("/shop", kept) == {"feeds/1.json": newer}
+    assert to_kept_files("/shop", {older.file.path: older}) == {"feeds/1.json": entry("feeds/1.json")}
 
 
 def test_the_project_can_be_the_root_of_the_file_system() -> None:
     of_root = flow("/feeds", str(Path("/")))
     assert isinstance(of_root.source, FeedFiles)
-    assert to_kept(of_root.source, "/feeds/1.json") == "feeds/1.json"
+    assert to_kept(of_root.source.project, "/feeds/1.json") == "feeds/1.json"
     assert list(find_known([of_root], {"feeds/1.json": entry("feeds/1.json")})) == ["/feeds/1.json"]
