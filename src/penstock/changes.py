@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.errors import ChangeFlowError, PenstockError, first_line
 from penstock.kinds.cdc.apply import ChangeLoad
-from penstock.kinds.cdc.batch import ChangeBatch, to_condition, to_expression
+from penstock.kinds.cdc.batch import ChangeBatch
+from penstock.kinds.cdc.expressions import failures_named, is_column, to_condition, to_expression
 from penstock.lake.naming import Target, find_target
 from penstock.lake.tables import Lake
 from penstock.model.changes import ChangeMetrics, FlowOptions
 from penstock.model.flow_options import check_options
-from penstock.session.opening import borrow, check_delta, is_spark_frame
+from penstock.session.opening import borrow, check_delta, check_session, is_spark_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -47,6 +48,7 @@ def apply_changes(  # noqa: PLR0913 - the parameters of pyspark.pipelines.create
     `batch_id` skips a batch that was applied last; with `quarantine`, rows that cannot be applied are written
     to `<target>__quarantine` instead of failing the batch.
     """
+    check_session(spark)
     check_delta(spark)
     _check_changes(changes)
     options = _to_options(
@@ -65,12 +67,14 @@ def apply_changes(  # noqa: PLR0913 - the parameters of pyspark.pipelines.create
         changes,
         options,
         sequence=_to_sequence(changes, sequence_by),
-        is_delete=to_condition(apply_as_deletes),
-        is_truncate=to_condition(apply_as_truncates),
+        is_delete=to_condition(apply_as_deletes, "apply_as_deletes"),
+        is_truncate=to_condition(apply_as_truncates, "apply_as_truncates"),
         batch_id=None if batch_id is None else str(batch_id),
         quarantine=quarantine,
     )
-    return _apply_to(spark, target, batch)
+    given = {"sequence_by": sequence_by, "apply_as_deletes": apply_as_deletes, "apply_as_truncates": apply_as_truncates}
+    with failures_named(given):
+        return _apply_to(spark, target, batch)
 
 
 def _check_changes(given: object) -> None:
@@ -102,10 +106,10 @@ def _to_options(
 ) -> FlowOptions:
     """The options with columns by name; ChangeFlowError when they contradict each other."""
     options = FlowOptions(
-        keys=_names_of(changes, keys) or (),
+        keys=_names_of(changes, keys, "keys") or (),
         scd_type=_scd_type(scd_type),
         ignore_null_updates=ignore_null_updates,
-        **{parameter: _names_of(changes, columns) for parameter, columns in column_lists.items()},
+        **{parameter: _names_of(changes, columns, parameter) for parameter, columns in column_lists.items()},
     )
     check_options(options)
     return options
@@ -114,7 +118,7 @@ def _to_options(
 def _to_sequence(changes: DataFrame, sequence_by: ColumnOrText | None) -> Column:
     if sequence_by is None:
         raise ChangeFlowError("no_sequence", "sequence_by is missing", hint="name the column that orders the events")
-    return to_expression(changes, sequence_by)
+    return to_expression(changes, sequence_by, "sequence_by")
 
 
 def _apply_to(spark: SparkSession, target: str, batch: ChangeBatch) -> ChangeMetrics:
@@ -140,7 +144,9 @@ def _find_target(spark: SparkSession, target: object) -> Target:
     except PenstockError:
         raise
     except ValueError as error:
-        raise ChangeFlowError("target", str(error), hint="use a path of at least two folders") from None
+        raise ChangeFlowError(
+            "target", str(error), hint="use a path such as lake/shop/customers or s3://bucket/shop/customers"
+        ) from None
     except Exception as error:  # noqa: BLE001 - whatever the catalog says
         raise ChangeFlowError(
             "target",
@@ -156,25 +162,30 @@ def _scd_type(given: int | str) -> int:
         return -1
 
 
-def _names_of(frame: DataFrame, columns: Sequence[ColumnOrText] | None) -> tuple[str, ...] | None:
-    if isinstance(columns, str):
-        raise ChangeFlowError(
-            "not_a_list", f"columns must be a list, not the text {columns!r}", hint=f"write [{columns!r}]"
-        )
-    return None if columns is None else tuple(_name_of(frame, column) for column in columns)
+def _names_of(frame: DataFrame, columns: Sequence[ColumnOrText] | None, parameter: str) -> tuple[str, ...] | None:
+    """The names in a list of columns; ChangeFlowError names the parameter."""
+    if columns is None:
+        return None
+    if isinstance(columns, str) or not isinstance(columns, Iterable) or is_column(columns):
+        what = f"the text {columns!r}" if isinstance(columns, str) else f"of type {type(columns).__name__}"
+        hint = f"write {parameter}=[{columns!r}]" if isinstance(columns, str) else f'write {parameter}=["..."]'
+        raise ChangeFlowError("not_a_list", f"{parameter} must be a list of columns, and is {what}", hint=hint)
+    return tuple(_name_of(frame, column, parameter) for column in columns)
 
 
-def _name_of(frame: DataFrame, column: ColumnOrText) -> str:
+def _name_of(frame: DataFrame, column: ColumnOrText, parameter: str) -> str:
     if isinstance(column, str):
         is_quoted = len(column) > 2 and column[0] == column[-1] == "`"
         return column[1:-1].replace("``", "`") if is_quoted else column
-    # By its name alone, a field of a struct would look like a column of the same name.
-    left = frame.drop(column).columns
-    found = [name for name in frame.columns if name not in left]
+    found: list[str] = []
+    if is_column(column):  # by its name alone, a field of a struct would look like a column of the same name
+        left = frame.drop(column).columns
+        found = [name for name in frame.columns if name not in left]
     if len(found) != 1:
+        what = _shown(column) if is_column(column) else f"a value of type {type(column).__name__}"
         raise ChangeFlowError(
             "unknown_column",
-            f"{_shown(column)} is not a column of the source",
+            f"{parameter} has {what}, which is not a column of the source",
             hint=f"use the column's own name; the source has {', '.join(frame.columns)}",
         )
     return found[0]

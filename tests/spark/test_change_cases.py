@@ -348,8 +348,8 @@ def test_what_is_no_column_and_no_list(spark: Any, tmp_path: Path) -> None:
     """A struct's field is not a column of the same name."""
     frame = spark.sql("SELECT 1 AS id, 1 AS ts, named_struct('id', 5) AS addr")
     for given, words in (
-        ({"keys": [F.col("addr.id")]}, "addr.id is not a column of the source"),
-        ({"keys": "id"}, "columns must be a list, not the text 'id'"),
+        ({"keys": [F.col("addr.id")]}, "keys has addr.id, which is not a column of the source"),
+        ({"keys": "id"}, "keys must be a list of columns, and is the text 'id'"),
         ({"stored_as_scd_type": None}, "stored_as_scd_type"),
     ):
         with pytest.raises(ChangeFlowError, match=words):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +17,7 @@ import pytest
 from pyspark.sql import functions as F
 
 import penstock
-from penstock.errors import BadChangesError, ChangeFlowError
+from penstock.errors import BadChangesError, ChangeFlowError, SessionError
 from penstock.kinds.cdc import batch as change_batch
 from penstock.lake.tables import Lake
 from penstock.session.opening import borrow
@@ -110,11 +111,26 @@ BAD_EXPRESSIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "a sequence without order": ("sequence_type", {"sequence_by": "map(ts, ts)"}),
     "a sequence that no table can hold": ("column_type", {"sequence_by": "interval 1 day * ts"}),
     "no sequence": ("no_sequence", {"sequence_by": None}),
+    "a sequence of all rows": ("expression", {"sequence_by": "max(ts)"}),
+    "a sequence of other rows": ("expression", {"sequence_by": "row_number() over (order by ts)"}),
+    "a sequence that makes rows": ("expression", {"sequence_by": "explode(array(1, 2))"}),
+    "a sequence of all columns": ("expression", {"sequence_by": "*"}),
+    "a sequence as a list": ("expression", {"sequence_by": ["ts"]}),
+    "a sequence as a number": ("expression", {"sequence_by": 5}),
+    "a delete of all rows": ("expression", {"apply_as_deletes": "count(*) > 1"}),
+    "a delete that makes rows": ("expression", {"apply_as_deletes": "explode(array(true, false))"}),
+    "a delete as a flag": ("expression", {"apply_as_deletes": True}),
+    "a truncate of all columns": ("expression", {"apply_as_truncates": "*"}),
     "a delete that is not there": ("expression", {"apply_as_deletes": "deleted"}),
     "a delete that is a text": ("expression", {"apply_as_deletes": "op"}),
     "a truncate that is not there": ("expression", {"apply_as_truncates": "op = truncate"}),
     "a key that is not there": ("unknown_column", {"keys": ["idd"]}),
     "no keys": ("empty_keys", {"keys": []}),
+    "a key that is a number": ("unknown_column", {"keys": [1]}),
+    "a key that is nothing": ("unknown_column", {"keys": [None]}),
+    "keys as a text": ("not_a_list", {"keys": "id"}),
+    "keys as a number": ("not_a_list", {"keys": 1}),
+    "a column list as a text": ("not_a_list", {"column_list": "id"}),
     "a key with its table": ("qualified_name", {"keys": ["source.id"]}),
     "a column that is not there": ("unknown_column", {"column_list": ["id", "part", "aa"]}),
     "a key that is not selected": ("key_not_selected", {"column_list": ["id", "a"]}),
@@ -132,7 +148,7 @@ def test_a_flow_that_does_not_fit_is_refused(spark: Any, target: Path, code: str
     with refused(target.parent, code) as raised:
         apply(spark, target, **given)
     assert str(raised.value).endswith(f"\nhint: {raised.value.hint}"), "all that a notebook shows"
-    if code == "expression":
+    if code in {"expression", "not_a_list"} or given.get("keys") in ([1], [None]):
         (option,) = given
         assert str(raised.value).startswith(f"{option} "), "which of the options is wrong"
 
@@ -145,6 +161,51 @@ def test_an_unknown_column_of_an_expression_is_named(spark: Any, target: Path) -
             named = f"{option} names the column 'prt', which the source does not have; did you mean `part`?"
             assert raised.value.message == named
             assert "a person" not in str(raised.value)
+
+
+def test_columns_that_do_not_fit_are_refused_as_their_text_is(spark: Any, target: Path) -> None:
+    for code, given in (
+        ("expression", {"sequence_by": F.max("ts")}),
+        ("expression", {"apply_as_deletes": F.explode(F.array(F.lit(True)))}),
+        ("unknown_column", {"keys": [F.col("id") + 1]}),
+        ("not_a_list", {"keys": F.col("id")}),
+    ):
+        with refused(target.parent, code) as raised:
+            apply(spark, target, **given)
+        assert str(raised.value).startswith(f"{next(iter(given))} "), "which of the options is wrong"
+
+
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [
+        ({"sequence_by": "cast(op as int)"}, "CAST_INVALID_INPUT"),
+        ({"sequence_by": "cast(ts div 0 as int)"}, "DIVIDE_BY_ZERO"),
+        ({"apply_as_deletes": "cast(op as boolean)"}, "CAST_INVALID_INPUT"),
+        ({"apply_as_truncates": "1 / (ts - 1) > 0"}, "DIVIDE_BY_ZERO"),
+    ],
+)
+@pytest.mark.parametrize("how", ["on the driver", "by Spark"])
+def test_rows_that_cannot_be_computed_name_the_options_that_may_be_at_fault(
+    spark: Any, target: Path, monkeypatch: pytest.MonkeyPatch, how: str, given: dict[str, Any], code: str
+) -> None:
+    """Spark's own message quotes the value."""
+    if how == "by Spark":
+        monkeypatch.setattr(change_batch, "can_replay", lambda _: False)
+    value = "a " + "person"
+    with refused(target.parent, "expression") as raised:
+        apply(spark, target, [(1, "x", 1, value, 1)], **given)
+    for option in {"sequence_by", "apply_as_deletes", *given}:
+        assert option in raised.value.message
+    assert code in raised.value.message
+    shown = "".join(traceback.format_exception(raised.value))
+    assert value not in shown
+
+
+def test_a_session_that_is_none_is_refused(spark: Any, target: Path) -> None:
+    frame = spark.createDataFrame(GOOD, SCHEMA)
+    for given, said in ((None, "NoneType"), ("x", "str"), (type(spark), "type"), (frame, "DataFrame")):
+        with pytest.raises(SessionError, match=f"spark is of type {said}"):
+            penstock.apply_changes(given, frame, str(target), ["id", "part"], "ts")
 
 
 def test_changes_that_are_not_a_spark_frame_are_refused(spark: Any, target: Path) -> None:
@@ -170,6 +231,9 @@ def test_a_target_that_is_no_table_is_refused(spark: Any, tmp_path: Path) -> Non
     for given, said in (
         (str(folder), "is a folder that has files, but no Delta table"),
         (str(folder / "part-0.parquet"), "is a file"),
+        (str(folder / "part-0.parquet" / "shop" / "people"), "part-0.parquet is a file"),
+        ("dbfs:/shop/people", "on Databricks a folder of DBFS is `/dbfs/...`"),
+        ("hdfs://node/lake/shop/people", "must be a folder, or start with one of"),
         ("no_such_database.people", "create its database"),
         (7, "it must be text"),
         ("", "it must be text"),
@@ -213,6 +277,8 @@ def test_columns_as_objects_that_do_not_fit_are_refused(spark: Any, target: Path
 BAD_SOURCES = {
     "reserved": ("reserved_column", "1 as __penstock_row"),
     "start": ("reserved_column", "1 as __start_at"),
+    "Spark's own": ("reserved_column", "77L as _tmp_metadata_row_index"),
+    "Delta's own": ("reserved_column", "1Y as __delta_internal_is_row_deleted"),
     "twice": ("repeated_column", "1 as A"),
     "no type": ("column_type", "null as nothing"),
     "no type of a table": ("column_type", "interval 1 day as waited"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from penstock.engine import open_engine
+from penstock.kinds.cdc import load as flow_load
 from penstock.model.plan import Action
 from penstock.model.results import Outcome
 from tests.projects import ProjectFolder
@@ -280,6 +282,10 @@ def test_a_table_of_two_flows_is_not_built_anew_when_one_of_them_cannot_be_read(
         ("return dp.spark.readStream.format('rate').load(), 1", "a snapshot cannot be a stream"),
         ("return dp.read('x'), 1", "does not work in a snapshot function"),
         ("raise KeyError('lost')", "KeyError"),
+        (
+            "return dp.spark.range(1).selectExpr('id', 'cast(concat(\"a\", id) as int) AS x'), 1",
+            "ask failed: [CAST_INVALID_INPUT] while computing rows",
+        ),
     ],
 )
 def test_a_snapshot_function_that_goes_wrong_is_told_so(project: ProjectFolder, body: str, words: str) -> None:
@@ -357,3 +363,55 @@ def test_every_option_means_in_a_definition_what_it_means_in_python(project: Pro
     engine = open_engine(project.root, environment={})
     (problem,) = (result.problem for result in engine.run().items if result.problem)
     assert "1 with an unknown operation" in problem.message
+
+
+def test_a_project_that_was_copied_or_moved_knows_the_change_files_that_it_has_read(
+    project: ProjectFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also those that an older version read, once something was read since."""
+    project.define("feeds.py", ONE_FLOW)
+    write_feed(project, "customers", "1", {"id": 1, "city": "Rome", "ts": 1})
+    with monkeypatch.context() as older:
+        older.setattr(flow_load, "to_kept", lambda _, path: path)  # full paths
+        run(project)
+    assert open_engine(project.root, environment={}).plan().has_work is False
+    write_feed(project, "customers", "2", {"id": 2, "city": "Oslo", "ts": 1})
+    run(project)  # keeps the paths of all files anew
+    shutil.copytree(project.root, tmp_path / "copy", symlinks=True)
+    for root in (tmp_path / "copy", project.root.rename(tmp_path / "moved")):
+        engine = open_engine(root, environment={})
+        assert engine.plan().has_work is False
+        (item,) = engine.plan(engine.request(full_refresh="customers")).items
+        assert (item.action, item.problem) == (Action.REBUILD, None), "no change file is missing"
+
+
+WRONG = {
+    "agg": ('sequence_by="max(ts)"', "sequence_by has an aggregate function"),
+    "rows": (
+        'sequence_by="ts", apply_as_deletes="explode(array(true, false))"',
+        "apply_as_deletes has a function that makes several rows",
+    ),
+    "star": ('sequence_by="*"', "sequence_by has a star"),
+    "value": (
+        'sequence_by="cast(op as int)", apply_as_deletes="false"',
+        "sequence_by, apply_as_deletes or the source itself fails for some rows (CAST_INVALID_INPUT)",
+    ),
+}
+
+
+def test_an_expression_that_gives_no_value_for_a_row_names_its_option(project: ProjectFolder) -> None:
+    source = 'source=dp.change_files("feeds/t"), keys=["id"]'
+    flows = [
+        f'dp.create_streaming_table("{name}")\ndp.create_auto_cdc_flow(target="{name}", {source}, {options})\n'
+        for name, (options, _) in WRONG.items()
+    ]
+    project.define("feeds.py", "from penstock import pipelines as dp\n" + "".join(flows))
+    write_feed(project, "t", "1", {"id": 1, "ts": 1, "op": "a person"})
+    results = open_engine(project.root, environment={}).run().items
+    for line, (name, (_, words)) in enumerate(WRONG.items()):
+        (problem,) = (each.problem for each in results if each.id == f"main.{name}")
+        assert problem is not None
+        assert problem.location is not None
+        assert (problem.code, problem.location.line) == ("change_flow.expression", 2 * line + 3)
+        assert words in problem.message
+        assert "a person" not in f"{problem.message}{problem.hint}"

@@ -18,12 +18,13 @@ from penstock.config.environment import fill_references, read_override, read_ove
 from penstock.config.erasure import read_erasure
 from penstock.config.jobs import read_jobs, read_schedule_rules, read_schedules
 from penstock.config.loads import read_connections, read_loads
-from penstock.config.project_shape import PROJECT, scheme_of
+from penstock.config.project_shape import PROJECT
 from penstock.config.shape import Record, check, to_plain
 from penstock.config.yaml_positions import Node, read_yaml, scalar_node
 from penstock.errors import ConfigError, Location
 from penstock.model.event_log_uris import place_event_log
 from penstock.model.nearest import did_you_mean
+from penstock.model.places import scheme_of
 from penstock.model.project import Project, RawSettings, SparkSettings
 
 PROJECT_FILE = "penstock.yml"

@@ -17,25 +17,14 @@ from penstock.model.erasure import Hide
 from penstock.model.event_log_uris import EventLogUriError, parse_event_log_uri
 from penstock.model.keys import NormalForm
 from penstock.model.names import STAGING_DATABASE, is_name_part
-from penstock.model.nearest import did_you_mean
+from penstock.model.places import place_problem
 from penstock.model.project import DEFAULT_LAYOUT, LAYOUTS
 from penstock.model.quantities import to_bytes, to_seconds, to_share
 from penstock.model.text_files import OnBadRow, find_encoding
 from penstock.model.types import normal_type
 
-OBJECT_STORES = ("s3a", "s3", "abfss", "gs")
-
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
-_HALF_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/(?!/)")
-"""Such as `dbfs:/x`; one letter is a drive of Windows."""
 _PROJECT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*\Z")
 _MASTER = re.compile(r"(local(\[[^\]]+\])?|yarn|(spark|k8s)://.+)\Z")
-
-
-def scheme_of(text: str) -> str | None:
-    """The part of a URI before `://` in lower case, or None for a folder."""
-    match = _SCHEME.match(text)
-    return match[1].lower() if match else None
 
 
 def project_name_problem(text: str) -> str | None:
@@ -53,29 +42,6 @@ def _database_problem(text: str) -> str | None:
         if text.lower() == STAGING_DATABASE
         else None
     )
-
-
-def _place_problem(text: str) -> str | None:
-    """What is wrong with a folder or a place in an object store."""
-    scheme = scheme_of(text)
-    if scheme is None and (other := _HALF_SCHEME.match(text)):
-        known = ", ".join(f"`{known}://`" for known in OBJECT_STORES)
-        mounted = "; on Databricks a folder of DBFS is `/dbfs/...`" if other[1].lower() == "dbfs" else ""
-        return f"starts with `{other[1]}:/`: it must be a folder, or start with one of {known}{mounted}"
-    if scheme is None:
-        return None
-    if scheme not in OBJECT_STORES:
-        near = did_you_mean(scheme, OBJECT_STORES)
-        known = ", ".join(f"`{known}://`" for known in OBJECT_STORES)
-        return f"must be a folder, or start with one of {known}{near}"
-    place, _, _ = text.split("://", 1)[1].partition("/")
-    if not place:
-        return f"has no {'container' if scheme == 'abfss' else 'bucket'} after `{scheme}://`"
-    if scheme == "abfss" and not re.match(r"[^@]+@[^@]+\Z", place):
-        return "must look like `abfss://container@account.dfs.core.windows.net/folder`"
-    if scheme != "abfss" and ("@" in place or ":" in place):
-        return "must not contain credentials or a port; pass credentials through `configuration` or the environment"
-    return None
 
 
 def _event_log_problem(text: str) -> str | None:
@@ -144,7 +110,7 @@ def _quantity(text: str, convert: Callable[[str], object]) -> str | None:
 
 _INCLUDE = Field(Text(_glob_problem, examples=("transformations/**",)), "A glob below the project.", required=True)
 _GLOB = Field(Record({"include": _INCLUDE}), "Which files to load.", required=True)
-_PLACE = Text(_place_problem, private=True, examples=("storage", "s3a://bucket/lake"))
+_PLACE = Text(place_problem, private=True, examples=("storage", "s3a://bucket/lake"))
 
 _RAW = Record(
     {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -148,7 +148,7 @@ def to_flow(declared: FlowDeclaration, target: DatasetName, place: Location, to_
             f"change files are {', '.join(FORMATS)}; envelopes are {', '.join(ENVELOPES)}", location=place
         )
     elif "://" not in source.path:
-        source = replace(source, path=str(root / source.path))
+        source = replace(source, path=str(root / source.path), project=str(root))
     return FlowSpec(
         name=given.get("name") or target.name,
         source=source,
@@ -186,6 +186,7 @@ def _names(given: Mapping[str, Any], name: str, place: Location) -> tuple[str, .
     value = given.get(name)
     if value is None:
         return None
-    if isinstance(value, str) or not all(isinstance(item, str) for item in value):
+    is_list = isinstance(value, Iterable) and not isinstance(value, str)
+    if not is_list or not all(isinstance(item, str) for item in value):
         raise DefinitionError(f"{name} must be a list of strings", hint=f'write {name}=["..."]', location=place)
     return tuple(value)

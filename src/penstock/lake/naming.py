@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,8 +13,10 @@ from penstock.errors import SessionError, StorageError, first_line
 from penstock.lake.manifests import FOLDER
 from penstock.lake.statements import quote, quote_table, table_parts, text
 from penstock.model.names import DatasetName
+from penstock.model.places import place_problem
 from penstock.session.losses import best_effort
 from penstock.storage.files import Files, open_files
+from penstock.storage.local import LocalFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,13 +48,21 @@ class Target:
             name_table(session, self.table, self.location)
 
     def find_obstacle(self) -> str | None:
-        """What is where the table should be, if it is not a Delta table: a file, or a folder of something else."""
+        """What is where the table should be, if it is not a Delta table: a file, also above it, or a folder of something else."""
+        if isinstance(self.files, LocalFiles) and (file := _find_file(self.files.root / self.name.path)) is not None:
+            return f"{file} is a file" if str(file) == self.location else f"{self.location}: {file} is a file"
         is_file = self.name.name in self.files.names(self.name.database)
         folders = set(self.files.folders(self.name.path)) - {FOLDER}
         has_other = bool(self.files.names(self.name.path) or folders) and "_delta_log" not in folders
         if not is_file and not has_other:
             return None
         return f"{self.location} is {'a file' if is_file else 'a folder that has files, but no Delta table'}"
+
+
+def _find_file(place: Path) -> Path | None:
+    """What is at this place, or nearest above it, if it is not a folder."""
+    found = next((each for each in (place, *place.parents) if os.path.lexists(each)), None)
+    return found if found is not None and not found.is_dir() else None
 
 
 def find_target(session: SparkSession, target: str) -> Target:
@@ -65,9 +76,11 @@ def find_target(session: SparkSession, target: str) -> Target:
 
 
 def split_location(location: str) -> tuple[str, DatasetName]:
-    """The storage folder of a table, and the last two folders of its path as its name; ValueError when there are fewer."""
+    """The storage folder of a table, and the last two folders of its path as its name; ValueError when it cannot be a table's."""
     scheme, is_address, rest = location.partition("://")
     is_local = not is_address or scheme == "file"
+    if not location.startswith("file:") and (problem := place_problem(location)) is not None:
+        raise ValueError(f"the location of the table {problem}")
     path = str(Path(location.removeprefix("file:").removeprefix("//")).resolve()) if is_local else rest
     *above, database, name = ["", "", *path.strip("/").split("/")]
     if not database or (not is_local and len(above) < 3):

@@ -43,6 +43,8 @@ class FeedFiles:
     """`events` or `debezium`; None when each row is a change event already."""
     schema: str | None = None
     options: tuple[tuple[str, str], ...] = ()
+    project: str | None = field(default=None, repr=False)
+    """The project's folder, for a folder on this machine: the progress keeps paths below it relative to it."""
 
 
 SnapshotVersion = int | str | date

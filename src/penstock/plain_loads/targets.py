@@ -90,7 +90,9 @@ def open_place(session: SparkSession, table: object) -> Place:
     try:
         target = find_target(session, table)
     except ValueError as error:
-        raise PlainLoadError("table", str(error), hint="use a path of at least two folders") from None
+        raise PlainLoadError(
+            "table", str(error), hint="use a path such as lake/shop/customers or s3://bucket/shop/customers"
+        ) from None
     except PenstockError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever the catalog says

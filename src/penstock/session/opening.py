@@ -122,6 +122,16 @@ def is_spark_frame(given: object) -> bool:
     return is_spark and hasattr(kind, "isStreaming") and hasattr(kind, "sparkSession")
 
 
+def check_session(given: object) -> None:
+    """SessionError for anything but a session of Spark, classic or over Connect; does not import pyspark."""
+    is_session = all(hasattr(given, name) for name in ("conf", "sql", "createDataFrame"))
+    if isinstance(given, type) or not is_session:
+        raise SessionError(
+            f"spark is of type {type(given).__name__}; it must be a SparkSession",
+            hint="pass the session of the notebook or the job: SparkSession.builder.getOrCreate()",
+        )
+
+
 def carry_by_value(modules: Sequence[ModuleType]) -> None:
     """Send the Python functions of these modules to Spark's workers by value: workers cannot import the user's project."""
     from pyspark import cloudpickle

@@ -43,7 +43,7 @@ def test_a_flow_of_a_dataset(tmp_path: Path) -> None:
 def test_a_flow_of_change_files_is_found_from_the_projects_folder(tmp_path: Path) -> None:
     text = TARGET + 'dp.create_auto_cdc_flow("t", dp.change_files("feeds/t", envelope="debezium"), ["id"], "ts")\n'
     (flow,) = load(tmp_path, text)["t"].flows
-    assert flow.source == FeedFiles(str(tmp_path / "feeds/t"), "json", "debezium")
+    assert flow.source == FeedFiles(str(tmp_path / "feeds/t"), "json", "debezium", project=str(tmp_path))
 
 
 def test_several_flows_into_one_target(tmp_path: Path) -> None:
@@ -112,6 +112,7 @@ WRONG = {
     "created twice": (TARGET + TARGET, "created twice", 3),
     "two flows of one name": (TARGET + FLOW + FLOW, "two flows called 't'", 4),
     "no keys": (TARGET + 'dp.create_auto_cdc_flow("t", "staging.feed", [], "ts")\n', "keys is empty", 3),
+    "keys as a number": (TARGET + 'dp.create_auto_cdc_flow("t", "staging.feed", 5, "ts")\n', "keys must be a list", 3),
     "keys as text": (TARGET + 'dp.create_auto_cdc_flow("t", "staging.feed", "id", "ts")\n', "keys must be a list", 3),
     "no sequence": (TARGET + 'dp.create_auto_cdc_flow("t", "staging.feed", ["id"], None)\n', "sequence_by must be", 3),
     "no source": (TARGET + 'dp.create_auto_cdc_flow("t", None, ["id"], "ts")\n', "source must be text", 3),

@@ -93,9 +93,10 @@ def test_a_raw_file_is_consumed_before_and_after_it_was_replaced(project: Projec
     assert [each.path for each in changed.changed] == ["people/1.parquet"]
 
 
-def test_a_change_file_is_read_before_and_after_it_was_replaced(project: ProjectFolder) -> None:
+@pytest.mark.parametrize("is_full", [False, True], ids=["relative", "full, as older versions kept it"])
+def test_a_change_file_is_read_before_and_after_it_was_replaced(project: ProjectFolder, *, is_full: bool) -> None:
     file = project.root / "feeds/1.json"
-    path = str(file)
+    path = str(file) if is_full else "feeds/1.json"
     file.write_text('{"id": 1}\n')
     new = NewContent(10, hash_content(LocalFiles(file.parent), "1.json"), 1)
     pending = ConsumedFile(RawFile(path, 20, 1), 0, None, new)
@@ -109,9 +110,10 @@ def test_a_change_file_is_read_before_and_after_it_was_replaced(project: Project
 
     assert new_files() == []
     settled = pending.settle(RawFile(path, 10, file.stat().st_mtime_ns))
-    assert kind.with_files(dataset, payload, {to_address(path): settled}).files == {path: settled}
+    assert kind.consumed_files(dataset, payload) == {to_address(str(file)): pending}
+    assert kind.with_files(dataset, payload, {to_address(str(file)): settled}).files == {path: settled}
     file.write_text('{"id": 2}\n')
-    assert new_files() == [path], "the same size, but not the content that replaces it"
+    assert new_files() == [str(file)], "the same size, but not the content that replaces it"
 
 
 def test_places_say_where_columns_are(project: ProjectFolder) -> None:

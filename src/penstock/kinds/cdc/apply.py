@@ -26,6 +26,7 @@ from penstock.kinds.cdc.batch import (
 from penstock.kinds.cdc.decide import REREAD
 from penstock.kinds.cdc.difference import AtHand, Difference, find_difference, merge_segments, target_schema
 from penstock.kinds.cdc.flow import Fit, check_target, fit_to_target, identity_of
+from penstock.kinds.cdc.paths import to_kept_files
 from penstock.kinds.cdc.progress import CODEC, CdcProgress, Segment
 from penstock.kinds.cdc.suppress import drop_suppressed, find_kept_aside
 from penstock.kinds.cdc.values import QUARANTINED_ROW
@@ -73,6 +74,8 @@ class ChangeLoad:
     """The keys to leave out; None outside a project, where nobody knows them."""
     is_step: bool = False
     """What was planned is not done with one batch: others follow, or nobody knows yet whether they do."""
+    project: str | None = None
+    """The project's folder: change files in it are kept relative to it."""
 
     def apply(self, name: DatasetName, batch: ChangeBatch) -> ChangeMetrics:
         """Apply a batch: check, find what it affects, replay, diff, write; retry from the start when another writer was first."""
@@ -263,9 +266,10 @@ class ChangeLoad:
     ) -> Manifest:
         """The progress manifest of a load on this state. Some state all change files again, the others only new ones."""
         progress = state.progress
-        complete = progress is None or len(progress.chain) >= LONGEST_CHAIN
-        stated = dict(progress.payload.files) if progress and complete else {}
-        stated |= {entry.file.path: entry for entry in files}
+        known = to_kept_files(self.project, progress.payload.files) if progress else {}
+        is_kept = progress is None or known.keys() == progress.payload.files.keys()
+        complete = progress is None or len(progress.chain) >= LONGEST_CHAIN or not is_kept
+        stated = (known if complete else {}) | {entry.file.path: entry for entry in files}
         base = after if after is not None else (state.payload or CdcProgress())
         return Manifest(
             dataset=str(name),

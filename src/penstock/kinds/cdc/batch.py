@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from hashlib import blake2b
@@ -15,14 +14,13 @@ import pyarrow.compute as pc
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
 from penstock.errors import ChangeFlowError
+from penstock.kinds.cdc.expressions import check_condition, find_types
 from penstock.kinds.cdc.flow import resolve_flow
 from penstock.kinds.cdc.small_batch import can_replay
 from penstock.lake.few_rows import is_text
 from penstock.model.changes import Flow, FlowOptions
-from penstock.model.nearest import did_you_mean
 from penstock.model.progress import ConsumedFile
 from penstock.model.schema import Column
 from penstock.model.types import normal_type, quote_name
@@ -38,8 +36,6 @@ _ENDLESS_MICROS, _ENDLESS_TEXT = 9_223_372_036_854_775_000, "+294247-01-10T04:00
 """The last millisecond of timestamps, where DuckDB has `infinity`. Delta adds one to the greatest timestamp of a file when it
 looks for rows: with such an `__END_AT` no query that compares it would run."""
 _INEXACT = frozenset({"binary", "float", "double"})
-_UNRESOLVED = re.compile(r"\[UNRESOLVED_COLUMN[.A-Z_]*\][^`]*((?:`[^`]+`\.?)+)")
-"""How Spark says which column it does not find."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,20 +65,6 @@ class ChangeBatch:
         return self.screen.drop(self.frame) if self.screen else self.frame
 
 
-def to_expression(frame: DataFrame, given: SparkColumn | str) -> SparkColumn:
-    """A column from its name, with any characters; from an SQL expression; or unchanged."""
-    if not isinstance(given, str):
-        return given
-    return F.col(quote_name(given)) if given in frame.columns else F.expr(given)
-
-
-def to_condition(given: SparkColumn | str | None) -> SparkColumn:
-    """A condition from SQL, or unchanged; one that was not given never holds."""
-    if given is None:
-        return F.lit(False)
-    return F.expr(given) if isinstance(given, str) else given
-
-
 def resolve_batch(batch: ChangeBatch) -> Flow:
     """The flow of a batch by its own columns; ChangeFlowError when an expression does not fit them."""
     given = {
@@ -90,52 +72,12 @@ def resolve_batch(batch: ChangeBatch) -> Flow:
         "apply_as_deletes": batch.is_delete,
         "apply_as_truncates": batch.is_truncate,
     }
-    types = _find_types(batch.frame, given)
+    types = find_types(batch.frame, given)
     for name in ("apply_as_deletes", "apply_as_truncates"):
-        _check_condition(name, types[name])
+        check_condition(name, types[name])
     columns = [column for column in to_columns(batch.frame) if column.name not in {CHANGE, CORRUPT}]
     sequence_type = _normal_type("sequence_by", types["sequence_by"].simpleString())
     return resolve_flow(batch.options, columns, sequence_type, is_partial=batch.unavailable is not None)
-
-
-def _find_types(frame: DataFrame, given: Mapping[str, SparkColumn]) -> dict[str, T.DataType]:
-    """The type of each expression; ChangeFlowError says which one does not fit the columns, and why."""
-    with suppress(Exception):  # usually all fit, and one analysis is enough
-        return dict(zip(given, (field.dataType for field in frame.select(*given.values()).schema), strict=True))
-    types: dict[str, T.DataType] = {}
-    for option, expression in given.items():
-        try:
-            types[option] = frame.select(expression).schema.fields[0].dataType
-        except Exception as error:  # noqa: BLE001 - analysis fails in many ways, on Connect in others
-            raise _unfit(option, error, frame.columns) from None
-    return types
-
-
-def _unfit(option: str, error: Exception, columns: Sequence[str]) -> ChangeFlowError:
-    """Names of columns and Spark's code only: its message quotes the expression, which may have values in it."""
-    code = str(getattr(error, "getCondition", lambda: None)() or type(error).__name__)
-    hint = f"the source has {', '.join(columns)}"
-    if "PARSE" in code or "Parse" in type(error).__name__:
-        return ChangeFlowError("expression", f"{option} is not valid SQL ({code})", hint=hint)
-    unknown = _UNRESOLVED.search(str(error))
-    if unknown is None:
-        return ChangeFlowError("expression", f"{option} does not fit the source ({code})", hint=hint)
-    name = unknown[1].replace("`", "")
-    return ChangeFlowError(
-        "expression",
-        f"{option} names the column {name!r}, which the source does not have{did_you_mean(name, columns)}",
-        hint=hint,
-    )
-
-
-def _check_condition(name: str, type_: T.DataType) -> None:
-    """A text cannot be a condition: without ANSI mode, most texts would silently count as false."""
-    if not isinstance(type_, T.BooleanType | T.NullType | T.IntegralType):
-        raise ChangeFlowError(
-            "expression",
-            f"{name} is of type {type_.simpleString()}; it must be boolean",
-            hint=f"""write a condition: {name}="operation = 'delete'\"""",
-        )
 
 
 def to_columns(frame: DataFrame) -> list[Column]:

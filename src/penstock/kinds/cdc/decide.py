@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
+from penstock.kinds.cdc.paths import find_known
 from penstock.kinds.cdc.progress import CdcProgress, known_mark, known_snapshot, to_mark
 from penstock.kinds.cdc.values import CdcObservation, CdcWork
 from penstock.model.changes import FeedFiles, FlowSpec, SnapshotFunction
@@ -113,7 +114,7 @@ def _may_lose(given: CdcObservation, current: Sequence[str], others: Sequence[Fl
     if state.damage is not None and state.damage.code not in _KNOWN:
         return f"its sources are unknown ({state.damage.text})"
     known = state.payload or state.last_known or CdcProgress()
-    if gone := len(set(known.files).difference(current)):
+    if gone := len(set(find_known(given.spec.flows, known.files)).difference(current)):
         return f"{counted(gone, 'change file')} that it was built from {'is' if gone == 1 else 'are'} missing"
     if names := sorted({*known.sources, *(flow.name for flow in others)}):
         return f"the flow {names[0]} reads the current rows of its source, not their history"
@@ -125,7 +126,7 @@ def find_new_files(given: CdcObservation, flow: str) -> list[RawFile]:
 
     An empty file has no change events and no columns; it is read when it is no longer empty.
     """
-    known = given.state.payload.files if given.state.payload else {}
+    known = find_known(given.spec.flows, given.state.payload.files) if given.state.payload else {}
 
     def is_read(file: RawFile) -> bool:
         entry = known.get(file.path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from penstock.kinds.cdc.paths import find_known
 from penstock.kinds.cdc.progress import SEGMENTS, CdcProgress
 from penstock.kinds.cdc.values import QUARANTINED_ROW, CdcWork
 from penstock.lake.manifests import FOLDER
@@ -28,7 +29,7 @@ def show(dataset: Dataset, state: TableState[CdcProgress]) -> Shown:
     reads = tuple(_outside_sources(dataset))
     if state.payload is None:
         return Shown(reads=reads)
-    files, parts = list(state.payload.files.values()), state.payload.segments
+    files, parts = find_known(dataset.spec.flows if dataset.spec else (), state.payload.files), state.payload.segments
     kept = {"segments": len(parts), "events": sum(p.rows for p in parts), "bytes": sum(p.size for p in parts)}
     loaded = (("files loaded", str(len(files))),) if files else ()
     remembers = ("auxiliary", f"{counted(kept['events'], 'event')}, {show_bytes(kept['bytes'])}")
@@ -37,7 +38,7 @@ def show(dataset: Dataset, state: TableState[CdcProgress]) -> Shown:
         reads=reads,
         details={
             "files_loaded": len(files),
-            "files": [{"path": f.file.path, "bytes": f.file.size, "rows": f.rows} for f in files],
+            "files": [{"path": path, "bytes": f.file.size, "rows": f.rows} for path, f in files.items()],
             "auxiliary": kept,
         },
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from penstock.errors import ChangeFlowError
 from penstock.kinds.cdc.progress import Identity
-from penstock.model.changes import END_AT, RESERVED, START_AT, Flow, FlowOptions
+from penstock.model.changes import END_AT, INTERNAL_COLUMNS, RESERVED, START_AT, Flow, FlowOptions
 from penstock.model.common_type import common_type, widens_in_place
 from penstock.model.flow_options import check_options, lists_of
 from penstock.model.nearest import nearest_hint
@@ -82,9 +82,13 @@ def resolve_flow(
 def _check_source(source: Sequence[Column]) -> None:
     keys = [column.key for column in source]
     for column in source:
-        if column.key.startswith(RESERVED) or column.key in {START_AT.lower(), END_AT.lower()}:
+        is_ours = column.key.startswith(RESERVED) or column.key in {START_AT.lower(), END_AT.lower()}
+        if is_ours or column.name in INTERNAL_COLUMNS:
+            whose = (
+                "a reserved name" if is_ours else "a name that Spark uses itself: it would be read with other values"
+            )
             raise ChangeFlowError(
-                "reserved_column", f"the source has a column {column.name!r}, a reserved name", hint="rename or drop it"
+                "reserved_column", f"the source has a column {column.name!r}, {whose}", hint="rename or drop it"
             )
         if keys.count(column.key) > 1:
             raise ChangeFlowError(

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.kinds.cdc import describe, observe
 from penstock.kinds.cdc.decide import decide
-from penstock.kinds.cdc.progress import CODEC, CdcCodec
+from penstock.kinds.cdc.paths import full_paths
+from penstock.kinds.cdc.progress import CODEC, CdcCodec, CdcProgress
 from penstock.kinds.protocol import Analyzer, Loader, Needs, PipelineRun, Workspace
 from penstock.model.dataset import Dataset, Found, Place, Shown
 from penstock.model.erasing import FileErased
@@ -73,12 +74,10 @@ class CdcKind:
         return describe.places(dataset, state)
 
     def consumed_files(self, dataset: Dataset, payload: Any) -> Mapping[str, ConsumedFile]:
-        del dataset
-        return {to_address(path): entry for path, entry in payload.files.items()}
+        return {address: payload.files[path] for address, path in _kept_paths(dataset, payload).items()}
 
     def with_files(self, dataset: Dataset, payload: Any, files: Mapping[str, ConsumedFile]) -> Any:
-        del dataset
-        paths = {to_address(path): path for path in payload.files}
+        paths = _kept_paths(dataset, payload)
         changed = {paths[address]: entry for address, entry in files.items()}
         return replace(payload, files={**payload.files, **changed})
 
@@ -91,3 +90,9 @@ class CdcKind:
         from penstock.kinds.cdc.erase import remove_unlisted
 
         remove_unlisted(lake, dataset.name)
+
+
+def _kept_paths(dataset: Dataset, payload: CdcProgress) -> dict[str, str]:
+    """The paths of change files in the progress, by their addresses."""
+    paths = full_paths(dataset.spec.flows if dataset.spec else (), payload.files)
+    return {to_address(full): kept for kept, full in paths.items()}

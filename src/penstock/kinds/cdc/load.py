@@ -13,12 +13,15 @@ from urllib.parse import unquote
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from penstock.errors import ChangeFlowError, FeedError, Location, PenstockError
+from penstock.definitions.user_code import describe
+from penstock.errors import ChangeFlowError, FeedError, Location, PenstockError, UserCodeError
 from penstock.kinds.cdc.apply import ChangeLoad
-from penstock.kinds.cdc.batch import ChangeBatch, to_condition, to_expression
+from penstock.kinds.cdc.batch import ChangeBatch
 from penstock.kinds.cdc.change_files import ChangeFiles
 from penstock.kinds.cdc.decide import CdcItem
+from penstock.kinds.cdc.expressions import find_row_failure, to_condition, to_expression
 from penstock.kinds.cdc.flow import check_keys
+from penstock.kinds.cdc.paths import find_project, to_kept
 from penstock.kinds.cdc.progress import CODEC, CdcProgress, known_mark, known_snapshot, to_mark, to_snapshot_mark
 from penstock.kinds.cdc.snapshots import ask_for_snapshot, to_snapshot_changes
 from penstock.kinds.cdc.values import CdcWork
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
 _MALFORMED = ("MALFORMED_RECORD_IN_PARSING", "MALFORMED_CSV_RECORD")
 _UNREADABLE = (*_MALFORMED, "FAILED_READ_FILE", "CANNOT_READ_FILE")
 _NO_CHANGES = ("DELTA_MISSING_CHANGE_DATA", "DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_")
+_IN_LOG = "Spark's message is in .penstock/logs/spark.log"
 _FILE_NAME = re.compile(r"reading file (\S+?)\.?(?:\s|$)")
 COMMIT_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 _OLD_SIDE = ("delete", "update_preimage")
@@ -63,7 +67,8 @@ class FlowLoad:
     def load(self, item: CdcItem) -> LoadResult:
         """Apply what is new in each flow, one after the other."""
         work = item.work
-        load = ChangeLoad(self.lake, self.build_request_id, work.spec.layout, self.suppression)
+        project = find_project(work.spec.flows)
+        load = ChangeLoad(self.lake, self.build_request_id, work.spec.layout, self.suppression, project=project)
         version, batches = work.version, list[Batch]()
         is_rebuild = item.action is Action.REBUILD
         if is_rebuild and len(work.flows) > 1:
@@ -191,14 +196,22 @@ def errors_located(target: DatasetName, flow: FlowSpec) -> Iterator[None]:
         if isinstance(flow.source, DatasetName) and any(code in message for code in _NO_CHANGES):
             raise _feed_gap(target, flow.source, flow.location) from None
         what = _find_unreadable(flow.source, message) if isinstance(flow.source, FeedFiles) else None
-        if what is None:
-            raise
-        raise FeedError(
-            f"{what} of the flow {flow.name} cannot be read; nothing was written",
-            hint="fix or remove the file, or check the flow's format= and schema=; Spark's message is in "
-            ".penstock/logs/spark.log",
-            location=flow.location,
-        ) from None
+        if what is not None:
+            raise FeedError(
+                f"{what} of the flow {flow.name} cannot be read; nothing was written",
+                hint=f"fix or remove the file, or check the flow's format= and schema=; {_IN_LOG}",
+                location=flow.location,
+            ) from None
+        if (failure := find_row_failure(error, _expressions_of(flow))) is not None:
+            if isinstance(flow.source, SnapshotFunction):
+                raise UserCodeError(f"{flow.source.name} failed: {describe(error)}", location=flow.location) from None
+            failure.hint, failure.location = f"{failure.hint}; {_IN_LOG}", flow.location
+            raise failure from None
+        raise
+
+
+def _expressions_of(flow: FlowSpec) -> dict[str, str | None]:
+    return {name: getattr(flow, name) for name in ("sequence_by", "apply_as_deletes", "apply_as_truncates")}
 
 
 def _find_unreadable(feed: FeedFiles, message: str) -> str | None:
@@ -216,7 +229,9 @@ def read_files(
     """The change events in these files, for a target as it is now."""
     found = reader.read(flow.name, feed, files, _data_columns(target) if target is not None else None)
     batch = to_batch(flow, found.frame, leave_out=found.untyped)
-    return replace(batch, files=tuple(ConsumedFile(file, 0) for file in files))
+    return replace(
+        batch, files=tuple(ConsumedFile(replace(file, path=to_kept(feed.project, file.path)), 0) for file in files)
+    )
 
 
 def to_batch(
@@ -227,8 +242,8 @@ def to_batch(
     Excluded columns are not for the target, but conditions may use them.
     """
     envelope = flow.source.envelope if isinstance(flow.source, FeedFiles) else None
-    deletes = [to_condition(flow.apply_as_deletes)]
-    truncates = [to_condition(flow.apply_as_truncates)]
+    deletes = [to_condition(flow.apply_as_deletes, "apply_as_deletes")]
+    truncates = [to_condition(flow.apply_as_truncates, "apply_as_truncates")]
     is_understood: Column | None = None
     unavailable: Column | None = None
     if envelope is not None:
@@ -249,7 +264,7 @@ def to_batch(
     return ChangeBatch(
         frame,
         _leave_out(flow.options, frame.columns, leave_out),
-        sequence=to_expression(frame, flow.sequence_by),
+        sequence=to_expression(frame, flow.sequence_by, "sequence_by"),
         is_delete=reduce(_either, deletes),
         is_truncate=reduce(_either, truncates),
         is_understood=is_understood,

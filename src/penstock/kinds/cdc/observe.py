@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from penstock.kinds.cdc.paths import find_known
 from penstock.kinds.cdc.progress import CdcProgress
 from penstock.kinds.cdc.values import CdcObservation
 from penstock.kinds.protocol import Workspace
@@ -50,7 +51,7 @@ def observe(spec: DatasetSpec, state: TableState[CdcProgress], workspace: Worksp
     configuration = workspace.project.configuration
     feeds = {flow.name: flow.source for flow in spec.flows if isinstance(flow.source, FeedFiles)}
     files = {name: tuple(_list_feed(feed, configuration)) for name, feed in feeds.items()}
-    known = state.payload.files if state.payload else {}
+    known = find_known(spec.flows, state.payload.files) if state.payload else {}
     replaced = {
         file.path
         for name, found in files.items()

@@ -9,7 +9,7 @@ import pytest
 from penstock.errors import ChangeFlowError
 from penstock.kinds.cdc.flow import Fit, fit_to_target, resolve_flow
 from penstock.kinds.cdc.progress import Identity
-from penstock.model.changes import FlowOptions
+from penstock.model.changes import INTERNAL_COLUMNS, FlowOptions
 from penstock.model.flow_options import check_options
 from penstock.model.schema import Column
 
@@ -106,7 +106,9 @@ def test_a_name_that_is_nearly_right_gets_the_right_one_as_a_hint() -> None:
     assert "part" in str(raised.value.hint)
 
 
-@pytest.mark.parametrize("name", ["__penstock", "__PENSTOCK_row", "__penstockish", "__start_at", "__END_AT"])
+@pytest.mark.parametrize(
+    "name", ["__penstock", "__PENSTOCK_row", "__penstockish", "__start_at", "__END_AT", *sorted(INTERNAL_COLUMNS)]
+)
 def test_reserved_names_are_refused_in_the_source(name: str) -> None:
     with pytest.raises(ChangeFlowError) as raised:
         resolve(f"{SOURCE} {name}:int")
