@@ -3,7 +3,7 @@
     make bench-cutoff      (or: python benchmarks/cutoff.py [--quick] [--rounds N] [--json FILE])
 
 *hash*: a table is overwritten with and without the hash of its rows, in one warm session: flat rows (six columns of numbers, text
-and time), and rows with an array, a struct and a map. *run*: a table and a chain of readers below it; its input changes so that
+and time), and rows with an array and a struct. *run*: a table and a chain of readers below it; its input changes so that
 the table comes out with the same rows, or with others. Contenders take turns; a ratio is the median of those within one turn.
 """
 
@@ -48,7 +48,6 @@ NESTED = (
     "id",
     "transform(sequence(1, 8), n -> n * id) AS numbers",
     "named_struct('a', id, 'b', concat('text ', id)) AS one",
-    "map('k', id, 'l', id + 1) AS entries",
 )
 SHARES = """
 CREATE MATERIALIZED VIEW shares AS

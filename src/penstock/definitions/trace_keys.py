@@ -34,7 +34,7 @@ def _to_key(value: Any) -> str:
 
 
 def _parts_of(value: Any) -> list[Any] | None:
-    """What a value is made of, if it is only that; such values may be made anew each time that they are asked for."""
+    """What a value is made of, if it is only that; such values may be other objects each time that they are asked for."""
     kind = type(value)
     if kind in _GROUPS:
         return sorted(value, key=_to_key) if kind in {set, frozenset} else list(value)

@@ -138,7 +138,7 @@ def failures_named(given: Mapping[str, object]) -> Iterator[None]:
 def find_row_failure(error: Exception, given: Mapping[str, object]) -> ChangeFlowError | None:
     """The error to raise when the values of rows cause this one; None for any other.
 
-    Spark computes rows and expressions at once, so nobody knows which of them fails, or whether the rows of the source do.
+    Spark computes rows and expressions at once, and does not say which of them fails, or whether the rows of the source do.
     """
     state = getattr(error, "getSqlState", lambda: None)()
     if not str(state or "").startswith(_ROW_FAILURES):

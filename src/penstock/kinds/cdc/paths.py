@@ -1,6 +1,6 @@
 """The paths of change files as progress keeps them: below the project's folder relative to it, so that it can be copied or moved.
 
-Listings and work have full paths. Older versions kept full paths of all files: those are read, and the next load keeps them anew.
+Listings and work have full paths. Older versions kept full paths of all files: those are read, and the next load replaces them.
 """
 
 from __future__ import annotations
